@@ -1,40 +1,51 @@
 //! Defaults of containers, init containers and ephemeral containers.
 
-use binnacle_schema::Object;
+use binnacle_fields::FieldMut;
+use binnacle_fields::core::v1::{
+    Container, ContainerPort, EnvVar, EnvVarSource, FileKeySelector, GRPCAction, HTTPGetAction, Lifecycle,
+    LifecycleHandler, ObjectFieldSelector, PodSpec, Probe,
+};
 use binnacle_validation::pod_resources as resources;
 
 use super::image;
-use crate::tree_names::{default_nil, default_zero, struct_mut, structs_mut, text};
 
-pub(super) fn set_container_defaults(container: &mut Object) {
-    let policy = image::pull_policy(text(container, "image"));
-    default_zero(container, "imagePullPolicy", policy);
-    default_zero(container, "terminationMessagePath", "/dev/termination-log");
-    default_zero(container, "terminationMessagePolicy", "File");
-    for port in structs_mut(container, "ports") {
-        default_zero(port, "protocol", "TCP");
+/// Calls a function for each container, init container and ephemeral container.
+pub(super) fn for_each_container(spec: &mut FieldMut<PodSpec>, mut write: impl FnMut(FieldMut<Container>)) {
+    spec.items(PodSpec::INIT_CONTAINERS).for_each(&mut write);
+    spec.items(PodSpec::CONTAINERS).for_each(&mut write);
+    // Ephemeral containers have all fields of the others.
+    spec.items(PodSpec::EPHEMERAL_CONTAINERS).for_each(|mut container| write(FieldMut::root(container.value())));
+}
+
+pub(super) fn set_container_defaults(mut container: FieldMut<Container>) {
+    let policy = image::pull_policy(container.str(Container::IMAGE));
+    container.default_zero(Container::IMAGE_PULL_POLICY, policy);
+    container.default_zero(Container::TERMINATION_MESSAGE_PATH, "/dev/termination-log");
+    container.default_zero(Container::TERMINATION_MESSAGE_POLICY, "File");
+    for mut port in container.items(Container::PORTS) {
+        port.default_zero(ContainerPort::PROTOCOL, "TCP");
     }
-    for variable in structs_mut(container, "env") {
-        if let Some(source) = struct_mut(variable, "valueFrom") {
-            if let Some(field) = struct_mut(source, "fieldRef") {
-                set_field_selector_defaults(field);
-            }
-            if let Some(key) = struct_mut(source, "fileKeyRef") {
-                default_nil(key, "optional", false);
-            }
+    for mut variable in container.items(Container::ENV) {
+        let Some(mut source) = variable.structure(EnvVar::VALUE_FROM) else { continue };
+        if let Some(field) = source.structure(EnvVarSource::FIELD_REF) {
+            set_field_selector_defaults(field);
+        }
+        if let Some(mut key) = source.structure(EnvVarSource::FILE_KEY_REF) {
+            key.default_nil(FileKeySelector::OPTIONAL, false);
         }
     }
-    if let Some(requirements) = struct_mut(container, "resources") {
-        resources::round_up_requirements(requirements);
+    if let Some(mut requirements) = container.structure(Container::RESOURCES) {
+        resources::round_up_requirements(requirements.object());
     }
-    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if let Some(probe) = struct_mut(container, name) {
+    for probe in [Container::LIVENESS_PROBE, Container::READINESS_PROBE, Container::STARTUP_PROBE] {
+        if let Some(probe) = container.structure(probe) {
             set_probe_defaults(probe);
         }
     }
-    if let Some(lifecycle) = struct_mut(container, "lifecycle") {
-        for name in ["postStart", "preStop"] {
-            if let Some(get) = struct_mut(lifecycle, name).and_then(|hook| struct_mut(hook, "httpGet")) {
+    if let Some(mut lifecycle) = container.structure(Container::LIFECYCLE) {
+        for hook in [Lifecycle::POST_START, Lifecycle::PRE_STOP] {
+            let Some(mut hook) = lifecycle.structure(hook) else { continue };
+            if let Some(get) = hook.structure(LifecycleHandler::HTTP_GET) {
                 set_http_get_defaults(get);
             }
         }
@@ -42,24 +53,24 @@ pub(super) fn set_container_defaults(container: &mut Object) {
 }
 
 /// Sets the default version of a reference to a field of the pod.
-pub(super) fn set_field_selector_defaults(field: &mut Object) {
-    default_zero(field, "apiVersion", "v1");
+pub(super) fn set_field_selector_defaults(mut field: FieldMut<ObjectFieldSelector>) {
+    field.default_zero(ObjectFieldSelector::API_VERSION, "v1");
 }
 
-fn set_probe_defaults(probe: &mut Object) {
-    default_zero(probe, "timeoutSeconds", 1i64);
-    default_zero(probe, "periodSeconds", 10i64);
-    default_zero(probe, "successThreshold", 1i64);
-    default_zero(probe, "failureThreshold", 3i64);
-    if let Some(get) = struct_mut(probe, "httpGet") {
+fn set_probe_defaults(mut probe: FieldMut<Probe>) {
+    probe.default_zero(Probe::TIMEOUT_SECONDS, 1i64);
+    probe.default_zero(Probe::PERIOD_SECONDS, 10i64);
+    probe.default_zero(Probe::SUCCESS_THRESHOLD, 1i64);
+    probe.default_zero(Probe::FAILURE_THRESHOLD, 3i64);
+    if let Some(get) = probe.structure(Probe::HTTP_GET) {
         set_http_get_defaults(get);
     }
-    if let Some(grpc) = struct_mut(probe, "grpc") {
-        default_nil(grpc, "service", "");
+    if let Some(mut grpc) = probe.structure(Probe::GRPC) {
+        grpc.default_nil(GRPCAction::SERVICE, "");
     }
 }
 
-fn set_http_get_defaults(get: &mut Object) {
-    default_zero(get, "path", "/");
-    default_zero(get, "scheme", "HTTP");
+fn set_http_get_defaults(mut get: FieldMut<HTTPGetAction>) {
+    get.default_zero(HTTPGetAction::PATH, "/");
+    get.default_zero(HTTPGetAction::SCHEME, "HTTP");
 }

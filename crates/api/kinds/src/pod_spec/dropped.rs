@@ -2,164 +2,198 @@
 
 use std::collections::HashSet;
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::core::v1::{
+    Container, ContainerStatus, EnvVar, EnvVarSource, EphemeralContainer, Lifecycle, PodCondition, PodSecurityContext,
+    PodSpec, PodStatus, ProjectedVolumeSource, ResourceHealth, ResourceRequirements, ResourceStatus,
+    TopologySpreadConstraint, Volume, VolumeMount, VolumeMountStatus, VolumeProjection,
+};
+use binnacle_fields::{FieldMut, FieldRef, Route, route};
+use binnacle_schema::Value;
 
+use super::containers::for_each_container;
+use super::validation::containers::is_sidecar;
 use crate::Features;
-use crate::gated_names::{Gated, drop_disabled, in_use};
-use crate::tree_names::{is_nil, struct_mut, structs_mut, text};
+use crate::gated::{Gated, drop_disabled, in_use};
+
+/// The routes to a field of all containers.
+macro_rules! in_containers {
+    ($field:ident $(, $rest:expr)*) => {
+        &[
+            route![PodSpec::CONTAINERS, Container::$field $(, $rest)*],
+            route![PodSpec::INIT_CONTAINERS, Container::$field $(, $rest)*],
+            route![PodSpec::EPHEMERAL_CONTAINERS, EphemeralContainer::$field $(, $rest)*],
+        ]
+    };
+}
+
+/// The routes to a field of the statuses of all containers.
+macro_rules! in_statuses {
+    ($($rest:expr),*) => {
+        &[
+            route![PodStatus::CONTAINER_STATUSES, $($rest),*],
+            route![PodStatus::INIT_CONTAINER_STATUSES, $($rest),*],
+            route![PodStatus::EPHEMERAL_CONTAINER_STATUSES, $($rest),*],
+        ]
+    };
+}
+
+pub(super) const FILE_KEYS: &[Route<PodSpec>] = in_containers![ENV, EnvVar::VALUE_FROM, EnvVarSource::FILE_KEY_REF];
+const STOP_SIGNALS: &[Route<PodSpec>] = in_containers![LIFECYCLE, Lifecycle::STOP_SIGNAL];
 
 /// The gated fields of a pod's spec.
-const SPEC: &[Gated] = &[
-    Gated { feature: "UserNamespacesSupport", fields: &[&["hostUsers"]] },
-    Gated { feature: "SupplementalGroupsPolicy", fields: &[&["securityContext", "supplementalGroupsPolicy"]] },
-    Gated { feature: "PodLevelResources", fields: &[&["resources"]] },
+const SPEC: &[Gated<PodSpec>] = &[
+    Gated { feature: "UserNamespacesSupport", fields: &[route![PodSpec::HOST_USERS]] },
+    Gated {
+        feature: "SupplementalGroupsPolicy",
+        fields: &[route![PodSpec::SECURITY_CONTEXT, PodSecurityContext::SUPPLEMENTAL_GROUPS_POLICY]],
+    },
+    Gated { feature: "PodLevelResources", fields: &[route![PodSpec::RESOURCES]] },
     // A pod with claims in its containers has claims itself.
     Gated {
         feature: "DynamicResourceAllocation",
         fields: &[
-            &["resourceClaims"],
-            &["containers", "*", "resources", "claims"],
-            &["initContainers", "*", "resources", "claims"],
-            &["ephemeralContainers", "*", "resources", "claims"],
+            route![PodSpec::RESOURCE_CLAIMS],
+            route![PodSpec::CONTAINERS, Container::RESOURCES, ResourceRequirements::CLAIMS],
+            route![PodSpec::INIT_CONTAINERS, Container::RESOURCES, ResourceRequirements::CLAIMS],
+            route![PodSpec::EPHEMERAL_CONTAINERS, EphemeralContainer::RESOURCES, ResourceRequirements::CLAIMS],
         ],
     },
-    Gated { feature: "SELinuxChangePolicy", fields: &[&["securityContext", "seLinuxChangePolicy"]] },
+    Gated {
+        feature: "SELinuxChangePolicy",
+        fields: &[route![PodSpec::SECURITY_CONTEXT, PodSecurityContext::SE_LINUX_CHANGE_POLICY]],
+    },
     Gated {
         feature: "MatchLabelKeysInPodTopologySpread",
-        fields: &[&["topologySpreadConstraints", "*", "matchLabelKeys"]],
+        fields: &[route![PodSpec::TOPOLOGY_SPREAD_CONSTRAINTS, TopologySpreadConstraint::MATCH_LABEL_KEYS]],
     },
     Gated {
         feature: "ClusterTrustBundleProjection",
-        fields: &[&["volumes", "*", "projected", "sources", "*", "clusterTrustBundle"]],
+        fields: &[route![
+            PodSpec::VOLUMES,
+            Volume::PROJECTED,
+            ProjectedVolumeSource::SOURCES,
+            VolumeProjection::CLUSTER_TRUST_BUNDLE
+        ]],
     },
     Gated {
         feature: "PodCertificateRequest",
-        fields: &[&["volumes", "*", "projected", "sources", "*", "podCertificate"]],
+        fields: &[route![
+            PodSpec::VOLUMES,
+            Volume::PROJECTED,
+            ProjectedVolumeSource::SOURCES,
+            VolumeProjection::POD_CERTIFICATE
+        ]],
     },
-    Gated { feature: "GenericWorkload", fields: &[&["schedulingGroup"]] },
-    Gated { feature: "HostnameOverride", fields: &[&["hostnameOverride"]] },
-    Gated {
-        feature: "EnvFiles",
-        fields: &[
-            &["containers", "*", "env", "*", "valueFrom", "fileKeyRef"],
-            &["initContainers", "*", "env", "*", "valueFrom", "fileKeyRef"],
-            &["ephemeralContainers", "*", "env", "*", "valueFrom", "fileKeyRef"],
-        ],
-    },
+    Gated { feature: "GenericWorkload", fields: &[route![PodSpec::SCHEDULING_GROUP]] },
+    Gated { feature: "HostnameOverride", fields: &[route![PodSpec::HOSTNAME_OVERRIDE]] },
+    Gated { feature: "EnvFiles", fields: FILE_KEYS },
 ];
 
 /// The gated fields of a pod's status.
-const STATUS: &[Gated] = &[
+const STATUS: &[Gated<PodStatus>] = &[
     Gated {
         feature: "PodObservedGenerationTracking",
-        fields: &[&["observedGeneration"], &["conditions", "*", "observedGeneration"]],
-    },
-    Gated { feature: "InPlacePodLevelResourcesVerticalScaling", fields: &[&["resources"], &["allocatedResources"]] },
-    Gated { feature: "DRAExtendedResource", fields: &[&["extendedResourceClaimStatus"]] },
-    Gated {
-        feature: "ResourceHealthStatus",
         fields: &[
-            &["containerStatuses", "*", "allocatedResourcesStatus"],
-            &["initContainerStatuses", "*", "allocatedResourcesStatus"],
-            &["ephemeralContainerStatuses", "*", "allocatedResourcesStatus"],
+            route![PodStatus::OBSERVED_GENERATION],
+            route![PodStatus::CONDITIONS, PodCondition::OBSERVED_GENERATION],
         ],
     },
     Gated {
+        feature: "InPlacePodLevelResourcesVerticalScaling",
+        fields: &[route![PodStatus::RESOURCES], route![PodStatus::ALLOCATED_RESOURCES]],
+    },
+    Gated { feature: "DRAExtendedResource", fields: &[route![PodStatus::EXTENDED_RESOURCE_CLAIM_STATUS]] },
+    Gated { feature: "ResourceHealthStatus", fields: in_statuses![ContainerStatus::ALLOCATED_RESOURCES_STATUS] },
+    Gated {
         feature: "ResourceHealthStatusMessage",
-        fields: &[
-            &["containerStatuses", "*", "allocatedResourcesStatus", "*", "resources", "*", "message"],
-            &["initContainerStatuses", "*", "allocatedResourcesStatus", "*", "resources", "*", "message"],
-            &["ephemeralContainerStatuses", "*", "allocatedResourcesStatus", "*", "resources", "*", "message"],
+        fields: in_statuses![
+            ContainerStatus::ALLOCATED_RESOURCES_STATUS,
+            ResourceStatus::RESOURCES,
+            ResourceHealth::MESSAGE
         ],
     },
     Gated {
         feature: "ImageVolumeWithDigest",
-        fields: &[
-            &["containerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
-            &["initContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
-            &["ephemeralContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
-        ],
+        fields: in_statuses![ContainerStatus::VOLUME_MOUNTS, VolumeMountStatus::VOLUME_STATUS],
     },
-    Gated { feature: "DRANodeAllocatableResources", fields: &[&["nodeAllocatableResourceClaimStatuses"]] },
+    Gated {
+        feature: "DRANodeAllocatableResources",
+        fields: &[route![PodStatus::NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUSES]],
+    },
 ];
-
-pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Drops disabled fields from a pod's spec; `old` is the spec before the update.
 pub(crate) fn drop_disabled_spec_fields(features: &Features, spec: &mut Value, old: Option<&Value>) {
-    drop_disabled(features, spec, old, SPEC);
-    let Some(spec) = spec.as_object_mut() else { return };
+    let (mut spec, old) = (FieldMut::root(spec), old.map(FieldRef::<PodSpec>::root));
+    let is_unused = |routes: &[Route<PodSpec>]| !old.is_some_and(|old| routes.iter().any(|route| in_use(old, *route)));
+    drop_disabled(features, &mut spec, old, SPEC);
     if !features.enabled("ContainerRestartRules") && !has_restart_rules(old) {
-        drop_restart_rules(spec);
+        drop_restart_rules(&mut spec);
     }
-    if !features.enabled("ImageVolume") && !old.is_some_and(|old| in_use(old, &["volumes", "*", "image"])) {
-        drop_image_volumes(spec);
+    if !features.enabled("ImageVolume") && is_unused(&[route![PodSpec::VOLUMES, Volume::IMAGE]]) {
+        drop_image_volumes(&mut spec);
     }
-    if !features.enabled("ContainerStopSignals") && !has_stop_signal(old) {
-        for list in CONTAINERS {
-            structs_mut(spec, list).for_each(drop_stop_signal);
-        }
+    if !features.enabled("ContainerStopSignals") && is_unused(STOP_SIGNALS) {
+        for_each_container(&mut spec, drop_stop_signal);
     }
 }
 
 /// Drops disabled fields from a pod's status; `old` is the status before the update.
 pub(crate) fn drop_disabled_status_fields(features: &Features, status: &mut Value, old: Option<&Value>) {
-    drop_disabled(features, status, old, STATUS);
+    drop_disabled(features, &mut FieldMut::root(status), old.map(FieldRef::root), STATUS);
 }
 
 /// Returns true if a container has restart rules or a restart policy, except for sidecars, which had a policy before
 /// this feature.
-pub(super) fn has_restart_rules(spec: Option<&Value>) -> bool {
+pub(super) fn has_restart_rules(spec: Option<FieldRef<PodSpec>>) -> bool {
     let Some(spec) = spec else { return false };
-    CONTAINERS.iter().any(|list| {
-        spec.list_at(&[list]).iter().any(|container| {
-            let policy = container.str_at(&["restartPolicy"]);
-            let sidecar = *list == "initContainers" && policy == "Always";
-            (!policy.is_empty() && !sidecar) || !container.list_at(&["restartPolicyRules"]).is_empty()
-        })
-    })
+    let has_rules = |container: FieldRef<Container>| !container.at(Container::RESTART_POLICY_RULES).is_empty();
+    let has_policy = |container: FieldRef<Container>| !container.at(Container::RESTART_POLICY).is_empty();
+    let init = spec.at(PodSpec::INIT_CONTAINERS);
+    // Ephemeral containers have all fields of the others.
+    let others = [spec.at(PodSpec::CONTAINERS), spec.at(PodSpec::EPHEMERAL_CONTAINERS).cast()];
+    init.items().any(|c| has_rules(c) || (has_policy(c) && !is_sidecar(c.value())))
+        || others.iter().any(|list| list.items().any(|c| has_rules(c) || has_policy(c)))
 }
 
-fn drop_restart_rules(spec: &mut Object) {
-    for list in CONTAINERS {
-        for container in structs_mut(spec, list) {
-            container.remove("restartPolicyRules");
-            if list != "initContainers" || text(container, "restartPolicy") != "Always" {
-                container.remove("restartPolicy");
-            }
-        }
+fn drop_restart_rules(spec: &mut FieldMut<PodSpec>) {
+    for_each_container(spec, |mut container| drop(container.remove(Container::RESTART_POLICY_RULES)));
+    for mut container in spec.items(PodSpec::CONTAINERS) {
+        container.remove(Container::RESTART_POLICY);
+    }
+    for mut container in spec.items(PodSpec::EPHEMERAL_CONTAINERS) {
+        container.remove(EphemeralContainer::RESTART_POLICY);
+    }
+    for mut container in spec.items(PodSpec::INIT_CONTAINERS).filter(|c| !is_sidecar(c.read().value())) {
+        container.remove(Container::RESTART_POLICY);
     }
 }
 
 /// Drops image volumes and their mounts.
-fn drop_image_volumes(spec: &mut Object) {
-    let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_list_mut) else { return };
-    let is_image = |volume: &Value| volume.get("image").is_some_and(|image| !image.is_null());
-    let names: HashSet<String> =
-        volumes.iter().filter(|v| is_image(v)).map(|v| v.str_at(&["name"]).to_owned()).collect();
+fn drop_image_volumes(spec: &mut FieldMut<PodSpec>) {
+    let Some(volumes) = spec.get_mut(PodSpec::VOLUMES).and_then(Value::as_list_mut) else { return };
+    let is_image = |volume: &Value| FieldRef::root(volume).at(Volume::IMAGE).is_set();
+    let name = |volume: &Value| FieldRef::root(volume).at(Volume::NAME).str().to_owned();
+    let names: HashSet<String> = volumes.iter().filter(|volume| is_image(volume)).map(name).collect();
     volumes.retain(|volume| !is_image(volume));
-    for container in CONTAINERS.iter().filter(|_| !names.is_empty()) {
-        for container in structs_mut(spec, container) {
-            if let Some(mounts) = container.get_mut("volumeMounts").and_then(Value::as_list_mut) {
-                mounts.retain(|mount| !names.contains(mount.str_at(&["name"])));
-            }
-        }
+    if names.is_empty() {
+        return;
     }
-}
-
-fn has_stop_signal(spec: Option<&Value>) -> bool {
-    let signals = CONTAINERS.map(|list| [list, "*", "lifecycle", "stopSignal"]);
-    spec.is_some_and(|spec| signals.iter().any(|path| in_use(spec, path)))
+    for_each_container(spec, |mut container| {
+        if let Some(mounts) = container.get_mut(Container::VOLUME_MOUNTS).and_then(Value::as_list_mut) {
+            mounts.retain(|mount| !names.contains(FieldRef::root(mount).at(VolumeMount::NAME).str()));
+        }
+    });
 }
 
 /// Drops the stop signal, and the lifecycle if it has no other member.
-fn drop_stop_signal(container: &mut Object) {
-    let Some(lifecycle) = struct_mut(container, "lifecycle") else { return };
-    if lifecycle.remove("stopSignal").is_some_and(|signal| !signal.is_null())
-        && is_nil(lifecycle, "postStart")
-        && is_nil(lifecycle, "preStop")
+fn drop_stop_signal(mut container: FieldMut<Container>) {
+    let Some(mut lifecycle) = container.structure(Container::LIFECYCLE) else { return };
+    if lifecycle.remove(Lifecycle::STOP_SIGNAL).is_some_and(|signal| !signal.is_null())
+        && lifecycle.is_nil(Lifecycle::POST_START)
+        && lifecycle.is_nil(Lifecycle::PRE_STOP)
     {
-        container.remove("lifecycle");
+        container.remove(Container::LIFECYCLE);
     }
 }
 

@@ -1,10 +1,13 @@
 //! Defaults of a pod's spec, in pods and templates.
 
+use binnacle_fields::FieldMut;
+use binnacle_fields::core::v1::{PodSpec, PodTemplateSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
 
-use super::{containers, volumes};
-use crate::tree_names::{default_nil, default_zero, is_zero, struct_mut, structs_mut};
+use super::containers::{for_each_container, set_container_defaults};
+use super::volumes::set_volume_defaults;
 
 const TERMINATION_GRACE_PERIOD: i64 = 30;
 
@@ -16,53 +19,68 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
+/// Writes an object through a handle.
+pub(super) fn write<M>(object: &mut Object, write: impl FnOnce(FieldMut<M>)) {
+    let mut value = Value::Object(std::mem::take(object));
+    write(FieldMut::root(&mut value));
+    *object = value.into_object().unwrap_or_default();
+}
+
 /// Sets the defaults of a pod template, an object with `metadata` and `spec`.
 pub(crate) fn set_template_defaults(template: &mut Object) {
-    // `spec` is not a pointer in Go, so it is always present.
-    set_spec_defaults(template.object_entry("spec"));
-    drop_init_container_annotations(template);
+    write(template, |mut template: FieldMut<PodTemplateSpec>| {
+        // `spec` is not a pointer in Go, so it is always present.
+        spec_defaults(template.entry(PodTemplateSpec::SPEC));
+        drop_annotations(template);
+    });
 }
 
 /// Sets the defaults of a pod's spec.
 pub(crate) fn set_spec_defaults(spec: &mut Object) {
-    default_zero(spec, "dnsPolicy", "ClusterFirst");
-    default_zero(spec, "restartPolicy", "Always");
-    default_nil(spec, "securityContext", Object::new());
-    default_nil(spec, "terminationGracePeriodSeconds", TERMINATION_GRACE_PERIOD);
-    default_zero(spec, "schedulerName", "default-scheduler");
+    write(spec, spec_defaults);
+}
 
-    structs_mut(spec, "volumes").for_each(volumes::set_volume_defaults);
-    for list in ["initContainers", "containers", "ephemeralContainers"] {
-        structs_mut(spec, list).for_each(containers::set_container_defaults);
-    }
-    if let Some(overhead) = struct_mut(spec, "overhead") {
+fn spec_defaults(mut spec: FieldMut<PodSpec>) {
+    spec.default_zero(PodSpec::DNS_POLICY, "ClusterFirst");
+    spec.default_zero(PodSpec::RESTART_POLICY, "Always");
+    spec.default_nil(PodSpec::SECURITY_CONTEXT, Value::from(Object::new()));
+    spec.default_nil(PodSpec::TERMINATION_GRACE_PERIOD_SECONDS, TERMINATION_GRACE_PERIOD);
+    spec.default_zero(PodSpec::SCHEDULER_NAME, "default-scheduler");
+
+    spec.items(PodSpec::VOLUMES).for_each(set_volume_defaults);
+    for_each_container(&mut spec, set_container_defaults);
+    if let Some(overhead) = spec.map(PodSpec::OVERHEAD) {
         resources::round_up(overhead);
     }
-    if let Some(resources) = struct_mut(spec, "resources") {
-        resources::round_up_requirements(resources);
+    if let Some(mut requirements) = spec.structure(PodSpec::RESOURCES) {
+        resources::round_up_requirements(requirements.object());
     }
     mirror_service_account(spec);
 }
 
 /// Makes `serviceAccount`, the old name, equal to `serviceAccountName`.
-fn mirror_service_account(spec: &mut Object) {
-    let from = if is_zero(spec, "serviceAccountName") { "serviceAccount" } else { "serviceAccountName" };
-    match spec.get(from).cloned() {
-        Some(Value::Str(name)) if !name.is_empty() => {
-            spec.insert("serviceAccountName", name.clone());
-            spec.insert("serviceAccount", name);
-        }
-        _ => {
-            spec.remove("serviceAccountName");
-            spec.remove("serviceAccount");
-        }
+fn mirror_service_account(mut spec: FieldMut<PodSpec>) {
+    let is_old = spec.str(PodSpec::SERVICE_ACCOUNT_NAME).is_empty();
+    let from = if is_old { PodSpec::SERVICE_ACCOUNT } else { PodSpec::SERVICE_ACCOUNT_NAME };
+    if spec.str(from).is_empty() {
+        spec.remove(PodSpec::SERVICE_ACCOUNT_NAME);
+        spec.remove(PodSpec::SERVICE_ACCOUNT);
+    } else {
+        let name = spec.get(from).clone();
+        spec.set(PodSpec::SERVICE_ACCOUNT_NAME, name.clone());
+        spec.set(PodSpec::SERVICE_ACCOUNT, name);
     }
 }
 
 /// Removes the annotations that carried init containers before there was a field.
 pub(crate) fn drop_init_container_annotations(object: &mut Object) {
-    let metadata = struct_mut(object, "metadata");
-    if let Some(annotations) = metadata.and_then(|metadata| struct_mut(metadata, "annotations")) {
+    write(object, drop_annotations);
+}
+
+/// Pods have their metadata in the same field as templates.
+fn drop_annotations(mut template: FieldMut<PodTemplateSpec>) {
+    let Some(mut metadata) = template.structure(PodTemplateSpec::METADATA) else { return };
+    if let Some(annotations) = metadata.map(ObjectMeta::ANNOTATIONS) {
         for name in INIT_CONTAINER_ANNOTATIONS {
             annotations.remove(name);
         }

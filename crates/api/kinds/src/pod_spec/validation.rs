@@ -18,18 +18,24 @@ mod windows;
 
 pub(crate) use options::{PodValidationOptions, merges_label_keys};
 
-use binnacle_validation::repeated;
 use std::collections::{HashMap, HashSet};
 
+use binnacle_fields::core::v1::{
+    Container, ContainerPort, EnvVar, EnvVarSource, FileKeySelector, HostAlias, PodDNSConfig as DnsConfig,
+    PodDNSConfigOption, PodOS, PodReadinessGate, PodResourceClaim, PodSchedulingGate, PodSchedulingGroup, PodSpec,
+    PodTemplateSpec, ResourceRequirements, Volume,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{Field, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_schema::{Object, Value};
 use binnacle_validation::ip::Legacy;
-use binnacle_validation::metadata::{self, shown};
+use binnacle_validation::metadata;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip, names, tolerations};
 
 use crate::internal;
-use crate::tree_names::member;
 
 const DEADLINE_MAX: i64 = i32::MAX as i64;
 const HOSTNAME_OVERRIDE_MAX: usize = 64;
@@ -44,18 +50,21 @@ pub(crate) fn template(
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    let null = Value::Null;
-    let own_spec = template.get("spec").unwrap_or(&null);
-    let annotations = template.object_at(&["metadata", "annotations"]);
-    metadata::labels(template.at(&["metadata", "labels"]), &path.child("labels"), errors);
-    let at = path.child("annotations");
-    metadata::annotations(template.at(&["metadata", "annotations"]), &at, errors);
-    annotations::validate(annotations, own_spec, &at, options, errors);
-    spec(own_spec, None, &path.child("spec"), options, errors);
-    annotations::match_fields(annotations, own_spec, &path.child("spec"), errors);
-    if !own_spec.list_at(&["ephemeralContainers"]).is_empty() {
-        let at = path.child("spec").child("ephemeralContainers");
-        errors.push(FieldError::forbidden(&at, "ephemeral containers not allowed in pod template"));
+    let template = FieldRef::<PodTemplateSpec>::located(template, path);
+    // kube-apiserver's paths do not name the metadata.
+    let metadata = template.at(PodTemplateSpec::METADATA).located_at(&template);
+    let (labels, annotations) = (metadata.at(ObjectMeta::LABELS), metadata.at(ObjectMeta::ANNOTATIONS));
+    metadata::labels(labels.get(), &labels.path(), errors);
+    let at = annotations.path();
+    metadata::annotations(annotations.get(), &at, errors);
+    let own = template.at(PodTemplateSpec::SPEC);
+    annotations::validate(annotations.object(), own.value(), &at, options, errors);
+    let at = own.path();
+    spec(own.value(), None, &at, options, errors);
+    annotations::match_fields(annotations.object(), own.value(), &at, errors);
+    let ephemeral = own.at(PodSpec::EPHEMERAL_CONTAINERS);
+    if !ephemeral.is_empty() {
+        errors.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
     }
 }
 
@@ -68,243 +77,310 @@ pub(crate) fn spec(
     errors: &mut FieldErrors,
 ) {
     let e = errors;
-    let text = |field: &str| spec.str_at(&[field]);
-    let list = |field: &str| spec.list_at(&[field]);
-    let grace = spec.int_at(&["terminationGracePeriodSeconds"]);
-    if grace.is_none() {
-        e.push(FieldError::required(&path.child("terminationGracePeriodSeconds"), ""));
+    let spec = FieldRef::<PodSpec>::located(spec, path);
+    let metadata = metadata.map(FieldRef::<ObjectMeta>::root);
+    let grace = spec.at(PodSpec::TERMINATION_GRACE_PERIOD_SECONDS);
+    if !grace.is_set() {
+        e.push(grace.required(""));
     }
-    let pod_name = metadata.map_or("", |metadata| metadata.str_at(&["name"]));
-    let volumes = volumes::validate(list("volumes"), pod_name, &path.child("volumes"), options, e);
-    let claims = list("resourceClaims").iter().map(|claim| claim.str_at(&["name"])).filter(|name| !name.is_empty());
-    let host_users = spec.get("hostUsers").and_then(Value::as_bool) != Some(false);
-    let pod = containers::Pod { spec, volumes, claims: claims.collect(), options, grace, host_users };
-    resource_claims(list("resourceClaims"), metadata, &path.child("resourceClaims"), e);
-    containers::regular(&pod, path, e);
-    containers::init(&pod, path, e);
-    containers::ephemeral(&pod, path, e);
-    requirements::pod_requirements(spec, &pod.claims, path, options, e);
-    host_network(spec, path, options, e);
-    checks::required_one_of(&path.child("restartPolicy"), text("restartPolicy"), &["Always", "OnFailure", "Never"], e);
-    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    checks::required_one_of(&path.child("dnsPolicy"), text("dnsPolicy"), &policies, e);
-    metadata::labels(spec.get("nodeSelector"), &path.child("nodeSelector"), e);
-    security::of_pod(spec, &path.child("securityContext"), options, e);
-    scheduling::affinity(spec, &path.child("affinity"), options, e);
+    let pod_name = metadata.map_or("", |metadata| metadata.at(ObjectMeta::NAME).str());
+    let (volumes, claims) = (spec.at(PodSpec::VOLUMES), spec.at(PodSpec::RESOURCE_CLAIMS));
+    let pod = containers::Pod {
+        spec,
+        volumes: volumes::validate(&volumes, pod_name, options, e),
+        claims: claims.items().map(|claim| claim.at(PodResourceClaim::NAME).str()).filter(|n| !n.is_empty()).collect(),
+        options,
+        grace: grace.int(),
+        host_users: spec.at(PodSpec::HOST_USERS).get_bool() != Some(false),
+    };
+    resource_claims(claims, metadata, e);
+    containers::regular(&pod, e);
+    containers::init(&pod, e);
+    containers::ephemeral(&pod, e);
+    requirements::pod_requirements(spec, &pod.claims, options, e);
+    host_network(spec, options, e);
+    let policy = spec.at(PodSpec::RESTART_POLICY);
+    checks::required_one_of(&policy, policy.str(), &["Always", "OnFailure", "Never"], e);
+    let policy = spec.at(PodSpec::DNS_POLICY);
+    checks::required_one_of(&policy, policy.str(), &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], e);
+    let selector = spec.at(PodSpec::NODE_SELECTOR);
+    metadata::labels(selector.get(), &selector.path(), e);
+    security::of_pod(spec, options, e);
+    scheduling::affinity(spec, options, e);
     let legacy = Legacy::of(options.features);
-    dns_config(spec, &legacy, &path.child("dnsConfig"), e);
-    for (i, gate) in list("readinessGates").iter().enumerate() {
-        let at = path.child("readinessGates").index(i).child("conditionType");
-        checks::qualified_name(&at, gate.str_at(&["conditionType"]), e);
-    }
-    scheduling_gates(list("schedulingGates"), &path.child("schedulingGates"), e);
-    let at = path.child("topologySpreadConstraints");
-    scheduling::topology_spread(list("topologySpreadConstraints"), &at, options, e);
-    windows::host_processes(options.features, spec, path, e);
-    security::host_users(spec, path, options, e);
-    hostname_override(spec, path, e);
-    for field in ["serviceAccountName", "nodeName"] {
-        if !text(field).is_empty() {
-            checks::subdomain(&path.child(field), text(field), e);
+    dns_config(spec, &legacy, e);
+    gates(spec, e);
+    scheduling::topology_spread(spec.at(PodSpec::TOPOLOGY_SPREAD_CONSTRAINTS), options, e);
+    windows::host_processes(options.features, spec, e);
+    security::host_users(spec, options, e);
+    names_and_deadline(spec, e);
+    let list = spec.at(PodSpec::TOLERATIONS);
+    tolerations::tolerations(list.list(), options.compares_tolerations(), &list.path(), e);
+    host_aliases(spec.at(PodSpec::HOST_ALIASES), &legacy, e);
+    priority_and_overhead(spec, options, e);
+    windows::operating_system(spec, e);
+    let group = spec.at(PodSpec::SCHEDULING_GROUP);
+    if group.is_set() {
+        let name = group.at(PodSchedulingGroup::POD_GROUP_NAME);
+        match name.get_str() {
+            Some(given) => checks::subdomain(&name, given, e),
+            None => e.push(name.invalid("must specify one of: `podGroupName`")),
         }
     }
-    if let Some(seconds) = spec.int_at(&["activeDeadlineSeconds"])
-        && !(1..=DEADLINE_MAX).contains(&seconds)
-    {
-        let at = path.child("activeDeadlineSeconds");
-        e.push(FieldError::invalid(&at, seconds, inclusive_range_error(1, DEADLINE_MAX)));
-    }
-    for field in ["hostname", "subdomain"] {
-        if !text(field).is_empty() {
-            checks::label(&path.child(field), text(field), e);
-        }
-    }
-    tolerations::tolerations(list("tolerations"), options.compares_tolerations(), &path.child("tolerations"), e);
-    host_aliases(list("hostAliases"), &legacy, &path.child("hostAliases"), e);
-    if !text("priorityClassName").is_empty() {
-        checks::subdomain(&path.child("priorityClassName"), text("priorityClassName"), e);
-    }
-    if let Some(name) = spec.get("runtimeClassName").and_then(Value::as_str) {
-        checks::subdomain(&path.child("runtimeClassName"), name, e);
-    }
-    if let Some(policy) = spec.get("preemptionPolicy").and_then(Value::as_str) {
-        let at = path.child("preemptionPolicy");
-        checks::required_one_of(&at, policy, &["PreemptLowerPriority", "Never"], e);
-    }
-    if let Some(overhead) = member(spec, "overhead") {
-        let limits = binnacle_schema::Object::from_iter([("limits", overhead.clone())]).into();
-        let holder = requirements::Holder::Container;
-        requirements::requirements(&limits, holder, &Default::default(), &path.child("overhead"), options, e);
-    }
-    windows::operating_system(spec, path, e);
-    if let Some(group) = member(spec, "schedulingGroup") {
-        let at = path.child("schedulingGroup").child("podGroupName");
-        match group.get("podGroupName").and_then(Value::as_str) {
-            Some(name) => checks::subdomain(&at, name, e),
-            None => e.push(FieldError::invalid(&at, shown(None), "must specify one of: `podGroupName`")),
-        }
-    }
-    file_keys(spec, path, e);
+    file_keys(spec, e);
 }
+
+fn gates(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
+    for gate in spec.at(PodSpec::READINESS_GATES).items() {
+        let condition = gate.at(PodReadinessGate::CONDITION_TYPE);
+        checks::qualified_name(&condition, condition.str(), errors);
+    }
+    let list = spec.at(PodSpec::SCHEDULING_GATES);
+    let repeated = repeated(list, PodSchedulingGate::NAME);
+    for (i, gate) in errors.while_room(list.items().enumerate()) {
+        let name = gate.at(PodSchedulingGate::NAME).str();
+        checks::qualified_name(&gate, name, errors);
+        if repeated[i] {
+            errors.push(FieldError::duplicate(&gate, name));
+        }
+    }
+}
+
+fn names_and_deadline(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
+    hostname_override(spec, errors);
+    for name in [PodSpec::SERVICE_ACCOUNT_NAME, PodSpec::NODE_NAME] {
+        let name = spec.at(name);
+        if !name.is_empty() {
+            checks::subdomain(&name, name.str(), errors);
+        }
+    }
+    let deadline = spec.at(PodSpec::ACTIVE_DEADLINE_SECONDS);
+    if deadline.int().is_some_and(|seconds| !(1..=DEADLINE_MAX).contains(&seconds)) {
+        errors.push(deadline.invalid(inclusive_range_error(1, DEADLINE_MAX)));
+    }
+    for name in [PodSpec::HOSTNAME, PodSpec::SUBDOMAIN] {
+        let name = spec.at(name);
+        if !name.is_empty() {
+            checks::label(&name, name.str(), errors);
+        }
+    }
+}
+
+fn priority_and_overhead(spec: FieldRef<PodSpec>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    let class = spec.at(PodSpec::PRIORITY_CLASS_NAME);
+    if !class.is_empty() {
+        checks::subdomain(&class, class.str(), errors);
+    }
+    let class = spec.at(PodSpec::RUNTIME_CLASS_NAME);
+    if let Some(name) = class.get_str() {
+        checks::subdomain(&class, name, errors);
+    }
+    let preemption = spec.at(PodSpec::PREEMPTION_POLICY);
+    if let Some(policy) = preemption.get_str() {
+        checks::required_one_of(&preemption, policy, &["PreemptLowerPriority", "Never"], errors);
+    }
+    let overhead = spec.at(PodSpec::OVERHEAD);
+    if let Some(amounts) = overhead.get() {
+        let limits = Object::from_iter([(ResourceRequirements::LIMITS.name(), amounts.clone())]).into();
+        let (path, holder) = (overhead.path(), requirements::Holder::Container);
+        let requirements = FieldRef::located(&limits, &path);
+        requirements::requirements(requirements, holder, &Default::default(), options, errors);
+    }
+}
+
+// === Checks that several files share ===
 
 /// Accepts `Always`, `IfNotPresent` or `Never`.
-pub(super) fn pull_policy(path: &FieldPath, policy: &str, errors: &mut FieldErrors) {
-    checks::required_one_of(path, policy, &["Always", "IfNotPresent", "Never"], errors);
+fn pull_policy(policy: FieldRef<Str>, errors: &mut FieldErrors) {
+    checks::required_one_of(&policy, policy.str(), &["Always", "IfNotPresent", "Never"], errors);
 }
 
-fn resource_claims(list: &[Value], metadata: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
+/// Rejects a field that is set.
+fn forbid<T>(field: FieldRef<T>, why: &str, errors: &mut FieldErrors) {
+    if field.is_set() {
+        errors.push(field.forbidden(why));
+    }
+}
+
+/// Requires texts.
+fn required<M>(holder: FieldRef<M>, fields: &[Field<M, Str>], errors: &mut FieldErrors) {
+    for field in fields {
+        let field = holder.at(*field);
+        checks::required(&field, field.str(), errors);
+    }
+}
+
+/// Requires a text and validates it.
+fn required_by(field: FieldRef<Str>, rule: impl FnOnce(&str) -> Vec<String>, errors: &mut FieldErrors) {
+    match field.str() {
+        "" => errors.push(field.required("")),
+        text => checks::invalid_for(&field, text, rule(text), errors),
+    }
+}
+
+/// Accepts an absent text or one of the supported ones.
+fn optional_one_of(field: FieldRef<Str>, supported: &[&str], errors: &mut FieldErrors) {
+    if let Some(text) = field.get_str() {
+        checks::one_of(&field, text, supported, errors);
+    }
+}
+
+/// Returns for each item of a list true if an earlier one has the same text in a field.
+fn repeated<M>(list: FieldRef<List<M>>, field: Field<M, Str>) -> Vec<bool> {
+    let mut seen = HashSet::with_capacity(list.len());
+    list.items().map(|item| !seen.insert(item.at(field).str())).collect()
+}
+
+/// Returns true for a pod for Windows.
+pub(super) fn is_windows(spec: FieldRef<PodSpec>) -> bool {
+    spec.at(PodSpec::OS).at(PodOS::NAME).str() == "windows"
+}
+
+// === Other parts of the spec ===
+
+fn resource_claims(
+    list: FieldRef<List<PodResourceClaim>>,
+    metadata: Option<FieldRef<ObjectMeta>>,
+    errors: &mut FieldErrors,
+) {
     let mut known = HashSet::new();
-    for (i, claim) in errors.while_room(list.iter().enumerate()) {
+    for claim in errors.while_room(list.items()) {
         if annotations::is_mirror(metadata) {
             let at = FieldPath::root().key("");
             errors.push(FieldError::forbidden(&at, "static pods do not support resource claims"));
             continue;
         }
-        let at = path.index(i);
-        match claim.str_at(&["name"]) {
-            "" => errors.push(FieldError::required(&at.child("name"), "")),
-            name if known.contains(name) => errors.push(FieldError::duplicate(&at.child("name"), name)),
-            name => {
-                checks::label(&at.child("name"), name, errors);
-                known.insert(name);
+        let name = claim.at(PodResourceClaim::NAME);
+        match name.str() {
+            "" => errors.push(name.required("")),
+            given if known.contains(given) => errors.push(name.duplicate()),
+            given => {
+                checks::label(&name, given, errors);
+                known.insert(given);
             }
         }
-        let fields = ["resourceClaimName", "resourceClaimTemplateName"];
-        let given = fields.map(|field| claim.get(field).and_then(Value::as_str));
-        let shown = || internal::shown_as("io.k8s.api.core.v1.PodResourceClaim", Some(claim));
-        match given {
-            [Some(_), Some(_)] => {
+        let names = [PodResourceClaim::RESOURCE_CLAIM_NAME, PodResourceClaim::RESOURCE_CLAIM_TEMPLATE_NAME];
+        let shown = || internal::shown(claim);
+        match names.map(|name| claim.at(name).is_set()) {
+            [true, true] => {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-                errors.push(FieldError::invalid(&at, shown(), why));
+                errors.push(claim.invalid_as(shown(), why));
             }
-            [None, None] => {
+            [false, false] => {
                 let why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-                errors.push(FieldError::invalid(&at, shown(), why));
+                errors.push(claim.invalid_as(shown(), why));
             }
             _ => {}
         }
-        for (field, name) in fields.iter().zip(given) {
-            if let Some(name) = name {
-                checks::subdomain(&at.child(field), name, errors);
+        for name in names {
+            let name = claim.at(name);
+            if let Some(given) = name.get_str() {
+                checks::subdomain(&name, given, errors);
             }
         }
     }
 }
 
 /// Requires the host ports of containers in the host network to equal their container ports.
-fn host_network(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    if !spec.bool_at(&["hostNetwork"]) {
+fn host_network(spec: FieldRef<PodSpec>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    if !spec.at(PodSpec::HOST_NETWORK).bool() {
         return;
     }
-    for (i, container) in errors.while_room(spec.list_at(&["containers"]).iter().enumerate()) {
-        for (j, port) in errors.while_room(container.list_at(&["ports"]).iter().enumerate()) {
-            let number = |field: &str| port.int_at(&[field]).unwrap_or(0);
-            let host = number("hostPort");
-            if (options.is_pod || host != 0) && host != number("containerPort") {
-                let at = path.child("containers").index(i).child("ports").index(j).child("hostPort");
-                let why = "must match `containerPort` when `hostNetwork` is true";
-                errors.push(FieldError::invalid(&at, host, why));
+    let containers = spec.at(PodSpec::CONTAINERS);
+    for container in errors.while_room(containers.items()) {
+        let ports = container.at(Container::PORTS);
+        for port in errors.while_room(ports.items()) {
+            let host = port.at(ContainerPort::HOST_PORT);
+            let number = host.int_or_zero();
+            let is_checked = options.is_pod || number != 0;
+            if is_checked && number != port.at(ContainerPort::CONTAINER_PORT).int_or_zero() {
+                errors.push(host.invalid_as(number, "must match `containerPort` when `hostNetwork` is true"));
             }
         }
     }
 }
 
-fn dns_config(spec: &Value, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let config = member(spec, "dnsConfig");
-    let texts = |field: &str| {
-        let items = config.map_or(&[][..], |config| config.list_at(&[field]));
-        items.iter().filter_map(Value::as_str).collect::<Vec<_>>()
-    };
-    let (servers, searches) = (texts("nameservers"), texts("searches"));
-    if spec.str_at(&["dnsPolicy"]) == "None" {
-        if config.is_none() {
-            return errors.push(FieldError::required(path, "must provide `dnsConfig` when `dnsPolicy` is None"));
+fn dns_config(spec: FieldRef<PodSpec>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+    let config = spec.at(PodSpec::DNS_CONFIG);
+    let (servers, searches) = (config.at(DnsConfig::NAMESERVERS), config.at(DnsConfig::SEARCHES));
+    if spec.at(PodSpec::DNS_POLICY).str() == "None" {
+        if !config.is_set() {
+            return errors.push(config.required("must provide `dnsConfig` when `dnsPolicy` is None"));
         }
         if servers.is_empty() {
-            let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
-            return errors.push(FieldError::required(&path.child("nameservers"), why));
+            return errors.push(servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None"));
         }
     }
-    let Some(config) = config else { return };
-    let mut too_many = |field: &str, why: String| {
-        errors.push(FieldError::invalid(&path.child(field), shown(config.get(field)), why));
-    };
     if servers.len() > NAMESERVERS_MAX {
-        too_many("nameservers", format!("must not have more than {NAMESERVERS_MAX} nameservers"));
+        errors.push(servers.invalid(format!("must not have more than {NAMESERVERS_MAX} nameservers")));
     }
-    for (i, server) in errors.while_room(servers.iter().enumerate()) {
-        ip::legacy_ip(&path.child("nameservers").index(i), server, legacy, errors);
+    for server in errors.while_room(servers.items()) {
+        ip::legacy_ip(&server, server.str(), legacy, errors);
     }
-    let mut too_many = |why: String| {
-        errors.push(FieldError::invalid(&path.child("searches"), shown(config.get("searches")), why));
-    };
     if searches.len() > SEARCHES_MAX {
-        too_many(format!("must not have more than {SEARCHES_MAX} search paths"));
+        errors.push(searches.invalid(format!("must not have more than {SEARCHES_MAX} search paths")));
     }
-    if searches.join(" ").len() > SEARCH_LIST_MAX {
-        too_many(format!("must not have more than {SEARCH_LIST_MAX} characters (including spaces) in the search list"));
+    let spaces = searches.len().saturating_sub(1);
+    if searches.strs().map(str::len).sum::<usize>() + spaces > SEARCH_LIST_MAX {
+        let why = format!("must not have more than {SEARCH_LIST_MAX} characters (including spaces) in the search list");
+        errors.push(searches.invalid(why));
     }
-    for (i, search) in errors.while_room(searches.iter().enumerate().filter(|(_, search)| **search != ".")) {
-        let search = search.strip_suffix('.').unwrap_or(search);
-        let messages = names::dns1123_subdomain_with_underscore(search);
-        checks::invalid_for(&path.child("searches").index(i), search, messages, errors);
+    for search in errors.while_room(searches.items().filter(|search| search.str() != ".")) {
+        let domain = search.str().strip_suffix('.').unwrap_or(search.str());
+        checks::invalid_for(&search, domain, names::dns1123_subdomain_with_underscore(domain), errors);
     }
-    for (i, option) in errors.while_room(config.list_at(&["options"]).iter().enumerate()) {
-        if option.str_at(&["name"]).is_empty() {
-            errors.push(FieldError::required(&path.child("options").index(i), "must not be empty"));
+    let options = config.at(DnsConfig::OPTIONS);
+    for option in errors.while_room(options.items()) {
+        if option.at(PodDNSConfigOption::NAME).is_empty() {
+            errors.push(option.required("must not be empty"));
         }
     }
 }
 
-fn scheduling_gates(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    let repeated = repeated(list, |gate| gate.str_at(&["name"]));
-    for (i, gate) in errors.while_room(list.iter().enumerate()) {
-        let name = gate.str_at(&["name"]);
-        checks::qualified_name(&path.index(i), name, errors);
-        if repeated[i] {
-            errors.push(FieldError::duplicate(&path.index(i), name));
-        }
-    }
-}
-
-fn hostname_override(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(name) = spec.get("hostnameOverride").and_then(Value::as_str) else { return };
-    let at = path.child("hostnameOverride");
-    for field in ["setHostnameAsFQDN", "hostNetwork"] {
-        if spec.bool_at(&[field]) {
-            errors.push(FieldError::forbidden(&at, format!("may not be specified when {field} is true")));
+fn hostname_override(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
+    let hostname = spec.at(PodSpec::HOSTNAME_OVERRIDE);
+    let Some(name) = hostname.get_str() else { return };
+    for field in [PodSpec::SET_HOSTNAME_AS_FQDN, PodSpec::HOST_NETWORK] {
+        if spec.at(field).bool() {
+            errors.push(hostname.forbidden(format!("may not be specified when {} is true", field.name())));
         }
     }
     if name.len() > HOSTNAME_OVERRIDE_MAX {
-        errors.push(FieldError::too_long(&at, HOSTNAME_OVERRIDE_MAX));
+        errors.push(hostname.too_long(HOSTNAME_OVERRIDE_MAX));
     }
-    checks::subdomain(&at, name, errors);
+    checks::subdomain(&hostname, name, errors);
 }
 
-fn host_aliases(list: &[Value], legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, alias) in errors.while_room(list.iter().enumerate()) {
-        let at = path.index(i);
-        ip::legacy_ip(&at.child("ip"), alias.str_at(&["ip"]), legacy, errors);
-        for (j, name) in errors.while_room(alias.list_at(&["hostnames"]).iter().filter_map(Value::as_str).enumerate()) {
-            checks::subdomain(&at.child("hostnames").index(j), name, errors);
+fn host_aliases(list: FieldRef<List<HostAlias>>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+    for alias in errors.while_room(list.items()) {
+        let ip = alias.at(HostAlias::IP);
+        ip::legacy_ip(&ip, ip.str(), legacy, errors);
+        let names = alias.at(HostAlias::HOSTNAMES);
+        for name in errors.while_room(names.items()) {
+            checks::subdomain(&name, name.str(), errors);
         }
     }
 }
 
 /// Validates variables from files, which must be in an `emptyDir` volume of the pod.
-fn file_keys(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn file_keys(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
     // Of several volumes with one name the last one counts.
-    let volumes: HashMap<&str, &Value> =
-        spec.list_at(&["volumes"]).iter().map(|volume| (volume.str_at(&["name"]), volume)).collect();
-    for (container, at) in errors.while_room(containers::all(spec, path)) {
-        for (i, variable) in errors.while_room(container.list_at(&["env"]).iter().enumerate()) {
-            let Some(key) = variable.at(&["valueFrom", "fileKeyRef"]).filter(|key| !key.is_null()) else { continue };
-            let name = key.str_at(&["volumeName"]);
-            let at = at.child("env").index(i).child("valueFrom").child("fileKeyRef").child("volumeName");
-            match volumes.get(name) {
-                None => errors.push(FieldError::not_found(&at, name)),
-                Some(volume) if member(volume, "emptyDir").is_none() => {
-                    errors.push(FieldError::invalid(&at, name, "referenced volume must be of type emptyDir"));
+    let volumes = spec.at(PodSpec::VOLUMES);
+    let volumes: HashMap<&str, FieldRef<Volume>> =
+        volumes.items().map(|volume| (volume.at(Volume::NAME).str(), volume)).collect();
+    for container in errors.while_room(containers::all(&spec).iter()) {
+        let variables = container.at(Container::ENV);
+        for variable in errors.while_room(variables.items()) {
+            let source = variable.at(EnvVar::VALUE_FROM);
+            let key = source.at(EnvVarSource::FILE_KEY_REF);
+            if !key.is_set() {
+                continue;
+            }
+            let name = key.at(FileKeySelector::VOLUME_NAME);
+            match volumes.get(name.str()) {
+                None => errors.push(FieldError::not_found(&name, name.str())),
+                Some(volume) if !volume.at(Volume::EMPTY_DIR).is_set() => {
+                    errors.push(name.invalid_as(name.str(), "referenced volume must be of type emptyDir"));
                 }
                 Some(_) => {}
             }

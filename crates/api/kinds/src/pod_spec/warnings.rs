@@ -3,8 +3,18 @@
 mod paths;
 mod ports;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use binnacle_fields::core::v1::{
+    Affinity, Container, EnvVar, EphemeralVolumeSource, HostAlias, LocalObjectReference, NodeAffinity, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, PersistentVolumeClaimSpec, PersistentVolumeClaimTemplate, PodAffinity,
+    PodAffinityTerm, PodDNSConfig, PodSecurityContext, PodSpec, PodTemplateSpec, PreferredSchedulingTerm,
+    ResourceRequirements, SecurityContext, TopologySpreadConstraint, Volume, VolumeResourceRequirements,
+    WeightedPodAffinityTerm,
+};
+use binnacle_fields::meta::v1::{LabelSelector, ObjectMeta};
+use binnacle_fields::types::{List, Quantity, Str};
+use binnacle_fields::{Field, FieldRef};
 use binnacle_meta::FieldPath;
 use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
@@ -12,7 +22,6 @@ use binnacle_validation::{ip, names};
 use super::app_armor;
 use super::validation::containers::all;
 use crate::node::{deprecated_label, deprecated_labels_in_term};
-use crate::tree_names::member;
 use binnacle_validation::pod_resources::quantity;
 
 /// The limit on comparisons of an item with similar ones, and on the number of warnings of a kind.
@@ -30,21 +39,6 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ("security.alpha.kubernetes.io/unsafe-sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
 ];
 
-/// Volume sources of removed drivers: the field, its name in kube-apiserver's messages, and the warning.
-const VOLUMES_BEFORE_EPHEMERAL: [(&str, &str, &str); 7] = [
-    ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
-    ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
-    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
-    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
-    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
-    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-];
-const VOLUMES_AFTER_EPHEMERAL: [(&str, &str, &str); 2] = [
-    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
-];
-
 /// Returns warnings about a pod.
 pub(crate) fn of_pod(pod: &Value) -> Vec<String> {
     of(pod, &FieldPath::root(), false)
@@ -57,24 +51,28 @@ pub(crate) fn of_template(template: &Value, path: &FieldPath) -> Vec<String> {
 
 /// Returns warnings about fractions of a byte in the resources of a claim.
 pub(crate) fn of_claim_spec(spec: &Value, path: &FieldPath) -> Vec<String> {
-    let lists = ["requests", "limits"].iter();
-    lists.filter_map(|list| fraction(spec, &["resources", list], "storage", path)).collect()
+    let spec = FieldRef::<PersistentVolumeClaimSpec>::located(spec, path);
+    let resources = spec.at(PersistentVolumeClaimSpec::RESOURCES);
+    let lists = [VolumeResourceRequirements::REQUESTS, VolumeResourceRequirements::LIMITS].into_iter();
+    lists.filter_map(|list| fraction(resources.at(list).key("storage"))).collect()
 }
 
 fn of(holder: &Value, path: &FieldPath, is_template: bool) -> Vec<String> {
-    let null = Value::Null;
-    let spec = holder.get("spec").unwrap_or(&null);
-    let look = Look { spec, metadata: holder.get("metadata").unwrap_or(&null), path, at: path.child("spec") };
+    // Pods have their metadata and spec in the same fields as templates.
+    let holder = FieldRef::<PodTemplateSpec>::located(holder, path);
+    let spec = holder.at(PodTemplateSpec::SPEC);
+    let look = Look { spec, metadata: holder.at(PodTemplateSpec::METADATA) };
     let mut warnings = Vec::new();
     look.node_labels(&mut warnings);
     look.annotations(&mut warnings);
     look.volumes(&mut warnings);
-    warnings.extend(paths::overlaps(spec.list_at(&["volumes"])));
+    warnings.extend(paths::overlaps(spec.at(PodSpec::VOLUMES)));
     look.repetitions(&mut warnings);
     look.containers(is_template, &mut warnings);
-    ports::warnings(spec, &look.at, &mut warnings);
-    if spec.int_at(&["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
-        let at = look.at.child("terminationGracePeriodSeconds");
+    ports::warnings(spec, &mut warnings);
+    let grace = spec.at(PodSpec::TERMINATION_GRACE_PERIOD_SECONDS);
+    if grace.int_or_zero() < 0 {
+        let at = grace.path();
         warnings.push(format!("{at}: must be >= 0; negative values are invalid and will be treated as 1"));
     }
     look.affinity(&mut warnings);
@@ -84,46 +82,37 @@ fn of(holder: &Value, path: &FieldPath, is_template: bool) -> Vec<String> {
 
 /// The pod or template that is checked.
 struct Look<'a> {
-    spec: &'a Value,
-    metadata: &'a Value,
-    /// The path of the pod or template, and that of its spec.
-    path: &'a FieldPath,
-    at: FieldPath,
+    spec: FieldRef<'a, 'a, PodSpec>,
+    metadata: FieldRef<'a, 'a, ObjectMeta>,
 }
 
 impl Look<'_> {
     fn annotation(&self, name: &str) -> Option<&str> {
-        self.metadata.at(&["annotations", name]).and_then(Value::as_str)
+        self.metadata.at(ObjectMeta::ANNOTATIONS).key(name).get_str()
     }
 
     fn annotation_path(&self, name: &str) -> FieldPath {
-        self.path.child("metadata").child("annotations").key(name)
+        self.metadata.at(ObjectMeta::ANNOTATIONS).key(name).path()
     }
 
     fn node_labels(&self, warnings: &mut Vec<String>) {
-        for key in self.spec.object_at(&["nodeSelector"]).into_iter().flat_map(|labels| labels.keys()) {
+        for (key, label) in self.spec.at(PodSpec::NODE_SELECTOR).entries() {
             if let Some(message) = deprecated_label(key) {
-                warnings.push(format!("{}: {message}", self.at.child("nodeSelector").key(key)));
+                warnings.push(format!("{}: {message}", label.path()));
             }
         }
-        let affinity = self.spec.at(&["affinity", "nodeAffinity"]).unwrap_or(&Value::Null);
-        let at = self.at.child("affinity").child("nodeAffinity");
-        let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        for (i, term) in affinity.list_at(&[required, "nodeSelectorTerms"]).iter().enumerate() {
-            warnings.extend(deprecated_labels_in_term(term, &at.child(required).child("nodeSelectorTerms").index(i)));
+        let affinity = self.spec.at(PodSpec::AFFINITY);
+        let affinity = affinity.at(Affinity::NODE_AFFINITY);
+        let required = affinity.at(NodeAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
+        for term in required.at(NodeSelector::NODE_SELECTOR_TERMS).items() {
+            warnings.extend(deprecated_labels_in_term(term.value(), &term.path()));
         }
-        let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-        for (i, term) in affinity.list_at(&[preferred]).iter().enumerate() {
-            let at = at.child(preferred).index(i).child("preference");
-            preference(term.get("preference").unwrap_or(&Value::Null), &at, warnings);
+        for term in affinity.at(NodeAffinity::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION).items() {
+            preference(term.at(PreferredSchedulingTerm::PREFERENCE), warnings);
         }
-        let at = self.at.child("topologySpreadConstraints");
-        for (i, constraint) in self.spec.list_at(&["topologySpreadConstraints"]).iter().enumerate() {
-            let key = constraint.str_at(&["topologyKey"]);
-            if let Some(message) = deprecated_label(key) {
-                warnings.push(format!("{}: {key} is {message}", at.index(i).child("topologyKey")));
-            }
-            null_selector(constraint, &at.index(i), warnings);
+        for constraint in self.spec.at(PodSpec::TOPOLOGY_SPREAD_CONSTRAINTS).items() {
+            deprecated_key(constraint.at(TopologySpreadConstraint::TOPOLOGY_KEY), warnings);
+            null_selector(constraint.at(TopologySpreadConstraint::LABEL_SELECTOR), warnings);
         }
     }
 
@@ -136,139 +125,155 @@ impl Look<'_> {
     }
 
     fn volumes(&self, warnings: &mut Vec<String>) {
-        for (i, volume) in self.spec.list_at(&["volumes"]).iter().enumerate() {
-            let at = self.at.child("volumes").index(i);
-            let gone = |sources: &[(&str, &str, &str)]| -> Vec<String> {
-                let given = sources.iter().filter(|(field, ..)| member(volume, field).is_some());
-                given.map(|(_, shown, message)| format!("{}: {message}", at.child(shown))).collect()
-            };
-            warnings.extend(gone(&VOLUMES_BEFORE_EPHEMERAL));
-            if let Some(template) = volume.at(&["ephemeral", "volumeClaimTemplate"]).filter(|t| !t.is_null()) {
-                let at = at.child("ephemeral").child("volumeClaimTemplate").child("spec");
-                warnings.extend(of_claim_spec(template.get("spec").unwrap_or(&Value::Null), &at));
+        for volume in self.spec.at(PodSpec::VOLUMES).items() {
+            macro_rules! gone {
+                ($field:ident $(as $shown:literal)?, $message:literal) => {
+                    let source = volume.at(Volume::$field)$(.reported_as($shown))?;
+                    if source.is_set() {
+                        warnings.push(format!("{}: {}", source.path(), $message));
+                    }
+                };
             }
-            warnings.extend(gone(&VOLUMES_AFTER_EPHEMERAL));
+            gone!(PHOTON_PERSISTENT_DISK, "deprecated in v1.11, non-functional in v1.16+");
+            gone!(GIT_REPO, "deprecated in v1.11, and disabled by default in v1.33+");
+            gone!(SCALE_IO, "deprecated in v1.16, non-functional in v1.22+");
+            gone!(FLOCKER, "deprecated in v1.22, non-functional in v1.25+");
+            gone!(STORAGEOS as "storageOS", "deprecated in v1.22, non-functional in v1.25+");
+            gone!(QUOBYTE, "deprecated in v1.22, non-functional in v1.25+");
+            gone!(GLUSTERFS, "deprecated in v1.25, non-functional in v1.26+");
+            let ephemeral = volume.at(Volume::EPHEMERAL);
+            let template = ephemeral.at(EphemeralVolumeSource::VOLUME_CLAIM_TEMPLATE);
+            if template.is_set() {
+                let spec = template.at(PersistentVolumeClaimTemplate::SPEC);
+                warnings.extend(of_claim_spec(spec.value(), &spec.path()));
+            }
+            gone!(CEPHFS, "deprecated in v1.28, non-functional in v1.31+");
+            gone!(RBD, "deprecated in v1.28, non-functional in v1.31+");
         }
     }
 
     /// Warns about duplicate keys in lists that are merged by key, and about fractions of a byte.
     fn repetitions(&self, warnings: &mut Vec<String>) {
-        for (list, key, what) in [("hostAliases", "ip", "ip"), ("imagePullSecrets", "name", "name")] {
-            let mut seen = BTreeSet::new();
-            for (i, item) in self.spec.list_at(&[list]).iter().enumerate() {
-                let value = item.str_at(&[key]);
-                if !seen.insert(value) {
-                    warnings.push(format!("{}: duplicate {what} {value:?}", self.at.child(list).index(i).child(key)));
-                }
-            }
-        }
-        for (i, secret) in self.spec.list_at(&["imagePullSecrets"]).iter().enumerate() {
-            if secret.str_at(&["name"]).is_empty() {
-                let at = self.at.child("imagePullSecrets").index(i).child("name");
-                warnings.push(format!("{at}: invalid empty name \"\""));
+        let secrets = self.spec.at(PodSpec::IMAGE_PULL_SECRETS);
+        duplicates(self.spec.at(PodSpec::HOST_ALIASES), HostAlias::IP, warnings);
+        duplicates(secrets, LocalObjectReference::NAME, warnings);
+        for secret in secrets.items() {
+            let name = secret.at(LocalObjectReference::NAME);
+            if name.is_empty() {
+                warnings.push(format!("{}: invalid empty name \"\"", name.path()));
             }
         }
         for name in ["memory", "ephemeral-storage"] {
-            warnings.extend(fraction(self.spec, &["overhead"], name, &self.at));
+            warnings.extend(fraction(self.spec.at(PodSpec::OVERHEAD).key(name)));
         }
     }
 
     fn containers(&self, is_template: bool, warnings: &mut Vec<String>) {
         let unused = |field: &str| format!("non-functional in v1.27+; use the \"{field}\" field instead");
-        let has_seccomp =
-            |holder: &Value| holder.at(&["securityContext", "seccompProfile"]).is_some_and(|p| !p.is_null());
-        if !has_seccomp(self.spec) && self.annotation(SECCOMP_POD).is_some() {
-            warnings.push(format!("{}: {}", self.annotation_path(SECCOMP_POD), unused("seccompProfile")));
+        let seccomp = PodSecurityContext::SECCOMP_PROFILE;
+        let context = self.spec.at(PodSpec::SECURITY_CONTEXT);
+        if !context.at(seccomp).is_set() && self.annotation(SECCOMP_POD).is_some() {
+            warnings.push(format!("{}: {}", self.annotation_path(SECCOMP_POD), unused(seccomp.name())));
         }
-        for (container, at) in all(self.spec, &self.at) {
-            let name = format!("{SECCOMP_CONTAINER}{}", container.str_at(&["name"]));
-            if !has_seccomp(container) && self.annotation(&name).is_some() {
-                warnings.push(format!("{}: {}", self.annotation_path(&name), unused("seccompProfile")));
+        for container in all(&self.spec).iter() {
+            let name = format!("{SECCOMP_CONTAINER}{}", container.at(Container::NAME).str());
+            let context = container.at(Container::SECURITY_CONTEXT);
+            if !context.at(SecurityContext::SECCOMP_PROFILE).is_set() && self.annotation(&name).is_some() {
+                warnings.push(format!("{}: {}", self.annotation_path(&name), unused(seccomp.name())));
             }
             // A pod's annotations have become fields before its warnings are made.
             if is_template {
-                warnings.extend(app_armor::template_warning(self.spec, container, self.metadata, self.path));
+                warnings.extend(app_armor::template_warning(self.spec, container, self.metadata));
             }
+            let resources = container.at(Container::RESOURCES);
             for name in ["memory", "ephemeral-storage"] {
-                for list in ["limits", "requests"] {
-                    warnings.extend(fraction(container, &["resources", list], name, &at));
+                for list in [ResourceRequirements::LIMITS, ResourceRequirements::REQUESTS] {
+                    warnings.extend(fraction(resources.at(list).key(name)));
                 }
             }
-            environment(container, &at, warnings);
+            environment(container.at(Container::ENV), warnings);
         }
     }
 
     fn affinity(&self, warnings: &mut Vec<String>) {
-        for kind in ["podAffinity", "podAntiAffinity"] {
-            let affinity = self.spec.at(&["affinity", kind]).unwrap_or(&Value::Null);
-            let at = self.at.child("affinity").child(kind);
-            let required = "requiredDuringSchedulingIgnoredDuringExecution";
-            for (i, term) in affinity.list_at(&[required]).iter().enumerate() {
-                null_selector(term, &at.child(required).index(i), warnings);
+        let affinity = self.spec.at(PodSpec::AFFINITY);
+        // Both have the same fields.
+        for rules in [affinity.at(Affinity::POD_AFFINITY), affinity.at(Affinity::POD_ANTI_AFFINITY).cast()] {
+            for term in rules.at(PodAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION).items() {
+                null_selector(term.at(PodAffinityTerm::LABEL_SELECTOR), warnings);
             }
-            let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-            for (i, weighted) in affinity.list_at(&[preferred]).iter().enumerate() {
-                let term = weighted.get("podAffinityTerm").unwrap_or(&Value::Null);
-                null_selector(term, &at.child(preferred).index(i).child("podAffinityTerm"), warnings);
+            for weighted in rules.at(PodAffinity::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION).items() {
+                let term = weighted.at(WeightedPodAffinityTerm::POD_AFFINITY_TERM);
+                null_selector(term.at(PodAffinityTerm::LABEL_SELECTOR), warnings);
             }
         }
     }
 
     fn addresses(&self, warnings: &mut Vec<String>) {
-        let at = self.at.child("dnsConfig").child("nameservers");
-        let servers = self.spec.list_at(&["dnsConfig", "nameservers"]).iter().filter_map(Value::as_str).enumerate();
-        warnings.extend(servers.filter_map(|(i, server)| ip::ip_warnings(&at.index(i), server)));
-        let at = self.at.child("hostAliases");
-        let aliases = self.spec.list_at(&["hostAliases"]).iter().enumerate();
-        warnings
-            .extend(aliases.filter_map(|(i, alias)| ip::ip_warnings(&at.index(i).child("ip"), alias.str_at(&["ip"]))));
+        let config = self.spec.at(PodSpec::DNS_CONFIG);
+        for server in config.at(PodDNSConfig::NAMESERVERS).items() {
+            warnings.extend(ip::ip_warnings(&server, server.str()));
+        }
+        for alias in self.spec.at(PodSpec::HOST_ALIASES).items() {
+            let address = alias.at(HostAlias::IP);
+            warnings.extend(ip::ip_warnings(&address, address.str()));
+        }
     }
 }
 
 /// Warns about invalid label values in a preferred node term, which match nothing.
-fn preference(term: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
-    for (i, expression) in term.list_at(&["matchExpressions"]).iter().enumerate() {
-        let at = path.child("matchExpressions").index(i);
-        let key = expression.str_at(&["key"]);
-        if let Some(message) = deprecated_label(key) {
-            warnings.push(format!("{}: {key} is {message}", at.child("key")));
-        }
-        for (j, value) in expression.list_at(&["values"]).iter().filter_map(Value::as_str).enumerate() {
-            let at = at.child("values").index(j);
-            warnings.extend(names::label_value(value).iter().map(|why| format!("{at}: {value} is invalid, {why}")));
+fn preference(term: FieldRef<NodeSelectorTerm>, warnings: &mut Vec<String>) {
+    for expression in term.at(NodeSelectorTerm::MATCH_EXPRESSIONS).items() {
+        deprecated_key(expression.at(NodeSelectorRequirement::KEY), warnings);
+        for value in expression.at(NodeSelectorRequirement::VALUES).items() {
+            let problems = names::label_value(value.str());
+            warnings.extend(problems.iter().map(|why| format!("{}: {} is invalid, {why}", value.path(), value.str())));
         }
     }
 }
 
-fn null_selector(holder: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
-    if member(holder, "labelSelector").is_none() {
-        let at = path.child("labelSelector");
-        warnings.push(format!("{at}: a null labelSelector results in matching no pod"));
+fn deprecated_key(key: FieldRef<Str>, warnings: &mut Vec<String>) {
+    if let Some(message) = deprecated_label(key.str()) {
+        warnings.push(format!("{}: {} is {message}", key.path(), key.str()));
+    }
+}
+
+fn null_selector(selector: FieldRef<LabelSelector>, warnings: &mut Vec<String>) {
+    if !selector.is_set() {
+        warnings.push(format!("{}: a null labelSelector results in matching no pod", selector.path()));
+    }
+}
+
+fn duplicates<M>(list: FieldRef<List<M>>, key: Field<M, Str>, warnings: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for item in list.items() {
+        let text = item.at(key);
+        if !seen.insert(text.str()) {
+            warnings.push(format!("{}: duplicate {} {:?}", text.path(), key.name(), text.str()));
+        }
     }
 }
 
 /// Returns the warning about an amount of bytes that is not a whole number.
-fn fraction(holder: &Value, list: &[&str], name: &str, path: &FieldPath) -> Option<String> {
-    let amount = holder.at(list).and_then(|list| list.get(name)).and_then(quantity)?;
-    if amount.milli_value() % 1000 == 0 {
+fn fraction(amount: FieldRef<Quantity>) -> Option<String> {
+    let given = quantity(amount.value())?;
+    if given.milli_value() % 1000 == 0 {
         return None;
     }
-    let at = list.iter().fold(path.clone(), |path, name| path.child(name)).key(name);
-    Some(format!("{at}: fractional byte value {:?} is invalid, must be an integer", amount.to_string()))
+    Some(format!("{}: fractional byte value {:?} is invalid, must be an integer", amount.path(), given.to_string()))
 }
 
 /// Warns about variables that are set again without using their previous value: merging by name keeps only one of them.
-fn environment(container: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
-    let mut seen = BTreeMap::new();
-    for (i, variable) in container.list_at(&["env"]).iter().enumerate() {
-        let (name, value) = (variable.str_at(&["name"]), variable.str_at(&["value"]));
-        if seen.insert(name, ()).is_none() {
+fn environment(list: FieldRef<List<EnvVar>>, warnings: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for variable in list.items() {
+        let (name, value) = (variable.at(EnvVar::NAME).str(), variable.at(EnvVar::VALUE).str());
+        if seen.insert(name) {
             continue;
         }
         let reference = format!("$({name})");
-        let hides = member(variable, "valueFrom").is_some() || value == reference || !value.contains(&reference);
-        if hides {
-            let at = path.child("env").index(i);
+        if variable.at(EnvVar::VALUE_FROM).is_set() || value == reference || !value.contains(&reference) {
+            let at = variable.path();
             warnings
                 .push(format!("{at}: hides previous definition of {name:?}, which may be dropped when using apply"));
         }

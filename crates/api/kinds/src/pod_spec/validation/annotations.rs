@@ -3,11 +3,16 @@
 
 use std::collections::HashSet;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Container, PodSecurityContext as PodContext, PodSpec, SeccompProfile, SecurityContext as Context,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Object, Value, json};
 use binnacle_validation::tolerations::tolerations as toleration_rules;
 
-use super::{PodValidationOptions, containers, paths};
+use super::{PodValidationOptions, containers, is_windows, paths};
 
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -25,9 +30,10 @@ pub(crate) fn validate(
     errors: &mut FieldErrors,
 ) {
     let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
+    let spec = FieldRef::<PodSpec>::root(spec);
     let text = |name: &str| annotations.get(name).and_then(Value::as_str);
     if let Some(value) = text(MIRROR)
-        && spec.str_at(&["nodeName"]).is_empty()
+        && spec.at(PodSpec::NODE_NAME).is_empty()
     {
         let why = "must set spec.nodeName if mirror pod annotation is set";
         errors.push(FieldError::invalid(&path.key(MIRROR), value, why));
@@ -45,7 +51,7 @@ pub(crate) fn validate(
         seccomp(profile, &path.child(SECCOMP_POD), errors);
     }
     let containers: HashSet<&str> = match annotations.keys().any(|name| name.starts_with(APP_ARMOR)) {
-        true => containers::all(spec, path).map(|(container, _)| container.str_at(&["name"])).collect(),
+        true => containers::all(&spec).iter().map(|container| container.at(Container::NAME).str()).collect(),
         false => HashSet::new(),
     };
     for (name, value) in errors.while_room(annotations.iter()) {
@@ -75,29 +81,32 @@ pub(crate) fn has_invalid_deletion_cost(annotations: Option<&Object>) -> bool {
 /// Reports seccomp and AppArmor profiles that differ between a field and an annotation.
 pub(crate) fn match_fields(annotations: Option<&Object>, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
+    let spec = FieldRef::<PodSpec>::located(spec, path);
     let text = |name: &str| annotations.get(name).and_then(Value::as_str);
-    let of = |holder: &'_ Value, field: &str| holder.at(&["securityContext", field]).filter(|p| !p.is_null()).cloned();
-    if let (Some(profile), Some(annotation)) = (of(spec, "seccompProfile"), text(SECCOMP_POD)) {
-        seccomp_matches(&profile, annotation, path, errors);
+    let context = spec.at(PodSpec::SECURITY_CONTEXT);
+    if let Some(annotation) = text(SECCOMP_POD) {
+        seccomp_matches(context.at(PodContext::SECCOMP_PROFILE), annotation, errors);
     }
-    for (container, at) in errors.while_room(containers::all(spec, path)) {
-        let name = container.str_at(&["name"]);
-        if let Some(profile) = of(container, "seccompProfile")
-            && let Some(annotation) = text(&format!("{SECCOMP_CONTAINER}{name}"))
-        {
-            seccomp_matches(&profile, annotation, &at, errors);
+    let containers = containers::all(&spec);
+    for container in errors.while_room(containers.iter()) {
+        let name = container.at(Container::NAME).str();
+        if let Some(annotation) = text(&format!("{SECCOMP_CONTAINER}{name}")) {
+            let context = container.at(Container::SECURITY_CONTEXT);
+            seccomp_matches(context.at(Context::SECCOMP_PROFILE), annotation, errors);
         }
     }
-    if spec.str_at(&["os", "name"]) == "windows" {
+    if is_windows(spec) {
         return;
     }
-    for (container, at) in errors.while_room(containers::all(spec, path)) {
-        let profile = of(container, "appArmorProfile").or_else(|| of(spec, "appArmorProfile"));
-        if let Some(profile) = profile
-            && let Some(annotation) = text(&format!("{APP_ARMOR}{}", container.str_at(&["name"])))
-        {
-            let at = at.child("securityContext").child("appArmorProfile");
-            profile_matches("apparmor", &profile, annotation, &["runtime/default"], &at, errors);
+    let of_pod = context.at(PodContext::APP_ARMOR_PROFILE);
+    for container in errors.while_room(containers.iter()) {
+        let name = container.at(Container::NAME).str();
+        if let Some(annotation) = text(&format!("{APP_ARMOR}{name}")) {
+            let context = container.at(Container::SECURITY_CONTEXT);
+            let own = context.at(Context::APP_ARMOR_PROFILE);
+            let profile = own.set().unwrap_or(of_pod.located_at(&own));
+            // Seccomp profiles have the same fields.
+            profile_matches("apparmor", profile.cast(), annotation, &["runtime/default"], errors);
         }
     }
 }
@@ -125,8 +134,9 @@ pub(crate) fn validate_update(new: Option<&Object>, old: Option<&Object>, path: 
 }
 
 /// Returns true for the mirror pod of a static pod, which gets no objects such as resource claims.
-pub(super) fn is_mirror(metadata: Option<&Value>) -> bool {
-    metadata.is_some_and(|metadata| metadata.at(&["annotations", MIRROR]).is_some())
+pub(super) fn is_mirror(metadata: Option<FieldRef<ObjectMeta>>) -> bool {
+    let annotations = metadata.and_then(|metadata| metadata.at(ObjectMeta::ANNOTATIONS).object());
+    annotations.is_some_and(|annotations| annotations.contains(MIRROR))
 }
 
 fn tolerations(value: &str, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
@@ -159,35 +169,33 @@ fn seccomp(profile: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn seccomp_matches(profile: &Value, annotation: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let at = path.child("securityContext").child("seccompProfile");
-    profile_matches("seccomp", profile, annotation, &["runtime/default", "docker/default"], &at, errors);
+fn seccomp_matches(profile: FieldRef<SeccompProfile>, annotation: &str, errors: &mut FieldErrors) {
+    profile_matches("seccomp", profile, annotation, &["runtime/default", "docker/default"], errors);
 }
 
+/// Requires a profile, if there is one, to agree with an annotation.
 fn profile_matches(
     what: &str,
-    profile: &Value,
+    profile: FieldRef<SeccompProfile>,
     annotation: &str,
     defaults: &[&str],
-    path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let same_type = match profile.str_at(&["type"]) {
+    let (kind, local) = (profile.at(SeccompProfile::TYPE), profile.at(SeccompProfile::LOCALHOST_PROFILE));
+    let same_type = match kind.str() {
         "Unconfined" => annotation == "unconfined",
         "RuntimeDefault" => defaults.contains(&annotation),
         "Localhost" => match annotation.strip_prefix("localhost/") {
-            Some(name) if profile.get("localhostProfile").and_then(Value::as_str) == Some(name) => true,
+            Some(name) if local.get_str() == Some(name) => true,
             Some(_) => {
-                let why = format!("{what} profile in annotation and field must match");
-                return errors.push(FieldError::forbidden(&path.child("localhostProfile"), why));
+                return errors.push(local.forbidden(format!("{what} profile in annotation and field must match")));
             }
             None => false,
         },
         _ => true,
     };
     if !same_type {
-        let why = format!("{what} type in annotation and field must match");
-        errors.push(FieldError::forbidden(&path.child("type"), why));
+        errors.push(kind.forbidden(format!("{what} type in annotation and field must match")));
     }
 }
 

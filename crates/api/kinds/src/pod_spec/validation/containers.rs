@@ -1,16 +1,22 @@
 //! Validation of containers: the common rules, and those for regular, init and ephemeral ones.
 
-use binnacle_validation::repeated;
 use std::collections::{BTreeSet, HashSet};
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Container, ContainerPort, ContainerResizePolicy, ContainerRestartRule as RestartRule,
+    ContainerRestartRuleOnExitCodes as ExitCodes, EphemeralContainer, PodOS, PodSpec, VolumeMount,
+};
+use binnacle_fields::types::List;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::{checks, ports};
+use binnacle_validation::{checks, names, ports};
 
 use super::requirements::{self, Holder};
 use super::volumes::Volumes;
-use super::{PodValidationOptions, env, handlers, mounts, pull_policy, security};
-use crate::tree_names::member;
+use super::{
+    PodValidationOptions, env, forbid, handlers, mounts, pull_policy, repeated, required, required_by, security,
+};
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const RESTART_ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];
@@ -21,7 +27,7 @@ const NOT_INIT: &str = "may not be set for init containers without restartPolicy
 
 /// The parts of a pod that the validation of its containers needs.
 pub(super) struct Pod<'a> {
-    pub(super) spec: &'a Value,
+    pub(super) spec: FieldRef<'a, 'a, PodSpec>,
     pub(super) volumes: Volumes<'a>,
     pub(super) claims: BTreeSet<&'a str>,
     pub(super) options: &'a PodValidationOptions<'a>,
@@ -29,294 +35,289 @@ pub(super) struct Pod<'a> {
     pub(super) host_users: bool,
 }
 
-/// Returns all containers of a pod with their paths, in the order in which kube-apiserver visits them.
-pub(crate) fn all<'a>(spec: &'a Value, path: &FieldPath) -> impl Iterator<Item = (&'a Value, FieldPath)> {
-    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |list| {
-        let at = path.child(list);
-        spec.list_at(&[list]).iter().enumerate().map(move |(i, container)| (container, at.index(i)))
-    })
+/// The lists of containers of a pod.
+pub(crate) struct AllContainers<'p, 'v>([FieldRef<'p, 'v, List<Container>>; 3]);
+
+impl<'v> AllContainers<'_, 'v> {
+    /// Iterates over the containers in the order in which kube-apiserver visits them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = FieldRef<'_, 'v, Container>> {
+        self.0.iter().flat_map(FieldRef::items)
+    }
 }
 
-pub(super) fn regular(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let list = pod.spec.list_at(&["containers"]);
-    let path = path.child("containers");
+/// Returns all containers of a pod.
+pub(crate) fn all<'p, 'v>(spec: &'p FieldRef<'_, 'v, PodSpec>) -> AllContainers<'p, 'v> {
+    // Ephemeral containers have all fields of the others.
+    let ephemeral = spec.at(PodSpec::EPHEMERAL_CONTAINERS).cast();
+    AllContainers([spec.at(PodSpec::INIT_CONTAINERS), spec.at(PodSpec::CONTAINERS), ephemeral])
+}
+
+pub(super) fn regular(pod: &Pod<'_>, errors: &mut FieldErrors) {
+    let list = pod.spec.at(PodSpec::CONTAINERS);
     if list.is_empty() {
-        return errors.push(FieldError::required(&path, ""));
+        return errors.push(list.required(""));
     }
     let mut names = HashSet::new();
-    for (i, container) in errors.while_room(list.iter().enumerate()) {
-        let at = path.index(i);
-        common(container, pod, &at, errors);
-        let name = container.str_at(&["name"]);
-        if !names.insert(name) {
-            errors.push(FieldError::duplicate(&at.child("name"), name));
+    for container in errors.while_room(list.items()) {
+        common(container, pod, errors);
+        let name = container.at(Container::NAME);
+        if !names.insert(name.str()) {
+            errors.push(FieldError::duplicate(&name, name.str()));
         }
-        handlers::lifecycle(container, pod.grace, pod.os(), &at, errors);
-        handlers::probes(container, pod.grace, &at, errors);
+        handlers::lifecycle(container, pod.grace, pod.os(), errors);
+        handlers::probes(container, errors);
         if pod.options.allows_restart_rules() {
-            restart_policy(container, pod.options, &at, errors);
-        } else if member(container, "restartPolicy").is_some() {
-            errors.push(FieldError::forbidden(&at.child("restartPolicy"), "may not be set for non-init containers"));
+            restart_policy(container, pod.options, errors);
+        } else {
+            forbid(container.at(Container::RESTART_POLICY), "may not be set for non-init containers", errors);
         }
     }
-    host_ports(list, &path, errors);
+    host_ports(list.items(), errors);
 }
 
-pub(super) fn init(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let regular = pod.spec.list_at(&["containers"]).iter();
-    let mut names: HashSet<&str> = regular.map(|container| container.str_at(&["name"])).collect();
-    let path = path.child("initContainers");
-    for (i, container) in errors.while_room(pod.spec.list_at(&["initContainers"]).iter().enumerate()) {
-        let at = path.index(i);
-        common(container, pod, &at, errors);
-        init_restart_policy(container, pod.options, &at, errors);
-        let name = container.str_at(&["name"]);
-        if names.contains(name) {
-            errors.push(FieldError::duplicate(&at.child("name"), name));
+pub(super) fn init(pod: &Pod<'_>, errors: &mut FieldErrors) {
+    let mut names: HashSet<&str> = names_of(pod.spec.at(PodSpec::CONTAINERS)).collect();
+    let list = pod.spec.at(PodSpec::INIT_CONTAINERS);
+    for container in errors.while_room(list.items()) {
+        common(container, pod, errors);
+        init_restart_policy(container, pod.options, errors);
+        let name = container.at(Container::NAME);
+        if names.contains(name.str()) {
+            errors.push(FieldError::duplicate(&name, name.str()));
         } else if !name.is_empty() {
-            names.insert(name);
+            names.insert(name.str());
         }
-        host_ports(std::slice::from_ref(container), &path, errors);
-        if is_sidecar(container) {
-            handlers::lifecycle(container, pod.grace, pod.os(), &at, errors);
-            handlers::probes(container, pod.grace, &at, errors);
+        // kube-apiserver checks each one as the first of a list of its own.
+        let first = list.item(0).unwrap_or(container);
+        host_ports([container.located_at(&first)], errors);
+        if is_sidecar(container.value()) {
+            handlers::lifecycle(container, pod.grace, pod.os(), errors);
+            handlers::probes(container, errors);
             continue;
         }
-        for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
-            if member(container, field).is_some() {
-                errors.push(FieldError::forbidden(&at.child(field), NOT_INIT));
-            }
+        forbid(container.at(Container::LIFECYCLE), NOT_INIT, errors);
+        for probe in [Container::LIVENESS_PROBE, Container::READINESS_PROBE, Container::STARTUP_PROBE] {
+            forbid(container.at(probe), NOT_INIT, errors);
         }
         if pod.options.restarting_init_containers {
             continue;
         }
-        for (j, policy) in errors.while_room(container.list_at(&["resizePolicy"]).iter().enumerate()) {
-            if policy.str_at(&["restartPolicy"]) == "RestartContainer" {
-                let at = at.child("resizePolicy").index(j).child("restartPolicy");
+        let policies = container.at(Container::RESIZE_POLICY);
+        for policy in errors.while_room(policies.items()) {
+            let restart = policy.at(ContainerResizePolicy::RESTART_POLICY);
+            if restart.str() == "RestartContainer" {
                 let why = "must not be set to 'RestartContainer' for non-sidecar initContainers";
-                errors.push(FieldError::invalid(&at, "RestartContainer", why));
+                errors.push(restart.invalid(why));
             }
         }
     }
 }
 
-pub(super) fn ephemeral(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    /// The fields that ephemeral containers may not have.
-    const FORBIDDEN: [&str; 9] = [
-        "ports",
-        "resources",
-        "resizePolicy",
-        "restartPolicy",
-        "restartPolicyRules",
-        "livenessProbe",
-        "readinessProbe",
-        "startupProbe",
-        "lifecycle",
-    ];
-    let others = ["containers", "initContainers"].iter().flat_map(|list| pod.spec.list_at(&[list]));
-    let others: HashSet<&str> = others.map(|container| container.str_at(&["name"])).collect();
+pub(super) fn ephemeral(pod: &Pod<'_>, errors: &mut FieldErrors) {
+    let others = names_of(pod.spec.at(PodSpec::CONTAINERS)).chain(names_of(pod.spec.at(PodSpec::INIT_CONTAINERS)));
+    let others: HashSet<&str> = others.collect();
     let mut names = others.clone();
-    let path = path.child("ephemeralContainers");
-    for (i, container) in errors.while_room(pod.spec.list_at(&["ephemeralContainers"]).iter().enumerate()) {
-        let at = path.index(i);
-        common(container, pod, &at, errors);
-        image_space(container, &at, errors);
-        let name = container.str_at(&["name"]);
-        if !names.insert(name) {
-            errors.push(FieldError::duplicate(&at.child("name"), name));
+    let list = pod.spec.at(PodSpec::EPHEMERAL_CONTAINERS);
+    for ephemeral in errors.while_room(list.items()) {
+        // Ephemeral containers have all fields of the others.
+        let container = ephemeral.cast::<Container>();
+        common(container, pod, errors);
+        image_space(container.value(), &container.path(), errors);
+        let name = container.at(Container::NAME);
+        if !names.insert(name.str()) {
+            errors.push(FieldError::duplicate(&name, name.str()));
         }
-        let target = container.str_at(&["targetContainerName"]);
-        if !target.is_empty() && !others.contains(target) {
-            errors.push(FieldError::not_found(&at.child("targetContainerName"), target));
+        let target = ephemeral.at(EphemeralContainer::TARGET_CONTAINER_NAME);
+        if !target.is_empty() && !others.contains(target.str()) {
+            errors.push(target.not_found());
         }
-        let given = FORBIDDEN.iter().filter(|field| is_given(container, field));
-        errors.extend(given.map(|field| FieldError::forbidden(&at.child(field), NOT_EPHEMERAL)));
-        for (j, mount) in errors.while_room(container.list_at(&["volumeMounts"]).iter().enumerate()) {
-            for field in ["subPath", "subPathExpr"] {
-                if !mount.str_at(&[field]).is_empty() {
-                    let at = at.child("volumeMounts").index(j).child(field);
-                    errors.push(FieldError::forbidden(&at, NOT_EPHEMERAL));
+        not_ephemeral(container, errors);
+        let mounts = container.at(Container::VOLUME_MOUNTS);
+        for mount in errors.while_room(mounts.items()) {
+            for path in [VolumeMount::SUB_PATH, VolumeMount::SUB_PATH_EXPR] {
+                let path = mount.at(path);
+                if !path.is_empty() {
+                    errors.push(path.forbidden(NOT_EPHEMERAL));
                 }
             }
         }
     }
 }
 
+/// Rejects the fields that ephemeral containers may not have.
+fn not_ephemeral(container: FieldRef<Container>, errors: &mut FieldErrors) {
+    forbid(container.at(Container::PORTS), NOT_EPHEMERAL, errors);
+    // Resources are not a pointer in Go: they are present even if empty.
+    let resources = container.at(Container::RESOURCES);
+    if !resources.is_zero() {
+        errors.push(resources.forbidden(NOT_EPHEMERAL));
+    }
+    forbid(container.at(Container::RESIZE_POLICY), NOT_EPHEMERAL, errors);
+    forbid(container.at(Container::RESTART_POLICY), NOT_EPHEMERAL, errors);
+    forbid(container.at(Container::RESTART_POLICY_RULES), NOT_EPHEMERAL, errors);
+    for probe in [Container::LIVENESS_PROBE, Container::READINESS_PROBE, Container::STARTUP_PROBE] {
+        forbid(container.at(probe), NOT_EPHEMERAL, errors);
+    }
+    forbid(container.at(Container::LIFECYCLE), NOT_EPHEMERAL, errors);
+}
+
 /// Returns true for an init container that keeps running beside the others.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
-    container.str_at(&["restartPolicy"]) == "Always"
+    FieldRef::root(container).at(Container::RESTART_POLICY).str() == "Always"
 }
 
 /// Returns true if the exit of some container can restart all of them.
 pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
-    ["initContainers", "containers"]
-        .iter()
-        .flat_map(|list| spec.list_at(&[list]))
-        .flat_map(|container| container.list_at(&["restartPolicyRules"]))
-        .any(|rule| rule.str_at(&["action"]) == "RestartAllContainers")
+    let spec = FieldRef::<PodSpec>::root(spec);
+    [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS].into_iter().any(|list| {
+        spec.at(list).items().any(|container| {
+            let rules = container.at(Container::RESTART_POLICY_RULES);
+            rules.items().any(|rule| rule.at(RestartRule::ACTION).str() == "RestartAllContainers")
+        })
+    })
 }
 
 /// Rejects space around the image of a container in a pod; templates may have it.
 pub(crate) fn image_space(container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let image = container.str_at(&["image"]);
-    if image.trim() != image {
-        let why = "must not have leading or trailing whitespace";
-        errors.push(FieldError::invalid(&path.child("image"), image, why));
+    let container = FieldRef::<Container>::located(container, path);
+    let image = container.at(Container::IMAGE);
+    if image.str().trim() != image.str() {
+        errors.push(image.invalid("must not have leading or trailing whitespace"));
     }
 }
 
 impl<'a> Pod<'a> {
     fn os(&self) -> Option<&'a str> {
-        member(self.spec, "os").map(|os| os.str_at(&["name"]))
+        self.spec.at(PodSpec::OS).set().map(|os| os.at(PodOS::NAME).str())
     }
 }
 
-fn common(container: &Value, pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    match container.str_at(&["name"]) {
-        "" => errors.push(FieldError::required(&path.child("name"), "")),
-        name => checks::label(&path.child("name"), name, errors),
-    }
-    checks::required(&path.child("image"), container.str_at(&["image"]), errors);
-    let policy = container.str_at(&["terminationMessagePolicy"]);
-    let policies = ["File", "FallbackToLogsOnError"];
-    checks::required_one_of(&path.child("terminationMessagePolicy"), policy, &policies, errors);
-    container_ports(container.list_at(&["ports"]), &path.child("ports"), errors);
-    env::variables(container.list_at(&["env"]), &path.child("env"), pod.options, errors);
-    env::sources(container.list_at(&["envFrom"]), &path.child("envFrom"), errors);
-    mounts::mounts(container, &pod.volumes, &path.child("volumeMounts"), errors);
-    mounts::devices(container, &pod.volumes, &path.child("volumeDevices"), errors);
-    pull_policy(&path.child("imagePullPolicy"), container.str_at(&["imagePullPolicy"]), errors);
-    if let Some(resources) = container.get("resources") {
-        let at = path.child("resources");
-        requirements::requirements(resources, Holder::Container, &pod.claims, &at, pod.options, errors);
-    }
-    let pod_policy = pod.spec.str_at(&["restartPolicy"]);
-    resize_policy(container.list_at(&["resizePolicy"]), pod_policy, &path.child("resizePolicy"), errors);
-    security::of_container(pod.options.features, container, pod.host_users, path, errors);
+fn names_of<'v>(list: FieldRef<'_, 'v, List<Container>>) -> impl Iterator<Item = &'v str> {
+    list.list().iter().map(|container| FieldRef::root(container).at(Container::NAME).str())
 }
 
-fn container_ports(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+fn common(container: FieldRef<Container>, pod: &Pod<'_>, errors: &mut FieldErrors) {
+    required_by(container.at(Container::NAME), names::dns1123_label, errors);
+    required(container, &[Container::IMAGE], errors);
+    let policy = container.at(Container::TERMINATION_MESSAGE_POLICY);
+    checks::required_one_of(&policy, policy.str(), &["File", "FallbackToLogsOnError"], errors);
+    container_ports(container.at(Container::PORTS), errors);
+    env::variables(container.at(Container::ENV), pod.options, errors);
+    env::sources(container.at(Container::ENV_FROM), errors);
+    mounts::mounts(container, &pod.volumes, errors);
+    mounts::devices(container, &pod.volumes, errors);
+    pull_policy(container.at(Container::IMAGE_PULL_POLICY), errors);
+    let resources = container.at(Container::RESOURCES);
+    requirements::requirements(resources, Holder::Container, &pod.claims, pod.options, errors);
+    let pod_policy = pod.spec.at(PodSpec::RESTART_POLICY).str();
+    resize_policy(container.at(Container::RESIZE_POLICY), pod_policy, errors);
+    security::of_container(pod.options.features, container, pod.host_users, errors);
+}
+
+fn container_ports(list: FieldRef<List<ContainerPort>>, errors: &mut FieldErrors) {
     let mut names = HashSet::new();
-    for (i, port) in errors.while_room(list.iter().enumerate()) {
-        let at = path.index(i);
-        let name = port.str_at(&["name"]);
+    for port in errors.while_room(list.items()) {
+        let name = port.at(ContainerPort::NAME);
         if !name.is_empty() {
-            let messages = ports::name(name);
+            let messages = ports::name(name.str());
             if !messages.is_empty() {
-                checks::invalid_for(&at.child("name"), name, messages, errors);
-            } else if !names.insert(name) {
-                errors.push(FieldError::duplicate(&at.child("name"), name));
+                checks::invalid_for(&name, name.str(), messages, errors);
+            } else if !names.insert(name.str()) {
+                errors.push(name.duplicate());
             }
         }
-        match port.int_at(&["containerPort"]).unwrap_or(0) {
-            0 => errors.push(FieldError::required(&at.child("containerPort"), "")),
-            number => ports::number(&at.child("containerPort"), number, errors),
+        let number = port.at(ContainerPort::CONTAINER_PORT);
+        match number.int_or_zero() {
+            0 => errors.push(number.required("")),
+            given => ports::number(&number, given, errors),
         }
-        match port.int_at(&["hostPort"]).unwrap_or(0) {
+        let host = port.at(ContainerPort::HOST_PORT);
+        match host.int_or_zero() {
             0 => {}
-            number => ports::number(&at.child("hostPort"), number, errors),
+            given => ports::number(&host, given, errors),
         }
-        checks::required_one_of(&at.child("protocol"), port.str_at(&["protocol"]), &["SCTP", "TCP", "UDP"], errors);
+        let protocol = port.at(ContainerPort::PROTOCOL);
+        checks::required_one_of(&protocol, protocol.str(), &["SCTP", "TCP", "UDP"], errors);
     }
 }
 
 /// Rejects host ports that two containers have.
-fn host_ports(containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+fn host_ports<'p, 'v: 'p>(containers: impl IntoIterator<Item = FieldRef<'p, 'v, Container>>, errors: &mut FieldErrors) {
     let mut taken = HashSet::new();
-    for (i, container) in errors.while_room(containers.iter().enumerate()) {
-        for (j, port) in errors.while_room(container.list_at(&["ports"]).iter().enumerate()) {
-            let number = port.int_at(&["hostPort"]).unwrap_or(0);
-            let (protocol, address) = (port.str_at(&["protocol"]), port.str_at(&["hostIP"]));
+    for container in errors.while_room(containers) {
+        let ports = container.at(Container::PORTS);
+        for port in errors.while_room(ports.items()) {
+            let host = port.at(ContainerPort::HOST_PORT);
+            let number = host.int_or_zero();
+            let (protocol, address) = (port.at(ContainerPort::PROTOCOL).str(), port.at(ContainerPort::HOST_IP).str());
             if number != 0 && !taken.insert((protocol, address, number)) {
-                let at = path.index(i).child("ports").index(j).child("hostPort");
-                errors.push(FieldError::duplicate(&at, format!("{protocol}/{address}/{number}").as_str()));
+                errors.push(FieldError::duplicate(&host, format!("{protocol}/{address}/{number}").as_str()));
             }
         }
     }
 }
 
-fn resize_policy(list: &[Value], pod_policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let repeated = repeated(list, |item| item.str_at(&["resourceName"]));
-    for (i, item) in errors.while_room(list.iter().enumerate()) {
-        let (resource, policy) = (item.str_at(&["resourceName"]), item.str_at(&["restartPolicy"]));
+fn resize_policy(list: FieldRef<List<ContainerResizePolicy>>, pod_policy: &str, errors: &mut FieldErrors) {
+    let repeated = repeated(list, ContainerResizePolicy::RESOURCE_NAME);
+    for (i, item) in errors.while_room(list.items().enumerate()) {
+        let resource = item.at(ContainerResizePolicy::RESOURCE_NAME).str();
         if repeated[i] {
-            errors.push(FieldError::duplicate(&path.index(i), resource));
+            errors.push(FieldError::duplicate(&item, resource));
         }
-        checks::required_one_of(path, resource, &["cpu", "memory"], errors);
-        checks::required_one_of(path, policy, &["NotRequired", "RestartContainer"], errors);
+        checks::required_one_of(&list, resource, &["cpu", "memory"], errors);
+        let policy = item.at(ContainerResizePolicy::RESTART_POLICY).str();
+        checks::required_one_of(&list, policy, &["NotRequired", "RestartContainer"], errors);
         if pod_policy == "Never" && policy != "NotRequired" {
-            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            errors.push(FieldError::invalid(path, policy, why));
+            errors.push(list.invalid_as(policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"));
         }
     }
 }
 
 /// Validates the restart policy of an init container, which may be a sidecar without the gate for restart rules; rules
 /// of sidecars need another gate.
-fn init_restart_policy(
-    container: &Value,
-    options: &PodValidationOptions<'_>,
-    path: &FieldPath,
-    errors: &mut FieldErrors,
-) {
-    let has_rules = !container.list_at(&["restartPolicyRules"]).is_empty();
-    match container.get("restartPolicy").and_then(Value::as_str) {
-        None if has_rules => {
-            let why = "must specify restartPolicy when restart rules are used";
-            errors.push(FieldError::required(&path.child("restartPolicy"), why));
+fn init_restart_policy(container: FieldRef<Container>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    let (policy, rules) = (container.at(Container::RESTART_POLICY), container.at(Container::RESTART_POLICY_RULES));
+    match policy.get_str() {
+        None if !rules.is_empty() => {
+            errors.push(policy.required("must specify restartPolicy when restart rules are used"));
         }
         None => {}
         Some("Always") if !options.allows_restart_rules() => {}
-        Some(policy) if !options.allows_restart_rules() => {
-            errors.push(FieldError::not_supported(&path.child("restartPolicy"), policy, &["Always"]));
-        }
-        Some("Always") if !options.allows_restart_of_all() && !has_rules => {}
+        Some(_) if !options.allows_restart_rules() => errors.push(policy.not_supported(&["Always"])),
+        Some("Always") if !options.allows_restart_of_all() && rules.is_empty() => {}
         Some("Always") if !options.allows_restart_of_all() => {
             let why = "restartPolicyRules are not allowed for init containers with restart policy Always";
-            errors.push(FieldError::forbidden(&path.child("restartPolicyRules"), why));
+            errors.push(rules.forbidden(why));
         }
-        Some(_) => restart_policy(container, options, path, errors),
+        Some(_) => restart_policy(container, options, errors),
     }
 }
 
 /// Validates the restart policy of a container and its rules for exit codes.
-fn restart_policy(container: &Value, options: &PodValidationOptions<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let rules = container.list_at(&["restartPolicyRules"]);
-    let at = path.child("restartPolicy");
-    match container.get("restartPolicy").and_then(Value::as_str) {
-        Some(policy) => checks::one_of(&at, policy, &RESTART_POLICIES, errors),
+fn restart_policy(container: FieldRef<Container>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    let (policy, rules) = (container.at(Container::RESTART_POLICY), container.at(Container::RESTART_POLICY_RULES));
+    match policy.get_str() {
+        Some(given) => checks::one_of(&policy, given, &RESTART_POLICIES, errors),
         None if rules.is_empty() => return,
-        None => errors.push(FieldError::required(&at, "must specify restartPolicy when restart rules are used")),
+        None => errors.push(policy.required("must specify restartPolicy when restart rules are used")),
     }
-    let path = path.child("restartPolicyRules");
     let actions = if options.allows_restart_of_all() { &RESTART_ACTIONS[..] } else { &RESTART_ACTIONS[..1] };
     if rules.len() > RESTART_RULES_MAX {
-        errors.push(FieldError::too_many(&path, rules.len(), RESTART_RULES_MAX));
+        errors.push(rules.too_many(RESTART_RULES_MAX));
     }
-    for (i, rule) in errors.while_room(rules.iter().enumerate()) {
-        let at = path.index(i);
-        checks::one_of(&at.child("action"), rule.str_at(&["action"]), actions, errors);
-        let at = at.child("exitCodes");
-        let Some(codes) = member(rule, "exitCodes") else {
-            errors.push(FieldError::required(&at, "must be specified"));
+    for rule in errors.while_room(rules.items()) {
+        let action = rule.at(RestartRule::ACTION);
+        checks::one_of(&action, action.str(), actions, errors);
+        let codes = rule.at(RestartRule::EXIT_CODES);
+        if !codes.is_set() {
+            errors.push(codes.required("must be specified"));
             continue;
-        };
-        checks::one_of(&at.child("operator"), codes.str_at(&["operator"]), &["In", "NotIn"], errors);
-        let count = codes.list_at(&["values"]).len();
-        if count > EXIT_CODES_MAX {
-            errors.push(FieldError::too_many(&at.child("values"), count, EXIT_CODES_MAX));
         }
-    }
-}
-
-/// Returns true if a field has a value other than its zero value.
-fn is_given(container: &Value, field: &str) -> bool {
-    match container.get(field) {
-        None | Some(Value::Null) => false,
-        // A list that is empty is not nil, and so not Go's zero value.
-        Some(Value::List(_)) => true,
-        // Resources are not a pointer in Go: they are present even if empty.
-        Some(Value::Object(members)) if field == "resources" => !members.is_empty(),
-        Some(_) => true,
+        let operator = codes.at(ExitCodes::OPERATOR);
+        checks::one_of(&operator, operator.str(), &["In", "NotIn"], errors);
+        let values = codes.at(ExitCodes::VALUES);
+        if values.len() > EXIT_CODES_MAX {
+            errors.push(values.too_many(EXIT_CODES_MAX));
+        }
     }
 }

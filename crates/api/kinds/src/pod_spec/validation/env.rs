@@ -1,11 +1,14 @@
 //! Validation of environment variables and the sources of their values.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    ConfigMapEnvSource, ConfigMapKeySelector, EnvFromSource, EnvVar, EnvVarSource, FileKeySelector,
+};
+use binnacle_fields::types::List;
+use binnacle_meta::FieldErrors;
 use binnacle_validation::{checks, names};
 
-use super::{PodValidationOptions, fields, paths};
-use crate::tree_names::member;
+use super::{PodValidationOptions, fields, paths, required_by};
 
 /// The fields of a pod that a variable can hold.
 const VARIABLE_FIELDS: [&str; 9] = [
@@ -21,76 +24,73 @@ const VARIABLE_FIELDS: [&str; 9] = [
 ];
 
 pub(super) fn variables(
-    variables: &[Value],
-    path: &FieldPath,
+    variables: FieldRef<List<EnvVar>>,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    for (i, variable) in errors.while_room(variables.iter().enumerate()) {
-        let at = path.index(i);
-        match variable.str_at(&["name"]) {
-            "" => errors.push(FieldError::required(&at.child("name"), "")),
-            name => checks::invalid_for(&at.child("name"), name, names::env_var_name(name), errors),
-        }
-        if let Some(source) = member(variable, "valueFrom") {
-            value_from(source, variable.str_at(&["value"]), &at.child("valueFrom"), options, errors);
+    for variable in errors.while_room(variables.items()) {
+        required_by(variable.at(EnvVar::NAME), names::env_var_name, errors);
+        let source = variable.at(EnvVar::VALUE_FROM);
+        if source.is_set() {
+            value_from(source, variable.at(EnvVar::VALUE).str(), options, errors);
         }
     }
 }
 
 /// Validates sources that turn all keys of a config map or secret into variables.
-pub(super) fn sources(sources: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, source) in errors.while_room(sources.iter().enumerate()) {
-        let at = path.index(i);
-        let prefix = source.str_at(&["prefix"]);
+pub(super) fn sources(sources: FieldRef<List<EnvFromSource>>, errors: &mut FieldErrors) {
+    for source in errors.while_room(sources.items()) {
+        let prefix = source.at(EnvFromSource::PREFIX);
         if !prefix.is_empty() {
-            checks::invalid_for(&at.child("prefix"), prefix, names::env_var_name(prefix), errors);
+            checks::invalid_for(&prefix, prefix.str(), names::env_var_name(prefix.str()), errors);
         }
         let mut count = 0;
-        for kind in ["configMapRef", "secretRef"] {
-            let Some(reference) = member(source, kind) else { continue };
-            count += 1;
-            let at = at.child(kind).child("name");
-            match reference.str_at(&["name"]) {
-                "" => errors.push(FieldError::required(&at, "")),
-                name => checks::invalid_for(&at, name, names::dns1123_subdomain_name(name, true), errors),
+        // References to secrets have the same fields.
+        for reference in [source.at(EnvFromSource::CONFIG_MAP_REF), source.at(EnvFromSource::SECRET_REF).cast()] {
+            if reference.is_set() {
+                count += 1;
+                let rule = |name: &str| names::dns1123_subdomain_name(name, true);
+                required_by(reference.at(ConfigMapEnvSource::NAME), rule, errors);
             }
         }
         if count == 0 {
-            errors.push(FieldError::invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"));
+            errors.push(sources.invalid_as("", "must specify one of: `configMapRef` or `secretRef`"));
         } else if count > 1 {
-            errors.push(FieldError::invalid(path, "", "may not have more than one field specified at a time"));
+            errors.push(sources.invalid_as("", "may not have more than one field specified at a time"));
         }
     }
 }
 
 fn value_from(
-    source: &Value,
+    source: FieldRef<EnvVarSource>,
     value: &str,
-    path: &FieldPath,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let mut count = 0;
-    let mut each = |name: &str| {
-        let found = member(source, name);
-        count += usize::from(found.is_some());
-        found.map(|found| (found, path.child(name)))
-    };
-    if let Some((field, at)) = each("fieldRef") {
-        fields::field(field, &VARIABLE_FIELDS, &at, errors);
+    let field = source.at(EnvVarSource::FIELD_REF);
+    if field.is_set() {
+        count += 1;
+        fields::field(field, &VARIABLE_FIELDS, errors);
     }
-    if let Some((resource, at)) = each("resourceFieldRef") {
-        fields::resource(resource, false, &at, errors);
+    let resource = source.at(EnvVarSource::RESOURCE_FIELD_REF);
+    if resource.is_set() {
+        count += 1;
+        fields::resource(resource, false, errors);
     }
-    for kind in ["configMapKeyRef", "secretKeyRef"] {
-        if let Some((key, at)) = each(kind) {
-            checks::subdomain(&at.child("name"), key.str_at(&["name"]), errors);
-            key_rules(key, names::config_map_key, &at, errors);
+    // References to secrets have the same fields.
+    for key in [source.at(EnvVarSource::CONFIG_MAP_KEY_REF), source.at(EnvVarSource::SECRET_KEY_REF).cast()] {
+        if key.is_set() {
+            count += 1;
+            let name = key.at(ConfigMapKeySelector::NAME);
+            checks::subdomain(&name, name.str(), errors);
+            required_by(key.at(ConfigMapKeySelector::KEY), names::config_map_key, errors);
         }
     }
-    if let Some((key, at)) = each("fileKeyRef") {
-        file_key(key, &at, errors);
+    let key = source.at(EnvVarSource::FILE_KEY_REF);
+    if key.is_set() {
+        count += 1;
+        file_key(key, errors);
     }
     let why = match (count, value) {
         (0, _) if !options.allows_file_keys() => {
@@ -103,24 +103,16 @@ fn value_from(
         (_, "") => "may not have more than one field specified at a time",
         _ => "may not be specified when `value` is not empty",
     };
-    errors.push(FieldError::invalid(path, "", why));
+    errors.push(source.invalid_as("", why));
 }
 
-fn file_key(key: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    key_rules(key, names::env_var_name, path, errors);
-    match key.str_at(&["volumeName"]) {
-        "" => errors.push(FieldError::required(&path.child("volumeName"), "")),
-        name => checks::label(&path.child("volumeName"), name, errors),
-    }
-    match key.str_at(&["path"]) {
-        "" => errors.push(FieldError::required(&path.child("path"), "")),
-        file => paths::no_backsteps(&path.child("path"), file, errors),
-    }
-}
-
-fn key_rules(reference: &Value, rule: fn(&str) -> Vec<String>, path: &FieldPath, errors: &mut FieldErrors) {
-    match reference.str_at(&["key"]) {
-        "" => errors.push(FieldError::required(&path.child("key"), "")),
-        key => checks::invalid_for(&path.child("key"), key, rule(key), errors),
+fn file_key(key: FieldRef<FileKeySelector>, errors: &mut FieldErrors) {
+    required_by(key.at(FileKeySelector::KEY), names::env_var_name, errors);
+    required_by(key.at(FileKeySelector::VOLUME_NAME), names::dns1123_label, errors);
+    let path = key.at(FileKeySelector::PATH);
+    if path.is_empty() {
+        errors.push(path.required(""));
+    } else {
+        paths::no_backsteps(&path, path.str(), errors);
     }
 }

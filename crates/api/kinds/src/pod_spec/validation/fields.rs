@@ -1,7 +1,8 @@
 //! Validation of references to fields of the pod and to resources of its containers (the downward API).
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{ObjectFieldSelector, ResourceFieldSelector};
+use binnacle_meta::FieldErrors;
 use binnacle_validation::checks;
 
 use binnacle_validation::pod_resources::quantity;
@@ -35,26 +36,26 @@ const RESOURCES: [&str; 6] = [
 const BYTES: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// Validates a `fieldRef`: one of the supported fields, or one label or annotation.
-pub(super) fn field(selector: &Value, supported: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
-    let (version, given) = (selector.str_at(&["apiVersion"]), selector.str_at(&["fieldPath"]));
+pub(super) fn field(selector: FieldRef<ObjectFieldSelector>, supported: &[&str], errors: &mut FieldErrors) {
+    let version = selector.at(ObjectFieldSelector::API_VERSION);
     if version.is_empty() {
-        return errors.push(FieldError::required(&path.child("apiVersion"), ""));
+        return errors.push(version.required(""));
     }
-    let at = path.child("fieldPath");
+    let path = selector.at(ObjectFieldSelector::FIELD_PATH);
+    let given = path.str();
     if given.is_empty() {
-        return errors.push(FieldError::required(&at, ""));
+        return errors.push(path.required(""));
     }
     let mut cannot = |why: &str, subject: &str| {
-        let why = format!("error converting fieldPath: {why}: {subject}");
-        errors.push(FieldError::invalid(&at, given, why));
+        errors.push(path.invalid(format!("error converting fieldPath: {why}: {subject}")));
     };
-    if version != "v1" {
-        return cannot("unsupported pod version", version);
+    if version.str() != "v1" {
+        return cannot("unsupported pod version", version.str());
     }
     if let Some((field, subscript)) = subscripted(given) {
         return match field {
-            "metadata.annotations" => checks::qualified_name(path, &subscript.to_lowercase(), errors),
-            "metadata.labels" => checks::qualified_name(path, subscript, errors),
+            "metadata.annotations" => checks::qualified_name(&selector, &subscript.to_lowercase(), errors),
+            "metadata.labels" => checks::qualified_name(&selector, subscript, errors),
             _ => cannot("field label does not support subscript", given),
         };
     }
@@ -63,33 +64,35 @@ pub(super) fn field(selector: &Value, supported: &[&str], path: &FieldPath, erro
     if !KNOWN.contains(&name) {
         return cannot("field label not supported", given);
     }
-    checks::one_of(&at, name, supported, errors);
+    checks::one_of(&path, name, supported, errors);
 }
 
 /// Validates a `resourceFieldRef`; in a volume it must name its container.
-pub(super) fn resource(selector: &Value, in_volume: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let resource = selector.str_at(&["resource"]);
-    let huge_pages = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
-    if in_volume && selector.str_at(&["containerName"]).is_empty() {
-        errors.push(FieldError::required(&path.child("containerName"), ""));
-    } else if resource.is_empty() {
-        errors.push(FieldError::required(&path.child("resource"), ""));
+pub(super) fn resource(selector: FieldRef<ResourceFieldSelector>, in_volume: bool, errors: &mut FieldErrors) {
+    let (container, resource) =
+        (selector.at(ResourceFieldSelector::CONTAINER_NAME), selector.at(ResourceFieldSelector::RESOURCE));
+    let name = resource.str();
+    let huge_pages = name.starts_with("limits.hugepages-") || name.starts_with("requests.hugepages-");
+    if in_volume && container.is_empty() {
+        errors.push(container.required(""));
+    } else if name.is_empty() {
+        errors.push(resource.required(""));
     } else if !huge_pages {
-        checks::one_of(&path.child("resource"), resource, &RESOURCES, errors);
+        checks::one_of(&resource, name, &RESOURCES, errors);
     }
-    let divisor = selector.get("divisor").and_then(quantity);
-    let Some(divisor) = divisor.filter(|divisor| !divisor.is_zero()).map(|divisor| divisor.to_string()) else { return };
-    let (supported, of) = match resource {
+    let divisor = selector.at(ResourceFieldSelector::DIVISOR);
+    let Some(given) = quantity(divisor.value()).filter(|amount| !amount.is_zero()) else { return };
+    let (supported, of) = match name {
         "limits.cpu" | "requests.cpu" => (&["1m", "1"][..], "cpu"),
         "limits.memory" | "requests.memory" => (&BYTES[..], "memory"),
         "limits.ephemeral-storage" | "requests.ephemeral-storage" => (&BYTES[..], "local ephemeral storage"),
         _ if huge_pages => (&BYTES[..], "hugepages"),
         _ => return,
     };
-    if !supported.contains(&divisor.as_str()) {
+    if !supported.contains(&given.to_string().as_str()) {
         let list = if of == "cpu" { "1m and 1".to_owned() } else { supported.join(", ") };
         let why = format!("only divisor's values {list} are supported with the {of} resource");
-        errors.push(FieldError::invalid(&path.child("divisor"), resource, why));
+        errors.push(divisor.invalid_as(name, why));
     }
 }
 

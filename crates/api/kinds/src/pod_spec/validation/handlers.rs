@@ -1,10 +1,14 @@
 //! Validation of probes, and of handlers that run at the start and end of a container.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Container, ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Lifecycle, LifecycleHandler as Hook, Probe,
+    SleepAction, TCPSocketAction,
+};
+use binnacle_meta::FieldErrors;
 use binnacle_validation::{checks, names, ports};
 
-use crate::tree_names::member;
+use super::required;
 
 const WINDOWS_SIGNALS: [&str; 2] = ["SIGKILL", "SIGTERM"];
 
@@ -78,100 +82,141 @@ const LINUX_SIGNALS: [&str; 65] = [
 ];
 
 /// Validates liveness, readiness and startup probes.
-pub(super) fn probes(container: &Value, grace: Option<i64>, path: &FieldPath, errors: &mut FieldErrors) {
-    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let Some(probe) = member(container, name) else { continue };
-        let at = path.child(name);
-        handler(probe, &["exec", "httpGet", "tcpSocket", "grpc"], grace, &at, errors);
-        let number = |field: &str| probe.int_at(&[field]).unwrap_or(0);
-        for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
-        {
-            checks::not_negative(&at.child(field), Some(number(field)), errors);
+pub(super) fn probes(container: FieldRef<Container>, errors: &mut FieldErrors) {
+    for field in [Container::LIVENESS_PROBE, Container::READINESS_PROBE, Container::STARTUP_PROBE] {
+        let probe = container.at(field);
+        if !probe.is_set() {
+            continue;
         }
-        let grace = probe.int_at(&["terminationGracePeriodSeconds"]);
-        if let Some(seconds) = grace.filter(|seconds| *seconds <= 0) {
-            let at = at.child("terminationGracePeriodSeconds");
-            errors.push(FieldError::invalid(&at, seconds, "must be greater than 0"));
+        probe_handler(probe, errors);
+        for field in [
+            Probe::INITIAL_DELAY_SECONDS,
+            Probe::TIMEOUT_SECONDS,
+            Probe::PERIOD_SECONDS,
+            Probe::SUCCESS_THRESHOLD,
+            Probe::FAILURE_THRESHOLD,
+        ] {
+            let number = probe.at(field);
+            checks::not_negative(&number, number.int(), errors);
         }
-        if name == "readinessProbe" {
-            if let Some(seconds) = grace {
-                let at = at.child("terminationGracePeriodSeconds");
-                errors.push(FieldError::invalid(&at, seconds, "must not be set for readinessProbes"));
+        let grace = probe.at(Probe::TERMINATION_GRACE_PERIOD_SECONDS);
+        if grace.int().is_some_and(|seconds| seconds <= 0) {
+            errors.push(grace.invalid("must be greater than 0"));
+        }
+        let threshold = probe.at(Probe::SUCCESS_THRESHOLD);
+        if field.name() == Container::READINESS_PROBE.name() {
+            if grace.is_set() {
+                errors.push(grace.invalid("must not be set for readinessProbes"));
             }
-        } else if number("successThreshold") != 1 {
-            errors.push(FieldError::invalid(&at.child("successThreshold"), number("successThreshold"), "must be 1"));
+        } else if threshold.int_or_zero() != 1 {
+            errors.push(threshold.invalid_as(threshold.int_or_zero(), "must be 1"));
         }
     }
 }
 
 /// Validates `lifecycle`.
 pub(super) fn lifecycle(
-    container: &Value,
+    container: FieldRef<Container>,
     grace: Option<i64>,
     os: Option<&str>,
-    path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let Some(lifecycle) = member(container, "lifecycle") else { return };
-    let path = path.child("lifecycle");
-    for name in ["postStart", "preStop"] {
-        if let Some(hook) = member(lifecycle, name) {
-            handler(hook, &["exec", "httpGet", "tcpSocket", "sleep"], grace, &path.child(name), errors);
+    let lifecycle = container.at(Container::LIFECYCLE);
+    for hook in [Lifecycle::POST_START, Lifecycle::PRE_STOP] {
+        let hook = lifecycle.at(hook);
+        if hook.is_set() {
+            hook_handler(hook, grace, errors);
         }
     }
-    let Some(signal) = lifecycle.get("stopSignal").and_then(Value::as_str) else { return };
-    let at = path.child("stopSignal");
+    let signal = lifecycle.at(Lifecycle::STOP_SIGNAL);
+    let Some(given) = signal.get_str() else { return };
     match os {
-        None => errors.push(FieldError::forbidden(&at, "may not be set for containers with empty `spec.os.name`")),
-        Some("windows") => checks::one_of(&at, signal, &WINDOWS_SIGNALS, errors),
-        Some("linux") => checks::one_of(&at, signal, &LINUX_SIGNALS, errors),
+        None => errors.push(signal.forbidden("may not be set for containers with empty `spec.os.name`")),
+        Some("windows") => checks::one_of(&signal, given, &WINDOWS_SIGNALS, errors),
+        Some("linux") => checks::one_of(&signal, given, &LINUX_SIGNALS, errors),
         Some(_) => {}
     }
 }
 
-/// Requires exactly one of the supported kinds of handler.
-fn handler(holder: &Value, kinds: &[&str], grace: Option<i64>, path: &FieldPath, errors: &mut FieldErrors) {
+// === Handlers: exactly one of each probe and hook ===
+
+const MISSING: &str = "must specify a handler type";
+
+fn probe_handler(probe: FieldRef<Probe>, errors: &mut FieldErrors) {
     let mut found = false;
-    for kind in kinds {
-        let Some(action) = member(holder, kind) else { continue };
-        let at = path.child(kind);
-        if found {
-            errors.push(FieldError::forbidden(&at, "may not specify more than 1 handler type"));
-            continue;
-        }
-        found = true;
-        match *kind {
-            "exec" if action.list_at(&["command"]).is_empty() => {
-                errors.push(FieldError::required(&at.child("command"), ""));
-            }
-            "httpGet" => http_get(action, &at, errors),
-            "tcpSocket" => checks::port_number_or_name(&at.child("port"), action.get("port"), errors),
-            "grpc" => ports::number(&at.child("port"), action.int_at(&["port"]).unwrap_or(0), errors),
-            "sleep" => sleep(action, grace, &at, errors),
-            _ => {}
-        }
-    }
+    handler(probe.at(Probe::EXEC), &mut found, errors, exec);
+    handler(probe.at(Probe::HTTP_GET), &mut found, errors, http_get);
+    handler(probe.at(Probe::TCP_SOCKET), &mut found, errors, tcp_socket);
+    handler(probe.at(Probe::GRPC), &mut found, errors, grpc);
     if !found {
-        errors.push(FieldError::required(path, "must specify a handler type"));
+        errors.push(probe.required(MISSING));
     }
 }
 
-fn http_get(action: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    checks::required(&path.child("path"), action.str_at(&["path"]), errors);
-    checks::port_number_or_name(&path.child("port"), action.get("port"), errors);
-    checks::one_of(&path.child("scheme"), action.str_at(&["scheme"]), &["HTTP", "HTTPS"], errors);
-    for header in errors.while_room(action.list_at(&["httpHeaders"])) {
-        let name = header.str_at(&["name"]);
-        checks::invalid_for(&path.child("httpHeaders"), name, names::http_header_name(name), errors);
+fn hook_handler(hook: FieldRef<Hook>, grace: Option<i64>, errors: &mut FieldErrors) {
+    let mut found = false;
+    handler(hook.at(Hook::EXEC), &mut found, errors, exec);
+    handler(hook.at(Hook::HTTP_GET), &mut found, errors, http_get);
+    handler(hook.at(Hook::TCP_SOCKET), &mut found, errors, tcp_socket);
+    handler(hook.at(Hook::SLEEP), &mut found, errors, |action, errors| sleep(action, grace, errors));
+    if !found {
+        errors.push(hook.required(MISSING));
     }
 }
 
-fn sleep(action: &Value, grace: Option<i64>, path: &FieldPath, errors: &mut FieldErrors) {
-    let seconds = action.int_at(&["seconds"]).unwrap_or(0);
+fn handler<M>(
+    action: FieldRef<M>,
+    found: &mut bool,
+    errors: &mut FieldErrors,
+    rules: impl FnOnce(FieldRef<M>, &mut FieldErrors),
+) {
+    if !action.is_set() {
+        return;
+    }
+    if *found {
+        errors.push(action.forbidden("may not specify more than 1 handler type"));
+    } else {
+        *found = true;
+        rules(action, errors);
+    }
+}
+
+fn exec(action: FieldRef<ExecAction>, errors: &mut FieldErrors) {
+    let command = action.at(ExecAction::COMMAND);
+    if command.is_empty() {
+        errors.push(command.required(""));
+    }
+}
+
+fn http_get(action: FieldRef<HTTPGetAction>, errors: &mut FieldErrors) {
+    required(action, &[HTTPGetAction::PATH], errors);
+    let port = action.at(HTTPGetAction::PORT);
+    checks::port_number_or_name(&port, port.get(), errors);
+    let scheme = action.at(HTTPGetAction::SCHEME);
+    checks::one_of(&scheme, scheme.str(), &["HTTP", "HTTPS"], errors);
+    let headers = action.at(HTTPGetAction::HTTP_HEADERS);
+    for header in errors.while_room(headers.items()) {
+        let name = header.at(HTTPHeader::NAME).str();
+        checks::invalid_for(&headers, name, names::http_header_name(name), errors);
+    }
+}
+
+fn tcp_socket(action: FieldRef<TCPSocketAction>, errors: &mut FieldErrors) {
+    let port = action.at(TCPSocketAction::PORT);
+    checks::port_number_or_name(&port, port.get(), errors);
+}
+
+fn grpc(action: FieldRef<GRPCAction>, errors: &mut FieldErrors) {
+    let port = action.at(GRPCAction::PORT);
+    ports::number(&port, port.int_or_zero(), errors);
+}
+
+fn sleep(action: FieldRef<SleepAction>, grace: Option<i64>, errors: &mut FieldErrors) {
+    let seconds = action.at(SleepAction::SECONDS).int_or_zero();
     if let Some(grace) = grace
         && !(0..=grace).contains(&seconds)
     {
         let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
-        errors.push(FieldError::invalid(path, seconds, why));
+        errors.push(action.invalid_as(seconds, why));
     }
 }

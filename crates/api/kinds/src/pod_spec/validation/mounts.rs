@@ -2,125 +2,130 @@
 
 use std::collections::{HashMap, HashSet};
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::core::v1::{Container, SecurityContext, Volume, VolumeDevice, VolumeMount};
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{Field, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_validation::checks;
 
-use super::paths;
 use super::volumes::Volumes;
-use crate::tree_names::member;
+use super::{optional_one_of, paths};
 
-pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let devices = container.list_at(&["volumeDevices"]);
-    let privileged = container.bool_at(&["securityContext", "privileged"]);
-    let (device_names, device_paths) = names_and_paths(devices, "devicePath");
+pub(super) fn mounts(container: FieldRef<Container>, volumes: &Volumes<'_>, errors: &mut FieldErrors) {
+    let privileged = container.at(Container::SECURITY_CONTEXT).at(SecurityContext::PRIVILEGED).bool();
+    let devices = container.at(Container::VOLUME_DEVICES);
+    let (device_names, device_paths) = names_and_paths(devices, VolumeDevice::NAME, VolumeDevice::DEVICE_PATH);
     let mut taken = HashSet::new();
-    for (i, mount) in errors.while_room(container.list_at(&["volumeMounts"]).iter().enumerate()) {
-        let at = path.index(i);
-        let (name, target) = (mount.str_at(&["name"]), mount.str_at(&["mountPath"]));
-        checks::required(&at.child("name"), name, errors);
-        if volumes.get(name).is_none() {
-            errors.push(FieldError::not_found(&at.child("name"), name));
+    let list = container.at(Container::VOLUME_MOUNTS);
+    for mount in errors.while_room(list.items()) {
+        let (name, target) = (mount.at(VolumeMount::NAME), mount.at(VolumeMount::MOUNT_PATH));
+        checks::required(&name, name.str(), errors);
+        if volumes.get(name.str()).is_none() {
+            errors.push(FieldError::not_found(&name, name.str()));
         }
-        checks::required(&at.child("mountPath"), target, errors);
-        if !taken.insert(target) {
-            errors.push(FieldError::invalid(&at.child("mountPath"), target, "must be unique"));
+        checks::required(&target, target.str(), errors);
+        if !taken.insert(target.str()) {
+            errors.push(target.invalid_as(target.str(), "must be unique"));
         }
-        if device_names.contains(name) {
-            errors.push(FieldError::invalid(&at.child("name"), name, "must not already exist in volumeDevices"));
+        if device_names.contains(name.str()) {
+            errors.push(name.invalid_as(name.str(), "must not already exist in volumeDevices"));
         }
-        if device_paths.contains(target) {
-            let why = "must not already exist as a path in volumeDevices";
-            errors.push(FieldError::invalid(&at.child("mountPath"), target, why));
+        if device_paths.contains(target.str()) {
+            errors.push(target.invalid_as(target.str(), "must not already exist as a path in volumeDevices"));
         }
         // From here on, kube-apiserver's paths do not name the mount.
-        sub_paths(mount, path, &at, errors);
-        if let Some(propagation) = mount.get("mountPropagation").and_then(Value::as_str) {
-            let at = path.child("mountPropagation");
-            checks::one_of(&at, propagation, &["Bidirectional", "HostToContainer", "None"], errors);
-            if propagation == "Bidirectional" && !privileged {
-                let why = "Bidirectional mount propagation is available only to privileged containers";
-                errors.push(FieldError::forbidden(&at, why));
-            }
+        let unnamed = mount.located_at(&list);
+        sub_paths(mount, unnamed, errors);
+        let propagation = unnamed.at(VolumeMount::MOUNT_PROPAGATION);
+        optional_one_of(propagation, &["Bidirectional", "HostToContainer", "None"], errors);
+        if propagation.str() == "Bidirectional" && !privileged {
+            let why = "Bidirectional mount propagation is available only to privileged containers";
+            errors.push(propagation.forbidden(why));
         }
-        recursive_read_only(mount, &path.child("recursiveReadOnly"), errors);
+        recursive_read_only(unnamed, errors);
     }
 }
 
-pub(super) fn devices(container: &Value, volumes: &Volumes<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let mounts = container.list_at(&["volumeMounts"]);
-    let (mount_names, mount_paths) = names_and_paths(mounts, "mountPath");
+pub(super) fn devices(container: FieldRef<Container>, volumes: &Volumes<'_>, errors: &mut FieldErrors) {
+    let mounts = container.at(Container::VOLUME_MOUNTS);
+    let (mount_names, mount_paths) = names_and_paths(mounts, VolumeMount::NAME, VolumeMount::MOUNT_PATH);
     let (mut names, mut taken) = (HashSet::new(), HashSet::new());
-    for (i, device) in errors.while_room(container.list_at(&["volumeDevices"]).iter().enumerate()) {
-        let (name_at, path_at) = (path.index(i).child("name"), path.index(i).child("devicePath"));
-        let (name, target) = (device.str_at(&["name"]), device.str_at(&["devicePath"]));
-        checks::required(&name_at, name, errors);
-        if names.contains(name) {
-            errors.push(FieldError::invalid(&name_at, name, "must be unique"));
+    let list = container.at(Container::VOLUME_DEVICES);
+    for device in errors.while_room(list.items()) {
+        let (name, target) = (device.at(VolumeDevice::NAME), device.at(VolumeDevice::DEVICE_PATH));
+        let (given, path) = (name.str(), target.str());
+        checks::required(&name, given, errors);
+        if names.contains(given) {
+            errors.push(name.invalid_as(given, "must be unique"));
         }
-        match volumes.get(name) {
-            Some(volume) if member(volume, "persistentVolumeClaim").or(member(volume, "ephemeral")).is_none() => {
+        match volumes.get(given) {
+            Some(volume) if !is_block_device(volume) => {
                 let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                errors.push(FieldError::invalid(&name_at, name, why));
+                errors.push(name.invalid_as(given, why));
             }
             Some(_) => {}
-            None => errors.push(FieldError::not_found(&name_at, name)),
+            None => errors.push(FieldError::not_found(&name, given)),
         }
-        checks::required(&path_at, target, errors);
-        if taken.contains(target) {
-            errors.push(FieldError::invalid(&path_at, target, "must be unique"));
+        checks::required(&target, path, errors);
+        if taken.contains(path) {
+            errors.push(target.invalid_as(path, "must be unique"));
         }
-        if paths::has_backsteps(target) {
-            errors.push(FieldError::invalid(&path_at, target, "can not contain backsteps ('..')"));
+        if paths::has_backsteps(path) {
+            errors.push(target.invalid_as(path, "can not contain backsteps ('..')"));
         } else {
-            taken.insert(target);
+            taken.insert(path);
         }
-        if mount_names.contains(name) {
-            errors.push(FieldError::invalid(&name_at, name, "must not already exist in volumeMounts"));
+        if mount_names.contains(given) {
+            errors.push(name.invalid_as(given, "must not already exist in volumeMounts"));
         }
-        if mount_paths.contains(target) {
-            let why = "must not already exist as a path in volumeMounts";
-            errors.push(FieldError::invalid(&path_at, target, why));
+        if mount_paths.contains(path) {
+            errors.push(target.invalid_as(path, "must not already exist as a path in volumeMounts"));
         }
-        if !name.is_empty() {
-            names.insert(name);
+        if !given.is_empty() {
+            names.insert(given);
         }
     }
+}
+
+fn is_block_device(volume: FieldRef<Volume>) -> bool {
+    volume.at(Volume::PERSISTENT_VOLUME_CLAIM).is_set() || volume.at(Volume::EPHEMERAL).is_set()
 }
 
 /// Returns the names and paths in a list of mounts or devices; if several share a name, the path of the last one
 /// counts.
-fn names_and_paths<'a>(list: &'a [Value], field: &str) -> (HashSet<&'a str>, HashSet<&'a str>) {
-    let by_name: HashMap<&str, &str> =
-        list.iter().map(|item| (item.str_at(&["name"]), item.str_at(&[field]))).collect();
+fn names_and_paths<'v, M>(
+    list: FieldRef<'_, 'v, List<M>>,
+    name: Field<M, Str>,
+    path: Field<M, Str>,
+) -> (HashSet<&'v str>, HashSet<&'v str>) {
+    let by_name: HashMap<_, _> = list.items().map(|item| (item.at(name).str(), item.at(path).str())).collect();
     (by_name.keys().copied().collect(), by_name.values().copied().collect())
 }
 
-fn sub_paths(mount: &Value, path: &FieldPath, at: &FieldPath, errors: &mut FieldErrors) {
-    let (plain, expression) = (mount.str_at(&["subPath"]), mount.str_at(&["subPathExpr"]));
+fn sub_paths(mount: FieldRef<VolumeMount>, unnamed: FieldRef<VolumeMount>, errors: &mut FieldErrors) {
+    let (plain, expression) = (unnamed.at(VolumeMount::SUB_PATH), unnamed.at(VolumeMount::SUB_PATH_EXPR));
     if !plain.is_empty() {
-        paths::descending(&path.child("subPath"), plain, errors);
+        paths::descending(&plain, plain.str(), errors);
     }
     if !expression.is_empty() {
         if !plain.is_empty() {
             let why = "subPathExpr and subPath are mutually exclusive";
-            errors.push(FieldError::invalid(&at.child("subPathExpr"), expression, why));
+            errors.push(mount.at(VolumeMount::SUB_PATH_EXPR).invalid(why));
         }
-        paths::descending(&path.child("subPathExpr"), expression, errors);
+        paths::descending(&expression, expression.str(), errors);
     }
 }
 
-fn recursive_read_only(mount: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(mode) = mount.get("recursiveReadOnly").and_then(Value::as_str) else { return };
-    checks::one_of(path, mode, &["Disabled", "Enabled", "IfPossible"], errors);
-    if mode != "Enabled" && mode != "IfPossible" {
+fn recursive_read_only(mount: FieldRef<VolumeMount>, errors: &mut FieldErrors) {
+    let mode = mount.at(VolumeMount::RECURSIVE_READ_ONLY);
+    optional_one_of(mode, &["Disabled", "Enabled", "IfPossible"], errors);
+    if !matches!(mode.str(), "Enabled" | "IfPossible") {
         return;
     }
-    if !mount.bool_at(&["readOnly"]) {
-        errors.push(FieldError::forbidden(path, "may only be specified when readOnly is true"));
+    if !mount.at(VolumeMount::READ_ONLY).bool() {
+        errors.push(mode.forbidden("may only be specified when readOnly is true"));
     }
-    if !matches!(mount.str_at(&["mountPropagation"]), "" | "None") {
-        let why = "may only be specified when mountPropagation is None or not specified";
-        errors.push(FieldError::forbidden(path, why));
+    if !matches!(mount.at(VolumeMount::MOUNT_PROPAGATION).str(), "" | "None") {
+        errors.push(mode.forbidden("may only be specified when mountPropagation is None or not specified"));
     }
 }

@@ -1,19 +1,24 @@
 //! Rules that an update relaxes because the old object breaks them.
 
-use binnacle_meta::{FieldErrors, FieldPath, Quantity};
-use binnacle_schema::{Object, Value};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Affinity, Container, ContainerResizePolicy, NodeAffinity, PodAffinity, PodAffinityTerm as Term, PodSecurityContext,
+    PodSpec, PodTemplateSpec, ProjectedVolumeSource, ResourceRequirements, ServiceAccountTokenProjection as Token,
+    Sysctl, Toleration, TopologySpreadConstraint as Constraint, Volume, VolumeProjection, WeightedPodAffinityTerm,
+};
+use binnacle_fields::meta::v1::{LabelSelector, ObjectMeta};
+use binnacle_fields::types::List;
+use binnacle_meta::FieldErrors;
+use binnacle_schema::Value;
 use binnacle_validation::selectors;
 
 use super::annotations::has_invalid_deletion_cost;
 use super::containers::{all, is_sidecar, restarts_all_containers};
-use super::{paths, scheduling, security};
+use super::{paths, requirements, scheduling, security};
 use crate::Features;
-use crate::gated_names::in_use;
-use crate::pod_spec::dropped::{CONTAINERS, has_restart_rules};
-use binnacle_validation::pod_resources::is_huge_page;
-
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+use crate::gated::in_use;
+use crate::pod_spec::dropped::{FILE_KEYS, has_restart_rules};
+use binnacle_validation::pod_resources::{is_huge_page, quantity};
 
 /// Rules that are relaxed.
 #[derive(Clone, Debug)]
@@ -102,64 +107,78 @@ impl<'a> PodValidationOptions<'a> {
 
     /// Returns the options for a template (or pod) that replaces `old`, an object with `metadata` and `spec`.
     pub(crate) fn for_update(features: &'a Features, old: &Value) -> Self {
-        let null = Value::Null;
-        let spec = old.get("spec").unwrap_or(&null);
-        let spread = spec.list_at(&["topologySpreadConstraints"]);
-        let own_users = spec.get("hostUsers").and_then(Value::as_bool) == Some(false);
-        let root = FieldPath::root();
-        let containers = || all(spec, &root).map(|(container, _)| container);
-        let file_keys = CONTAINERS.map(|list| [list, "*", "env", "*", "valueFrom", "fileKeyRef"]);
+        let old = FieldRef::<PodTemplateSpec>::root(old);
+        let (metadata, spec) = (old.at(PodTemplateSpec::METADATA), old.at(PodTemplateSpec::SPEC));
+        let (context, containers) = (spec.at(PodSpec::SECURITY_CONTEXT), all(&spec));
+        let spread = spec.at(PodSpec::TOPOLOGY_SPREAD_CONSTRAINTS);
+        let own_users = spec.at(PodSpec::HOST_USERS).get_bool() == Some(false);
         Self {
             features,
             is_pod: false,
             any_deletion_cost: !features.enabled("PodDeletionCost")
-                || has_invalid_deletion_cost(old.object_at(&["metadata", "annotations"])),
+                || has_invalid_deletion_cost(metadata.at(ObjectMeta::ANNOTATIONS).object()),
             any_selector_value: has_invalid_selector(spec),
-            any_node_label_value: spec
-                .at(&["affinity", "nodeAffinity", REQUIRED])
-                .is_some_and(scheduling::has_invalid_label_values),
-            any_spread_selector: spread.iter().any(|c| selectors::is_invalid(c.get("labelSelector"))),
+            any_node_label_value: has_invalid_label_values(spec),
+            any_spread_selector: spread.items().any(|c| is_invalid(c.at(Constraint::LABEL_SELECTOR))),
             unmerged_label_keys: unmerged_label_keys(features, spread),
             any_token_path: has_outside_token_path(spec),
-            any_host_sysctl: spec
-                .list_at(&["securityContext", "sysctls"])
-                .iter()
-                .any(|sysctl| security::host_sysctl(spec, sysctl.str_at(&["name"])).is_some()),
-            any_huge_pages: containers().any(has_indivisible_huge_pages),
-            any_selinux_policy: !spec.str_at(&["securityContext", "seLinuxChangePolicy"]).is_empty(),
+            any_host_sysctl: context
+                .at(PodSecurityContext::SYSCTLS)
+                .items()
+                .any(|sysctl| security::host_sysctl(spec, sysctl.at(Sysctl::NAME).str()).is_some()),
+            any_huge_pages: containers.iter().any(has_indivisible_huge_pages),
+            any_selinux_policy: !context.at(PodSecurityContext::SE_LINUX_CHANGE_POLICY).is_empty(),
             compare_tolerations: spec
-                .list_at(&["tolerations"])
-                .iter()
-                .any(|toleration| matches!(toleration.str_at(&["operator"]), "Lt" | "Gt")),
-            file_keys: file_keys.iter().any(|path| in_use(spec, path)),
+                .at(PodSpec::TOLERATIONS)
+                .items()
+                .any(|toleration| matches!(toleration.at(Toleration::OPERATOR).str(), "Lt" | "Gt")),
+            file_keys: FILE_KEYS.iter().any(|route| in_use(spec, *route)),
             restart_rules: has_restart_rules(Some(spec)),
             restart_all_containers: restarts_all(spec),
-            restarting_init_containers: spec
-                .list_at(&["initContainers"])
-                .iter()
-                .filter(|container| !is_sidecar(container))
-                .flat_map(|container| container.list_at(&["resizePolicy"]))
-                .any(|policy| policy.str_at(&["restartPolicy"]) == "RestartContainer"),
-            users_with_devices: own_users && containers().any(|c| !c.list_at(&["volumeDevices"]).is_empty()),
-            users_with_host_network: own_users && spec.bool_at(&["hostNetwork"]),
+            restarting_init_containers: spec.at(PodSpec::INIT_CONTAINERS).items().any(restarts_for_resize),
+            users_with_devices: own_users
+                && containers.iter().any(|container| !container.at(Container::VOLUME_DEVICES).is_empty()),
+            users_with_host_network: own_users && spec.at(PodSpec::HOST_NETWORK).bool(),
         }
     }
 }
 
 /// Returns true if some container restarts all of them, or is a sidecar with rules: one feature gate covers both.
-fn restarts_all(spec: &Value) -> bool {
-    let rules = |container: &Value| !container.list_at(&["restartPolicyRules"]).is_empty();
-    restarts_all_containers(spec)
-        || spec.list_at(&["initContainers"]).iter().any(|container| is_sidecar(container) && rules(container))
+fn restarts_all(spec: FieldRef<PodSpec>) -> bool {
+    let rules = |container: FieldRef<Container>| !container.at(Container::RESTART_POLICY_RULES).is_empty();
+    let init = spec.at(PodSpec::INIT_CONTAINERS);
+    restarts_all_containers(spec.value()) || init.items().any(|c| is_sidecar(c.value()) && rules(c))
 }
 
-fn has_invalid_selector(spec: &Value) -> bool {
-    ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
-        let terms = |list: &str| spec.list_at(&["affinity", kind, list]).iter();
-        let weighted = terms(PREFERRED).filter_map(|term| term.get("podAffinityTerm"));
-        // Invalid namespace selectors were never accepted.
-        terms(REQUIRED).chain(weighted).any(|term| selectors::is_invalid(term.get("labelSelector")))
+/// Returns true for an init container, other than a sidecar, that restarts when it is resized.
+fn restarts_for_resize(container: FieldRef<Container>) -> bool {
+    let policies = container.at(Container::RESIZE_POLICY);
+    let mut policies = policies.items().map(|policy| policy.at(ContainerResizePolicy::RESTART_POLICY).str());
+    !is_sidecar(container.value()) && policies.any(|policy| policy == "RestartContainer")
+}
+
+fn has_invalid_selector(spec: FieldRef<PodSpec>) -> bool {
+    let affinity = spec.at(PodSpec::AFFINITY);
+    // Invalid namespace selectors were never accepted.
+    let breaks = |term: FieldRef<Term>| is_invalid(term.at(Term::LABEL_SELECTOR));
+    // Both have the same fields.
+    [affinity.at(Affinity::POD_AFFINITY), affinity.at(Affinity::POD_ANTI_AFFINITY).cast()].iter().any(|rules| {
+        let required = rules.at(PodAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
+        let preferred = rules.at(PodAffinity::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
+        required.items().any(breaks)
+            || preferred.items().any(|term| breaks(term.at(WeightedPodAffinityTerm::POD_AFFINITY_TERM)))
     })
+}
+
+fn is_invalid(selector: FieldRef<LabelSelector>) -> bool {
+    selectors::is_invalid(selector.get())
+}
+
+fn has_invalid_label_values(spec: FieldRef<PodSpec>) -> bool {
+    let affinity = spec.at(PodSpec::AFFINITY);
+    let affinity = affinity.at(Affinity::NODE_AFFINITY);
+    let required = affinity.at(NodeAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
+    scheduling::has_invalid_label_values(required.value())
 }
 
 /// Returns true if label keys of topology spread constraints are merged into their selectors.
@@ -170,34 +189,37 @@ pub(crate) fn merges_label_keys(features: &Features) -> bool {
 
 /// Returns true if label keys are validated as unmerged, as the feature gates say, unless the old object breaks that
 /// rule.
-fn unmerged_label_keys(features: &Features, constraints: &[Value]) -> bool {
-    let breaks = |rule: fn(&Value, &FieldPath, &mut FieldErrors)| {
+fn unmerged_label_keys(features: &Features, constraints: FieldRef<List<Constraint>>) -> bool {
+    let breaks = |rule: fn(FieldRef<Constraint>, &mut FieldErrors)| {
         let mut errors = FieldErrors::new();
-        constraints.iter().for_each(|constraint| rule(constraint, &FieldPath::root(), &mut errors));
+        constraints.items().for_each(|constraint| rule(constraint, &mut errors));
         !errors.is_empty()
     };
     if merges_label_keys(features) {
-        breaks(scheduling::label_keys)
+        breaks(|constraint, errors| scheduling::label_keys(scheduling::as_term(constraint), errors))
     } else {
         !features.enabled("MatchLabelKeysInPodTopologySpread") || !breaks(scheduling::unmerged_label_keys)
     }
 }
 
-fn has_outside_token_path(spec: &Value) -> bool {
-    let sources = spec.list_at(&["volumes"]).iter().flat_map(|volume| volume.list_at(&["projected", "sources"]));
-    let mut tokens = sources.filter_map(|source| source.get("serviceAccountToken"));
-    tokens.any(|token| {
-        let mut errors = FieldErrors::new();
-        paths::descending_not_reserved(&FieldPath::root(), token.str_at(&["path"]), &mut errors);
-        !errors.is_empty()
+fn has_outside_token_path(spec: FieldRef<PodSpec>) -> bool {
+    spec.at(PodSpec::VOLUMES).items().any(|volume| {
+        let projected = volume.at(Volume::PROJECTED);
+        projected.at(ProjectedVolumeSource::SOURCES).items().any(|source| {
+            let token = source.at(VolumeProjection::SERVICE_ACCOUNT_TOKEN);
+            let path = token.at(Token::PATH);
+            let mut errors = FieldErrors::new();
+            paths::descending_not_reserved(&path, path.str(), &mut errors);
+            !errors.is_empty()
+        })
     })
 }
 
-fn has_indivisible_huge_pages(container: &Value) -> bool {
-    ["limits", "requests"].iter().filter_map(|list| container.object_at(&["resources", list])).any(|list| {
-        let pages = Object::iter(list).filter(|(name, _)| is_huge_page(name));
-        pages
-            .filter_map(|(name, value)| Some((name, value.as_str()?.parse::<Quantity>().ok()?)))
-            .any(|(name, amount)| !super::requirements::is_divisible(name, &amount))
+fn has_indivisible_huge_pages(container: FieldRef<Container>) -> bool {
+    let requirements = container.at(Container::RESOURCES);
+    [ResourceRequirements::LIMITS, ResourceRequirements::REQUESTS].into_iter().any(|list| {
+        requirements.at(list).entries().filter(|(name, _)| is_huge_page(name)).any(|(name, amount)| {
+            quantity(amount.value()).is_some_and(|amount| !requirements::is_divisible(name, &amount))
+        })
     })
 }

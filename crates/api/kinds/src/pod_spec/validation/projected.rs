@@ -2,14 +2,19 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::metadata::shown;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    ClusterTrustBundleProjection as TrustBundle, DownwardAPIProjection, DownwardAPIVolumeFile as DownwardFile,
+    DownwardAPIVolumeSource as Downward, KeyToPath, PodCertificateProjection as Certificate,
+    ProjectedVolumeSource as Projected, SecretProjection, ServiceAccountTokenProjection as Token,
+    VolumeProjection as Projection,
+};
+use binnacle_meta::FieldErrors;
 use binnacle_validation::{checks, names, selectors, signers};
 
-use super::sources::{file_mode, key_to_path, needs};
-use super::{PodValidationOptions, fields, paths};
-use crate::tree_names::member;
+use super::sources::{file_mode, key_to_path};
+use super::{PodValidationOptions, fields, paths, required};
+use crate::internal;
 
 /// The fields of a pod that a file can hold.
 const FILE_FIELDS: [&str; 5] =
@@ -22,58 +27,53 @@ const CERTIFICATE_MIN: i64 = 3600;
 const CERTIFICATE_MAX: i64 = 7_862_400;
 const KUBERNETES_CERTIFICATE_MAX: i64 = 86_400;
 
-pub(super) fn downward_api(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    file_mode(source, "defaultMode", path, errors);
+pub(super) fn downward_api(source: FieldRef<Downward>, errors: &mut FieldErrors) {
+    file_mode(source.at(Downward::DEFAULT_MODE), errors);
     // kube-apiserver's path does not name the file.
-    source.list_at(&["items"]).iter().for_each(|file| downward_file(file, path, errors));
+    source.at(Downward::ITEMS).items().for_each(|file| downward_file(file.located_at(&source), errors));
 }
 
-pub(super) fn projected(
-    source: &Value,
-    path: &FieldPath,
-    options: &PodValidationOptions<'_>,
-    errors: &mut FieldErrors,
-) {
-    file_mode(source, "defaultMode", path, errors);
-    let mut files = Files { path, known: HashSet::new() };
-    for (i, item) in errors.while_room(source.list_at(&["sources"]).iter().enumerate()) {
-        let at = path.child("sources").index(i);
+pub(super) fn projected(volume: FieldRef<Projected>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    file_mode(volume.at(Projected::DEFAULT_MODE), errors);
+    let mut files = Files { volume, known: HashSet::new() };
+    let sources = volume.at(Projected::SOURCES);
+    for source in errors.while_room(sources.items()) {
         let mut count = 0;
-        let mut each = |name: &str| {
-            let found = member(item, name);
-            count += usize::from(found.is_some());
-            found.map(|source| (source, at.child(name)))
+        let mut is_given = |given: bool| {
+            count += usize::from(given);
+            given
         };
-        for kind in ["secret", "configMap"] {
-            if let Some((source, at)) = each(kind) {
-                keys(source, &at, &mut files, errors);
+        // Those of config maps have the same fields.
+        for keys in [source.at(Projection::SECRET), source.at(Projection::CONFIG_MAP).cast()] {
+            if is_given(keys.is_set()) {
+                key_files(keys, &mut files, errors);
             }
         }
-        if let Some((source, at)) = each("downwardAPI") {
-            for file in errors.while_room(source.list_at(&["items"])) {
-                downward_file(file, &at, errors);
-                let name = file.str_at(&["path"]);
-                files.add(name, name, errors);
-            }
+        let downward = source.at(Projection::DOWNWARD_API);
+        if is_given(downward.is_set()) {
+            downward_files(downward, &mut files, errors);
         }
-        if let Some((source, at)) = each("serviceAccountToken") {
-            token(source, &at, path, options, errors);
+        let own = source.at(Projection::SERVICE_ACCOUNT_TOKEN);
+        if is_given(own.is_set()) {
+            token(own, volume, options, errors);
         }
-        if let Some((source, at)) = each("clusterTrustBundle") {
-            trust_bundle(source, &at, &mut files, errors);
+        let bundle = source.at(Projection::CLUSTER_TRUST_BUNDLE);
+        if is_given(bundle.is_set()) {
+            trust_bundle(bundle, &mut files, errors);
         }
-        if let Some((source, at)) = each("podCertificate") {
-            certificate(source, &at, &mut files, errors);
+        let own = source.at(Projection::POD_CERTIFICATE);
+        if is_given(own.is_set()) {
+            certificate(own, &mut files, errors);
         }
         if count > 1 {
-            errors.push(FieldError::forbidden(&at, "may not specify more than 1 volume type per source"));
+            errors.push(source.forbidden("may not specify more than 1 volume type per source"));
         }
     }
 }
 
 /// The files of a volume, whose paths must be unique.
 struct Files<'a> {
-    path: &'a FieldPath,
+    volume: FieldRef<'a, 'a, Projected>,
     known: HashSet<String>,
 }
 
@@ -83,93 +83,105 @@ impl Files<'_> {
             return;
         }
         if !self.known.insert(file.to_owned()) {
-            errors.push(FieldError::invalid(self.path, shown, "conflicting duplicate paths"));
+            errors.push(self.volume.invalid_as(shown, "conflicting duplicate paths"));
         }
     }
 }
 
-fn downward_file(file: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(file, &["path"], path, errors);
-    paths::descending_not_reserved(&path.child("path"), file.str_at(&["path"]), errors);
-    match (member(file, "fieldRef"), member(file, "resourceFieldRef")) {
-        (Some(field), resource) => {
-            fields::field(field, &FILE_FIELDS, &path.child("fieldRef"), errors);
-            if resource.is_some() {
+fn downward_files(source: FieldRef<DownwardAPIProjection>, files: &mut Files<'_>, errors: &mut FieldErrors) {
+    let list = source.at(DownwardAPIProjection::ITEMS);
+    for file in errors.while_room(list.items()) {
+        // kube-apiserver's path does not name the file.
+        downward_file(file.located_at(&source), errors);
+        let path = file.at(DownwardFile::PATH).str();
+        files.add(path, path, errors);
+    }
+}
+
+fn downward_file(file: FieldRef<DownwardFile>, errors: &mut FieldErrors) {
+    required(file, &[DownwardFile::PATH], errors);
+    let path = file.at(DownwardFile::PATH);
+    paths::descending_not_reserved(&path, path.str(), errors);
+    let (field, resource) = (file.at(DownwardFile::FIELD_REF), file.at(DownwardFile::RESOURCE_FIELD_REF));
+    match (field.is_set(), resource.is_set()) {
+        (true, has_resource) => {
+            fields::field(field, &FILE_FIELDS, errors);
+            if has_resource {
                 let why = "fieldRef and resourceFieldRef can not be specified simultaneously";
-                errors.push(FieldError::invalid(path, "resource", why));
+                errors.push(file.invalid_as("resource", why));
             }
         }
-        (None, Some(resource)) => fields::resource(resource, true, &path.child("resourceFieldRef"), errors),
-        (None, None) => errors.push(FieldError::required(path, "one of fieldRef and resourceFieldRef is required")),
+        (false, true) => fields::resource(resource, true, errors),
+        (false, false) => errors.push(file.required("one of fieldRef and resourceFieldRef is required")),
     }
-    file_mode(file, "mode", path, errors);
+    file_mode(file.at(DownwardFile::MODE), errors);
 }
 
-fn keys(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors: &mut FieldErrors) {
-    needs(source, &["name"], path, errors);
-    for (i, item) in errors.while_room(source.list_at(&["items"]).iter().enumerate()) {
-        key_to_path(item, &path.child("items").index(i), errors);
-        files.add(item.str_at(&["path"]), source.str_at(&["name"]), errors);
+fn key_files(source: FieldRef<SecretProjection>, files: &mut Files<'_>, errors: &mut FieldErrors) {
+    required(source, &[SecretProjection::NAME], errors);
+    let items = source.at(SecretProjection::ITEMS);
+    for item in errors.while_room(items.items()) {
+        key_to_path(item, errors);
+        files.add(item.at(KeyToPath::PATH).str(), source.at(SecretProjection::NAME).str(), errors);
     }
 }
 
 fn token(
-    source: &Value,
-    path: &FieldPath,
-    volume: &FieldPath,
+    token: FieldRef<Token>,
+    volume: FieldRef<Projected>,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    let seconds = source.int_at(&["expirationSeconds"]).unwrap_or(0);
-    let at = path.child("expirationSeconds");
+    let expiration = token.at(Token::EXPIRATION_SECONDS);
+    let seconds = expiration.int_or_zero();
     if seconds < TEN_MINUTES {
-        errors.push(FieldError::invalid(&at, seconds, "may not specify a duration less than 10 minutes"));
+        errors.push(expiration.invalid_as(seconds, "may not specify a duration less than 10 minutes"));
     }
     if seconds > TOKEN_MAX {
-        errors.push(FieldError::invalid(&at, seconds, "may not specify a duration larger than 2^32 seconds"));
+        errors.push(expiration.invalid("may not specify a duration larger than 2^32 seconds"));
     }
-    let file = source.str_at(&["path"]);
-    if file.is_empty() {
-        errors.push(FieldError::required(&volume.child("path"), ""));
+    // kube-apiserver reports the path of the file in the volume.
+    let token = token.located_at(&volume);
+    let path = token.at(Token::PATH);
+    if path.is_empty() {
+        errors.push(path.required(""));
     } else if !options.any_token_path {
-        paths::descending_not_reserved(&volume.child("path"), file, errors);
+        paths::descending_not_reserved(&path, path.str(), errors);
     }
 }
 
-fn trust_bundle(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors: &mut FieldErrors) {
-    let text = |name: &str| source.get(name).and_then(Value::as_str);
-    match (text("name"), text("signerName")) {
+fn trust_bundle(bundle: FieldRef<TrustBundle>, files: &mut Files<'_>, errors: &mut FieldErrors) {
+    let (name, signer) = (bundle.at(TrustBundle::NAME), bundle.at(TrustBundle::SIGNER_NAME));
+    let selector = bundle.at(TrustBundle::LABEL_SELECTOR);
+    match (name.get_str(), signer.get_str()) {
         (Some(_), Some(_)) => {
-            let bundle = crate::internal::shown_as("io.k8s.api.core.v1.ClusterTrustBundleProjection", Some(source));
-            errors.push(FieldError::invalid(path, bundle, "only one of name and signerName may be used"));
+            let why = "only one of name and signerName may be used";
+            errors.push(bundle.invalid_as(internal::shown(bundle), why));
         }
-        (Some(name), None) => {
-            let at = path.child("name");
-            if name.is_empty() {
-                errors.push(FieldError::required(&at, "must be a valid object name"));
+        (Some(given), None) => {
+            if given.is_empty() {
+                errors.push(name.required("must be a valid object name"));
             }
-            for message in trust_bundle_name(name) {
-                errors.push(FieldError::invalid(&at, name, format!("not a valid clustertrustbundlename: {message}")));
+            for message in trust_bundle_name(given) {
+                errors.push(name.invalid(format!("not a valid clustertrustbundlename: {message}")));
             }
-            if let Some(selector) = member(source, "labelSelector") {
-                let why = "labelSelector must be unset if name is specified";
-                errors.push(FieldError::invalid(&path.child("labelSelector"), shown(Some(selector)), why));
+            if selector.is_set() {
+                errors.push(selector.invalid("labelSelector must be unset if name is specified"));
             }
         }
-        (None, Some(signer)) => {
-            let at = path.child("signerName");
-            if signer.is_empty() {
-                errors.push(FieldError::required(&at, "must be a valid signer name"));
+        (None, Some(given)) => {
+            if given.is_empty() {
+                errors.push(signer.required("must be a valid signer name"));
             }
-            signers::signer_name(&at, signer, errors);
-            selectors::label_selector(source.get("labelSelector"), false, &path.child("labelSelector"), errors);
+            signers::signer_name(&signer, given, errors);
+            selectors::label_selector(selector.get(), false, &selector.path(), errors);
         }
-        (None, None) => errors.push(FieldError::required(path, "either name or signerName must be specified")),
+        (None, None) => errors.push(bundle.required("either name or signerName must be specified")),
     }
-    needs(source, &["path"], path, errors);
-    let file = source.str_at(&["path"]);
-    paths::descending_not_reserved(&path.child("path"), file, errors);
-    files.add(file, file, errors);
+    required(bundle, &[TrustBundle::PATH], errors);
+    let path = bundle.at(TrustBundle::PATH);
+    paths::descending_not_reserved(&path, path.str(), errors);
+    files.add(path.str(), path.str(), errors);
 }
 
 /// Validates the name of a trust bundle: `signer.domain:path:name` if it belongs to a signer.
@@ -181,36 +193,33 @@ fn trust_bundle_name(name: &str) -> Vec<String> {
     names::dns1123_subdomain_name(own, false)
 }
 
-fn certificate(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors: &mut FieldErrors) {
-    let signer = source.str_at(&["signerName"]);
-    signers::signer_name(&path.child("signerName"), signer, errors);
-    let key_type = source.str_at(&["keyType"]);
-    checks::one_of(&path.child("keyType"), key_type, &KEY_TYPES, errors);
-    if let Some(seconds) = source.int_at(&["maxExpirationSeconds"]) {
-        let at = path.child("maxExpirationSeconds");
+fn certificate(certificate: FieldRef<Certificate>, files: &mut Files<'_>, errors: &mut FieldErrors) {
+    let (signer, key_type) = (certificate.at(Certificate::SIGNER_NAME), certificate.at(Certificate::KEY_TYPE));
+    signers::signer_name(&signer, signer.str(), errors);
+    checks::one_of(&key_type, key_type.str(), &KEY_TYPES, errors);
+    let expiration = certificate.at(Certificate::MAX_EXPIRATION_SECONDS);
+    if let Some(seconds) = expiration.int() {
         if seconds < CERTIFICATE_MIN {
-            let why = format!("if provided, maxExpirationSeconds must be >= {CERTIFICATE_MIN}");
-            errors.push(FieldError::invalid(&at, seconds, why));
+            errors.push(expiration.invalid(format!("if provided, maxExpirationSeconds must be >= {CERTIFICATE_MIN}")));
         }
-        let own = signer.starts_with("kubernetes.io/")
-            || signer.split('/').next().is_some_and(|d| d.ends_with(".kubernetes.io"));
+        let domain = signer.str().split('/').next().unwrap_or("");
+        let own = signer.str().starts_with("kubernetes.io/") || domain.ends_with(".kubernetes.io");
         let max = if own { KUBERNETES_CERTIFICATE_MAX } else { CERTIFICATE_MAX };
         if seconds > max {
-            let why = format!("if provided, maxExpirationSeconds must be <= {max}");
-            errors.push(FieldError::invalid(&at, seconds, why));
+            errors.push(expiration.invalid(format!("if provided, maxExpirationSeconds must be <= {max}")));
         }
     }
     let mut any = false;
-    for field in ["credentialBundlePath", "keyPath", "certificateChainPath"] {
-        let file = source.str_at(&[field]);
-        if !file.is_empty() {
+    for path in [Certificate::CREDENTIAL_BUNDLE_PATH, Certificate::KEY_PATH, Certificate::CERTIFICATE_CHAIN_PATH] {
+        let path = certificate.at(path);
+        if !path.is_empty() {
             any = true;
-            paths::descending_not_reserved(&path.child(field), file, errors);
-            files.add(file, file, errors);
+            paths::descending_not_reserved(&path, path.str(), errors);
+            files.add(path.str(), path.str(), errors);
         }
     }
     if !any {
         let why = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";
-        errors.push(FieldError::required(path, why));
+        errors.push(certificate.required(why));
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Container, PodOS, PodSpec, ResourceClaim, ResourceRequirements as Requirements};
+use binnacle_fields::types::{self, List, Map};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Location, Quantity};
 use binnacle_validation::{checks, resource_names};
 
 use super::PodValidationOptions;
-use crate::tree_names::member;
 use binnacle_validation::pod_resources::{aggregate, is_huge_page, is_pod_level, quantity};
 
 /// The owner of resource requirements.
@@ -18,92 +19,98 @@ pub(super) enum Holder {
 }
 
 pub(super) fn requirements(
-    requirements: &Value,
+    requirements: FieldRef<Requirements>,
     holder: Holder,
     claims: &BTreeSet<&str>,
-    path: &FieldPath,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let mut seen = Seen::default();
-    let limits = requirements.object_at(&["limits"]);
-    for (name, value) in errors.while_room(limits.into_iter().flat_map(|limits| limits.iter())) {
-        let at = path.child("limits").key(name);
-        let Some(limit) = amount(name, value, holder, &at, errors) else { continue };
-        seen.note(name, &limit, &at, options, errors);
+    let (limits, requests) = (requirements.at(Requirements::LIMITS), requirements.at(Requirements::REQUESTS));
+    for (name, limit) in errors.while_room(limits.entries()) {
+        let Some(given) = amount(name, limit, holder, errors) else { continue };
+        seen.note(name, limit, &given, options, errors);
     }
-    for (name, value) in
-        errors.while_room(requirements.object_at(&["requests"]).into_iter().flat_map(|requests| requests.iter()))
-    {
-        let (list, at) = (path.child("requests"), path.child("requests").key(name));
-        let Some(request) = amount(name, value, holder, &at, errors) else { continue };
+    for (name, request) in errors.while_room(requests.entries()) {
+        let Some(given) = amount(name, request, holder, errors) else { continue };
         let overcommit = resource_names::is_native(name) && !is_huge_page(name);
-        match limits.and_then(|limits| limits.get(name)).and_then(quantity) {
-            Some(limit) if request != limit && !overcommit => {
+        match quantity(limits.key(name).value()) {
+            Some(limit) if given != limit && !overcommit => {
                 let why = format!("must be equal to {name} limit of {limit}");
-                errors.push(FieldError::invalid(&list, request.to_string().as_str(), why));
+                errors.push(requests.invalid_as(shown(&given), why));
             }
-            Some(limit) if request > limit => {
+            Some(limit) if given > limit => {
                 let why = format!("must be less than or equal to {name} limit of {limit}");
-                errors.push(FieldError::invalid(&list, request.to_string().as_str(), why));
+                errors.push(requests.invalid_as(shown(&given), why));
             }
             None if !overcommit => {
-                let why = "Limit must be set for non overcommitable resources";
-                errors.push(FieldError::required(&path.child("limits"), why));
+                errors.push(limits.required("Limit must be set for non overcommitable resources"));
             }
             _ => {}
         }
-        seen.note(name, &request, &at, options, errors);
+        seen.note(name, request, &given, options, errors);
     }
     if seen.huge_pages && !seen.compute {
-        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
+        errors.push(requirements.forbidden("HugePages require cpu or memory"));
     }
-    claim_names(requirements.list_at(&["claims"]), claims, &path.child("claims"), errors);
+    claim_names(requirements.at(Requirements::CLAIMS), claims, errors);
 }
 
 /// Validates the resources of the pod as a whole, which must not be below the sum of its containers.
 pub(super) fn pod_requirements(
-    spec: &Value,
+    spec: FieldRef<PodSpec>,
     claims: &BTreeSet<&str>,
-    path: &FieldPath,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    let Some(of_pod) = member(spec, "resources") else { return };
-    let path = path.child("resources");
-    if spec.str_at(&["os", "name"]) == "windows" {
-        return errors.push(FieldError::forbidden(&path, "may not be set for a windows pod"));
+    let of_pod = spec.at(PodSpec::RESOURCES);
+    if !of_pod.is_set() {
+        return;
     }
-    if member(of_pod, "claims").is_some() {
-        let why = "claims may not be set for Resources at pod-level";
-        errors.push(FieldError::forbidden(&path.child("claims"), why));
+    if spec.at(PodSpec::OS).at(PodOS::NAME).str() == "windows" {
+        return errors.push(of_pod.forbidden("may not be set for a windows pod"));
     }
-    requirements(of_pod, Holder::Pod, claims, &path, options, errors);
+    let own_claims = of_pod.at(Requirements::CLAIMS);
+    if own_claims.is_set() {
+        errors.push(own_claims.forbidden("claims may not be set for Resources at pod-level"));
+    }
+    requirements(of_pod, Holder::Pod, claims, options, errors);
 
-    let Some(spec) = spec.as_object() else { return };
-    let own = |list: &str, name: &str| of_pod.at(&[list, name]).and_then(quantity);
-    for (name, sum) in errors.while_room(aggregate(spec, "requests")) {
-        let Some(request) = own("requests", &name).filter(|request| sum > *request) else { continue };
+    let Some(object) = spec.object() else { return };
+    let (limits, requests) = (of_pod.at(Requirements::LIMITS), of_pod.at(Requirements::REQUESTS));
+    let less = |own: FieldRef<types::Quantity>, than: &Quantity| quantity(own.value()).filter(|own| than > own);
+    for (name, sum) in errors.while_room(aggregate(object, Requirements::REQUESTS.name())) {
+        let own = requests.key(&name);
+        let Some(request) = less(own, &sum) else { continue };
         let why = format!("must be greater than or equal to aggregate container requests of {sum}");
-        errors.push(FieldError::invalid(&path.child("requests").key(&name), request.to_string().as_str(), why));
+        errors.push(own.invalid_as(shown(&request), why));
     }
-    // kube-apiserver's path has no separate `limits` here.
-    for (name, sum) in errors.while_room(aggregate(spec, "limits").into_iter().filter(|(name, _)| is_huge_page(name))) {
-        let Some(limit) = own("limits", &name).filter(|limit| sum > *limit) else { continue };
+    let sums = aggregate(object, Requirements::LIMITS.name());
+    for (name, sum) in errors.while_room(sums.into_iter().filter(|(name, _)| is_huge_page(name))) {
+        let own = limits.key(&name);
+        let Some(limit) = less(own, &sum) else { continue };
         let why = format!("must be greater than or equal to aggregate container limits of {sum}");
-        errors.push(FieldError::invalid(&path.child("limits").key(&name), limit.to_string().as_str(), why));
+        errors.push(own.invalid_as(shown(&limit), why));
     }
-    for (i, container) in
-        errors.while_room(spec.get("containers").and_then(Value::as_list).unwrap_or(&[]).iter().enumerate())
-    {
-        for (name, value) in
-            errors.while_room(container.object_at(&["resources", "limits"]).into_iter().flat_map(|l| l.iter()))
-        {
-            let (Some(limit), Some(max)) = (quantity(value), own("limits", name)) else { continue };
+    containers_within(spec, limits, errors);
+}
+
+/// Requires the limits of containers not to exceed those of the pod.
+fn containers_within(spec: FieldRef<PodSpec>, of_pod: FieldRef<Map<types::Quantity>>, errors: &mut FieldErrors) {
+    // kube-apiserver reports the list in the pod's resources, and the name before the field.
+    let resources = spec.at(PodSpec::RESOURCES);
+    let containers = spec.at(PodSpec::CONTAINERS);
+    for (i, container) in errors.while_room(containers.items().enumerate()) {
+        let requirements = container.at(Container::RESOURCES);
+        let limits = requirements.at(Requirements::LIMITS);
+        for (name, limit) in errors.while_room(limits.entries()) {
+            let (Some(limit), Some(max)) = (quantity(limit.value()), quantity(of_pod.key(name).value())) else {
+                continue;
+            };
             if limit > max {
-                let at = path.child("containers").index(i).key(name).child("limits");
+                let at = resources.path().child("containers").index(i).key(name).child("limits");
                 let why = format!("must be less than or equal to pod limits of {max}");
-                errors.push(FieldError::invalid(&at, limit.to_string().as_str(), why));
+                errors.push(FieldError::invalid(&at, shown(&limit), why));
             }
         }
     }
@@ -120,33 +127,33 @@ impl Seen {
     fn note(
         &mut self,
         name: &str,
-        value: &Quantity,
-        path: &FieldPath,
+        field: FieldRef<types::Quantity>,
+        amount: &Quantity,
         options: &PodValidationOptions<'_>,
         errors: &mut FieldErrors,
     ) {
         self.compute |= name == "cpu" || name == "memory";
         if is_huge_page(name) {
             self.huge_pages = true;
-            if !options.any_huge_pages && !is_divisible(name, value) {
-                let why = format!("{value} is not positive integer multiple of {name}");
-                errors.push(FieldError::invalid(path, value.to_string().as_str(), why));
+            if !options.any_huge_pages && !is_divisible(name, amount) {
+                let why = format!("{amount} is not positive integer multiple of {name}");
+                errors.push(field.invalid_as(shown(amount), why));
             }
         }
     }
 }
 
-fn amount(name: &str, value: &Value, holder: Holder, path: &FieldPath, errors: &mut FieldErrors) -> Option<Quantity> {
+fn amount(name: &str, field: FieldRef<types::Quantity>, holder: Holder, errors: &mut FieldErrors) -> Option<Quantity> {
     match holder {
-        Holder::Container => resource_names::of_containers(path, name, errors),
-        Holder::Pod => pod_resource_name(name, path, errors),
+        Holder::Container => resource_names::of_containers(&field, name, errors),
+        Holder::Pod => pod_resource_name(&field, name, errors),
     }
-    let amount = quantity(value)?;
-    resource_names::amount(path, name, value.as_str()?, errors);
+    let amount = quantity(field.value())?;
+    resource_names::amount(&field, name, field.str(), errors);
     Some(amount)
 }
 
-fn pod_resource_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn pod_resource_name(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     let before = errors.len();
     resource_names::any(path, name, errors);
     if errors.len() == before && !is_pod_level(name) {
@@ -154,32 +161,35 @@ fn pod_resource_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
+fn shown(amount: &Quantity) -> ErrorValue {
+    ErrorValue::from(amount.to_string().as_str())
+}
+
 /// Requires that a container uses a claim as a whole or some of its requests, each once.
-fn claim_names(list: &[Value], known: &BTreeSet<&str>, path: &FieldPath, errors: &mut FieldErrors) {
+fn claim_names(list: FieldRef<List<ResourceClaim>>, known: &BTreeSet<&str>, errors: &mut FieldErrors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut all_names = None;
-    for (i, claim) in errors.while_room(list.iter().enumerate()) {
-        let at = path.index(i);
-        let (name, request) = (claim.str_at(&["name"]), claim.str_at(&["request"]));
+    for claim in errors.while_room(list.items()) {
+        let (name, request) = (claim.at(ResourceClaim::NAME).str(), claim.at(ResourceClaim::REQUEST));
         if name.is_empty() {
-            errors.push(FieldError::required(&at, ""));
+            errors.push(claim.required(""));
             continue;
         }
         if seen.contains(name) {
-            errors.push(FieldError::duplicate(&at, name));
+            errors.push(FieldError::duplicate(&claim, name));
         } else {
             let mut key = name.to_owned();
             if !request.is_empty() {
-                checks::label(&at.child("request"), request, errors);
-                key = format!("{name}/{request}");
+                checks::label(&request, request.str(), errors);
+                key = format!("{name}/{}", request.str());
             }
             if seen.contains(&key) {
-                errors.push(FieldError::duplicate(&at, key.as_str()));
+                errors.push(FieldError::duplicate(&claim, key.as_str()));
             } else if request.is_empty() {
                 let own = format!("{name}/");
                 let parts = seen.range(own.clone()..).take_while(|seen| seen.starts_with(&own));
                 let parts = parts.filter(|seen| seen.split_once('/').is_some_and(|(first, _)| first == name));
-                errors.extend(parts.map(|_| FieldError::duplicate(&at, name)));
+                errors.extend(parts.map(|_| FieldError::duplicate(&claim, name)));
             }
             seen.insert(key);
         }
@@ -189,7 +199,7 @@ fn claim_names(list: &[Value], known: &BTreeSet<&str>, path: &FieldPath, errors:
                 if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) }
             });
             let why = format!("must be one of the names in pod.spec.resourceClaims{which}");
-            errors.push(FieldError::not_found_because(&at, name, why));
+            errors.push(FieldError::not_found_because(&claim, name, why));
         }
     }
 }

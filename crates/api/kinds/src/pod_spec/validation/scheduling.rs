@@ -2,146 +2,152 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement as Requirement, NodeSelectorTerm, PodAffinity,
+    PodAffinityTerm, PodSpec, PreferredSchedulingTerm as PreferredTerm, TopologySpreadConstraint as Constraint,
+    WeightedPodAffinityTerm as WeightedTerm,
+};
+use binnacle_fields::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use binnacle_fields::types::{Int, List};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::selectors::{self, no_operator};
 use binnacle_validation::{checks, names};
 
-use super::PodValidationOptions;
-use crate::tree_names::member;
+use super::{PodValidationOptions, optional_one_of};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const WEIGHT: &str = "must be in the range 1-100";
 
 // === Affinity ===
 
-pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    let Some(affinity) = member(spec, "affinity") else { return };
-    if let Some(rules) = member(affinity, "nodeAffinity") {
-        let path = path.child("nodeAffinity");
-        if let Some(selector) = member(rules, REQUIRED) {
-            node_selector(selector, options.any_node_label_value, &path.child(REQUIRED), errors);
+pub(super) fn affinity(spec: FieldRef<PodSpec>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    let affinity = spec.at(PodSpec::AFFINITY);
+    node_affinity(affinity.at(Affinity::NODE_AFFINITY), options, errors);
+    // Both have the same fields.
+    for rules in [affinity.at(Affinity::POD_AFFINITY), affinity.at(Affinity::POD_ANTI_AFFINITY).cast()] {
+        let required = rules.at(PodAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
+        for term in errors.while_room(required.items()) {
+            pod_term(term, options, errors);
         }
-        for (i, term) in errors.while_room(rules.list_at(&[PREFERRED]).iter().enumerate()) {
-            let at = path.child(PREFERRED).index(i);
-            weight(term, &at, errors);
-            let preference = term.get("preference").unwrap_or(&Value::Null);
-            node_selector_term(preference, true, &at.child("preference"), errors);
+        let preferred = rules.at(PodAffinity::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
+        for weighted in errors.while_room(preferred.items()) {
+            weight(weighted.at(WeightedTerm::WEIGHT), errors);
+            pod_term(weighted.at(WeightedTerm::POD_AFFINITY_TERM), options, errors);
         }
     }
-    for kind in ["podAffinity", "podAntiAffinity"] {
-        let Some(rules) = member(affinity, kind) else { continue };
-        let path = path.child(kind);
-        for (i, term) in errors.while_room(rules.list_at(&[REQUIRED]).iter().enumerate()) {
-            pod_term(term, &path.child(REQUIRED).index(i), options, errors);
-        }
-        for (i, weighted) in errors.while_room(rules.list_at(&[PREFERRED]).iter().enumerate()) {
-            let at = path.child(PREFERRED).index(i);
-            weight(weighted, &at, errors);
-            let term = weighted.get("podAffinityTerm").unwrap_or(&Value::Null);
-            pod_term(term, &at.child("podAffinityTerm"), options, errors);
-        }
+}
+
+fn node_affinity(rules: FieldRef<NodeAffinity>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    let required = rules.at(NodeAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
+    if required.is_set() {
+        node_selector(required.value(), options.any_node_label_value, &required.path(), errors);
+    }
+    let preferred = rules.at(NodeAffinity::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
+    for term in errors.while_room(preferred.items()) {
+        weight(term.at(PreferredTerm::WEIGHT), errors);
+        node_selector_term(term.at(PreferredTerm::PREFERENCE), true, errors);
     }
 }
 
 /// Validates a node selector, which needs at least one term. `any_value` accepts invalid label values.
 pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let terms = selector.list_at(&["nodeSelectorTerms"]);
-    let path = path.child("nodeSelectorTerms");
+    let selector = FieldRef::<NodeSelector>::located(selector, path);
+    let terms = selector.at(NodeSelector::NODE_SELECTOR_TERMS);
     if terms.is_empty() {
-        errors.push(FieldError::required(&path, "must have at least one node selector term"));
+        errors.push(terms.required("must have at least one node selector term"));
     }
-    for (i, term) in errors.while_room(terms.iter().enumerate()) {
-        node_selector_term(term, any_value, &path.index(i), errors);
+    for term in errors.while_room(terms.items()) {
+        node_selector_term(term, any_value, errors);
     }
 }
 
 /// Returns true if a term of a node selector has invalid label values.
 pub(crate) fn has_invalid_label_values(selector: &Value) -> bool {
-    selector
-        .list_at(&["nodeSelectorTerms"])
-        .iter()
-        .flat_map(|term| term.list_at(&["matchExpressions"]))
-        .flat_map(|requirement| requirement.list_at(&["values"]))
-        .any(|value| !names::label_value(value.as_str().unwrap_or("")).is_empty())
+    let selector = FieldRef::<NodeSelector>::root(selector);
+    selector.at(NodeSelector::NODE_SELECTOR_TERMS).items().any(|term| {
+        term.at(NodeSelectorTerm::MATCH_EXPRESSIONS).items().any(|requirement| {
+            let mut values = requirement.at(Requirement::VALUES).strs();
+            values.any(|value| !names::label_value(value).is_empty())
+        })
+    })
 }
 
-fn node_selector_term(term: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, requirement) in errors.while_room(term.list_at(&["matchExpressions"]).iter().enumerate()) {
-        label_requirement(requirement, any_value, &path.child("matchExpressions").index(i), errors);
+fn node_selector_term(term: FieldRef<NodeSelectorTerm>, any_value: bool, errors: &mut FieldErrors) {
+    let expressions = term.at(NodeSelectorTerm::MATCH_EXPRESSIONS);
+    for requirement in errors.while_room(expressions.items()) {
+        label_requirement(requirement, any_value, errors);
     }
-    for (i, requirement) in errors.while_room(term.list_at(&["matchFields"]).iter().enumerate()) {
-        field_requirement(requirement, &path.child("matchFields").index(i), errors);
+    let fields = term.at(NodeSelectorTerm::MATCH_FIELDS);
+    for requirement in errors.while_room(fields.items()) {
+        field_requirement(requirement, errors);
     }
 }
 
-fn label_requirement(requirement: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let values = requirement.list_at(&["values"]);
-    let at = path.child("values");
-    match requirement.str_at(&["operator"]) {
+fn label_requirement(requirement: FieldRef<Requirement>, any_value: bool, errors: &mut FieldErrors) {
+    let values = requirement.at(Requirement::VALUES);
+    match requirement.at(Requirement::OPERATOR).str() {
         "In" | "NotIn" if values.is_empty() => {
-            errors.push(FieldError::required(&at, "must be specified when `operator` is 'In' or 'NotIn'"));
+            errors.push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
         }
         "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.push(FieldError::forbidden(&at, why));
+            errors.push(values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
         }
         "Gt" | "Lt" if values.len() != 1 => {
-            let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-            errors.push(FieldError::required(&at, why));
+            errors.push(values.required("must be specified single value when `operator` is 'Lt' or 'Gt'"));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => errors.push(no_operator(other, path)),
+        other => errors.push(no_operator(other, &requirement.path())),
     }
-    checks::qualified_name(&path.child("key"), requirement.str_at(&["key"]), errors);
+    let key = requirement.at(Requirement::KEY);
+    checks::qualified_name(&key, key.str(), errors);
     if !any_value {
-        for (i, value) in errors.while_room(values.iter().filter_map(Value::as_str).enumerate()) {
-            checks::invalid_for(&at.index(i), value, names::label_value(value), errors);
+        for value in errors.while_room(values.items()) {
+            checks::invalid_for(&value, value.str(), names::label_value(value.str()), errors);
         }
     }
 }
 
 /// Validates a requirement on a field of a node; the only supported field is its name.
-fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let values = requirement.list_at(&["values"]);
-    match requirement.str_at(&["operator"]) {
+fn field_requirement(requirement: FieldRef<Requirement>, errors: &mut FieldErrors) {
+    let values = requirement.at(Requirement::VALUES);
+    match requirement.at(Requirement::OPERATOR).str() {
         "In" | "NotIn" if values.len() != 1 => {
             let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-            errors.push(FieldError::required(&path.child("values"), why));
+            errors.push(values.required(why));
         }
         "In" | "NotIn" => {}
-        other => errors.push(no_operator(other, path)),
+        other => errors.push(no_operator(other, &requirement.path())),
     }
-    let key = requirement.str_at(&["key"]);
-    if key != "metadata.name" {
-        return errors.push(FieldError::invalid(&path.child("key"), key, "not a valid field selector key"));
+    let key = requirement.at(Requirement::KEY);
+    if key.str() != "metadata.name" {
+        return errors.push(key.invalid_as(key.str(), "not a valid field selector key"));
     }
-    for (i, name) in errors.while_room(values.iter().filter_map(Value::as_str).enumerate()) {
-        checks::subdomain(&path.child("values").index(i), name, errors);
+    for name in errors.while_room(values.items()) {
+        checks::subdomain(&name, name.str(), errors);
     }
 }
 
-fn pod_term(term: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    for selector in ["labelSelector", "namespaceSelector"] {
-        selectors::label_selector(term.get(selector), options.any_selector_value, &path.child(selector), errors);
+fn pod_term(term: FieldRef<PodAffinityTerm>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    for selector in [PodAffinityTerm::LABEL_SELECTOR, PodAffinityTerm::NAMESPACE_SELECTOR] {
+        let selector = term.at(selector);
+        selectors::label_selector(selector.get(), options.any_selector_value, &selector.path(), errors);
     }
-    for namespace in errors.while_room(term.list_at(&["namespaces"]).iter().filter_map(Value::as_str)) {
-        checks::label(&path.child("namespace"), namespace, errors);
+    let namespaces = term.at(PodAffinityTerm::NAMESPACES);
+    for namespace in errors.while_room(namespaces.strs()) {
+        checks::label(&namespaces.reported_as("namespace"), namespace, errors);
     }
-    label_keys(term, path, errors);
-    let key = term.str_at(&["topologyKey"]);
-    let at = path.child("topologyKey");
+    label_keys(term, errors);
+    let key = term.at(PodAffinityTerm::TOPOLOGY_KEY);
     if key.is_empty() {
-        errors.push(FieldError::required(&at, "can not be empty"));
+        errors.push(key.required("can not be empty"));
     }
-    checks::qualified_name(&at, key, errors);
+    checks::qualified_name(&key, key.str(), errors);
 }
 
-fn weight(term: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let weight = term.int_at(&["weight"]).unwrap_or(0);
-    if !(1..=100).contains(&weight) {
-        errors.push(FieldError::invalid(&path.child("weight"), weight, WEIGHT));
+fn weight(weight: FieldRef<Int>, errors: &mut FieldErrors) {
+    if !(1..=100).contains(&weight.int_or_zero()) {
+        errors.push(weight.invalid_as(weight.int_or_zero(), WEIGHT));
     }
 }
 
@@ -149,60 +155,55 @@ fn weight(term: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 /// Validates label keys, which need a selector. Create has merged each key into it once, so two requirements for a key
 /// mean that the client sent one.
-pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let selector = member(holder, "labelSelector");
-    let keys = |list: &str| holder.list_at(&[list]).iter().filter_map(Value::as_str).collect::<Vec<_>>();
-    let (matching, mismatching) = (keys("matchLabelKeys"), keys("mismatchLabelKeys"));
-    for (name, list) in [("matchLabelKeys", &matching), ("mismatchLabelKeys", &mismatching)] {
-        let at = path.child(name);
-        if selector.is_none() && !list.is_empty() {
-            errors.push(FieldError::forbidden(&at, "must not be specified when labelSelector is not set"));
+pub(super) fn label_keys(term: FieldRef<PodAffinityTerm>, errors: &mut FieldErrors) {
+    let selector = term.at(PodAffinityTerm::LABEL_SELECTOR);
+    let matching = term.at(PodAffinityTerm::MATCH_LABEL_KEYS);
+    let mismatching = term.at(PodAffinityTerm::MISMATCH_LABEL_KEYS);
+    for keys in [matching, mismatching] {
+        if !selector.is_set() && !keys.is_empty() {
+            errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
             continue;
         }
-        for (i, key) in errors.while_room(list.iter().enumerate()) {
-            checks::qualified_name(&at.index(i), key, errors);
+        for key in errors.while_room(keys.items()) {
+            checks::qualified_name(&key, key.str(), errors);
         }
     }
-    if let Some(selector) = selector {
-        let labels = selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.keys());
-        let mut seen: BTreeSet<&str> = labels.map(|key| key.as_str()).collect();
-        let places: BTreeMap<&str, usize> = matching.iter().enumerate().map(|(i, key)| (*key, i)).collect();
-        for requirement in errors.while_room(selector.list_at(&["matchExpressions"])) {
-            let key = requirement.str_at(&["key"]);
-            if let Some(i) = places.get(key)
-                && seen.contains(key)
-            {
-                let why = "exists in both matchLabelKeys and labelSelector";
-                errors.push(FieldError::invalid(&path.index(*i), key, why));
-            }
-            seen.insert(key);
+    let labels = selector.at(LabelSelector::MATCH_LABELS);
+    let mut seen: BTreeSet<&str> = labels.entries().map(|(key, _)| key).collect();
+    let places: BTreeMap<&str, usize> = matching.strs().enumerate().map(|(i, key)| (key, i)).collect();
+    let expressions = selector.at(LabelSelector::MATCH_EXPRESSIONS);
+    for requirement in errors.while_room(expressions.items()) {
+        let key = requirement.at(LabelSelectorRequirement::KEY).str();
+        if let Some(i) = places.get(key)
+            && seen.contains(key)
+        {
+            // kube-apiserver's path has no field here.
+            let why = "exists in both matchLabelKeys and labelSelector";
+            errors.push(FieldError::invalid(&term.path().index(*i), key, why));
         }
+        seen.insert(key);
     }
-    let mismatching: BTreeSet<&str> = mismatching.iter().copied().collect();
-    for (i, key) in errors.while_room(matching.iter().enumerate().filter(|(_, key)| mismatching.contains(*key))) {
-        let at = path.child("matchLabelKeys").index(i);
-        errors.push(FieldError::invalid(&at, *key, "exists in both matchLabelKeys and mismatchLabelKeys"));
+    let mismatching: BTreeSet<&str> = mismatching.strs().collect();
+    for key in errors.while_room(matching.items().filter(|key| mismatching.contains(key.str()))) {
+        errors.push(key.invalid("exists in both matchLabelKeys and mismatchLabelKeys"));
     }
 }
 
 /// Validates label keys by the older rule, for objects created before keys were merged.
-pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let keys = holder.list_at(&["matchLabelKeys"]);
-    let path = path.child("matchLabelKeys");
-    let selector = member(holder, "labelSelector");
-    if !keys.is_empty() && selector.is_none() {
-        errors.push(FieldError::forbidden(&path, "must not be specified when labelSelector is not set"));
+pub(super) fn unmerged_label_keys(constraint: FieldRef<Constraint>, errors: &mut FieldErrors) {
+    let keys = constraint.at(Constraint::MATCH_LABEL_KEYS);
+    let selector = constraint.at(Constraint::LABEL_SELECTOR);
+    if !keys.is_empty() && !selector.is_set() {
+        errors.push(keys.forbidden("must not be specified when labelSelector is not set"));
     }
-    let expressions = selector.map_or(&[][..], |selector| selector.list_at(&["matchExpressions"]));
-    let expressed: BTreeSet<&str> = expressions.iter().map(|requirement| requirement.str_at(&["key"])).collect();
-    let selects = |key: &str| {
-        selector.is_some_and(|selector| selector.at(&["matchLabels", key]).is_some() || expressed.contains(key))
-    };
-    for (i, key) in errors.while_room(keys.iter().filter_map(Value::as_str).enumerate()) {
-        checks::qualified_name(&path.index(i), key, errors);
-        if selects(key) {
-            let why = "exists in both matchLabelKeys and labelSelector";
-            errors.push(FieldError::invalid(&path.index(i), key, why));
+    let (labels, expressions) =
+        (selector.at(LabelSelector::MATCH_LABELS), selector.at(LabelSelector::MATCH_EXPRESSIONS));
+    let expressed: BTreeSet<&str> = expressions.items().map(|r| r.at(LabelSelectorRequirement::KEY).str()).collect();
+    for key in errors.while_room(keys.items()) {
+        checks::qualified_name(&key, key.str(), errors);
+        let is_label = labels.object().is_some_and(|labels| labels.contains(key.str()));
+        if is_label || expressed.contains(key.str()) {
+            errors.push(key.invalid("exists in both matchLabelKeys and labelSelector"));
         }
     }
 }
@@ -210,54 +211,61 @@ pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut
 // === Spread ===
 
 pub(super) fn topology_spread(
-    list: &[Value],
-    path: &FieldPath,
+    list: FieldRef<List<Constraint>>,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    fn pair(constraint: &Value) -> (&str, &str) {
-        (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]))
+    fn pair<'v>(constraint: FieldRef<'_, 'v, Constraint>) -> (&'v str, &'v str) {
+        (constraint.at(Constraint::TOPOLOGY_KEY).str(), constraint.at(Constraint::WHEN_UNSATISFIABLE).str())
     }
-    let last: HashMap<_, _> = list.iter().enumerate().map(|(i, constraint)| (pair(constraint), i)).collect();
-    for (i, constraint) in errors.while_room(list.iter().enumerate()) {
-        let at = path.index(i);
-        positive(&at.child("maxSkew"), constraint.int_at(&["maxSkew"]).unwrap_or(0), errors);
-        let (key, action) = pair(constraint);
+    let last: HashMap<_, _> = list.items().enumerate().map(|(i, constraint)| (pair(constraint), i)).collect();
+    for (i, constraint) in errors.while_room(list.items().enumerate()) {
+        positive(constraint.at(Constraint::MAX_SKEW), errors);
+        let (key, action) = (constraint.at(Constraint::TOPOLOGY_KEY), constraint.at(Constraint::WHEN_UNSATISFIABLE));
         if key.is_empty() {
-            errors.push(FieldError::required(&at.child("topologyKey"), "can not be empty"));
+            errors.push(key.required("can not be empty"));
         }
-        checks::one_of(&at.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"], errors);
-        if last.get(&(key, action)) != Some(&i) {
-            let at = at.child("{topologyKey, whenUnsatisfiable}");
-            errors.push(FieldError::duplicate(&at, format!("{{{key}, {action}}}").as_str()));
+        checks::one_of(&action, action.str(), &["DoNotSchedule", "ScheduleAnyway"], errors);
+        if last.get(&pair(constraint)) != Some(&i) {
+            let at = constraint.path().child("{topologyKey, whenUnsatisfiable}");
+            let shown = format!("{{{}, {}}}", key.str(), action.str());
+            errors.push(FieldError::duplicate(&at, shown.as_str()));
         }
-        if let Some(domains) = constraint.int_at(&["minDomains"]) {
-            let at = at.child("minDomains");
-            positive(&at, domains, errors);
-            if action != "DoNotSchedule" {
-                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
-                errors.push(FieldError::invalid(&at, domains, why));
-            }
-        }
-        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            if let Some(policy) = constraint.get(field).and_then(Value::as_str) {
-                checks::one_of(&at.child(field), policy, &["Honor", "Ignore"], errors);
-            }
+        min_domains(constraint.at(Constraint::MIN_DOMAINS), action.str(), errors);
+        for field in [Constraint::NODE_AFFINITY_POLICY, Constraint::NODE_TAINTS_POLICY] {
+            optional_one_of(constraint.at(field), &["Honor", "Ignore"], errors);
         }
         if options.unmerged_label_keys {
-            unmerged_label_keys(constraint, &at, errors);
+            unmerged_label_keys(constraint, errors);
         } else {
-            // There is no `mismatchLabelKeys` in a constraint.
-            label_keys(constraint, &at, errors);
+            label_keys(as_term(constraint), errors);
         }
         if !options.any_spread_selector {
-            selectors::label_selector(constraint.get("labelSelector"), false, &at.child("labelSelector"), errors);
+            let selector = constraint.at(Constraint::LABEL_SELECTOR);
+            selectors::label_selector(selector.get(), false, &selector.path(), errors);
         }
     }
 }
 
-fn positive(path: &FieldPath, value: i64, errors: &mut FieldErrors) {
-    if value <= 0 {
-        errors.push(FieldError::invalid(path, value, "must be greater than zero"));
+/// Returns a constraint as an affinity term: they have the same fields with label keys, except that a constraint has no
+/// `mismatchLabelKeys`.
+pub(super) fn as_term<'p, 'v>(constraint: FieldRef<'p, 'v, Constraint>) -> FieldRef<'p, 'v, PodAffinityTerm> {
+    constraint.cast()
+}
+
+fn min_domains(domains: FieldRef<Int>, action: &str, errors: &mut FieldErrors) {
+    if !domains.is_set() {
+        return;
+    }
+    positive(domains, errors);
+    if action != "DoNotSchedule" {
+        let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        errors.push(domains.invalid(why));
+    }
+}
+
+fn positive(number: FieldRef<Int>, errors: &mut FieldErrors) {
+    if number.int_or_zero() <= 0 {
+        errors.push(number.invalid_as(number.int_or_zero(), "must be greater than zero"));
     }
 }

@@ -1,15 +1,17 @@
 //! Validation of the security contexts of pods and containers.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    AppArmorProfile, Capabilities, Container, PodSecurityContext as PodContext, PodSpec, SeccompProfile,
+    SecurityContext as Context, Sysctl,
+};
+use binnacle_fields::types::{Int, List};
+use binnacle_meta::FieldErrors;
 use binnacle_validation::checks;
 use binnacle_validation::names::inclusive_range_error;
-use binnacle_validation::repeated;
 
-use super::{PodValidationOptions, paths, windows};
-use crate::Features;
-use crate::internal;
-use crate::tree_names::member;
+use super::{PodValidationOptions, containers, optional_one_of, paths, repeated, windows};
+use crate::{Features, internal};
 
 const ID_MAX: i64 = i32::MAX as i64;
 const SYSCTL_MAX: usize = 253;
@@ -31,105 +33,106 @@ const IPC_SYSCTLS: [&str; 10] = [
     "kernel.shmmni",
 ];
 
-pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    let Some(context) = member(spec, "securityContext") else { return };
-    for field in ["fsGroup", "runAsUser", "runAsGroup"] {
-        id(&path.child(field), context.int_at(&[field]), errors);
+pub(super) fn of_pod(spec: FieldRef<PodSpec>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    let context = spec.at(PodSpec::SECURITY_CONTEXT);
+    if !context.is_set() {
+        return;
     }
-    for (i, group) in errors.while_room(context.list_at(&["supplementalGroups"]).iter().enumerate()) {
-        id(&path.child("supplementalGroups").index(i), group.as_i64(), errors);
+    for field in [PodContext::FS_GROUP, PodContext::RUN_AS_USER, PodContext::RUN_AS_GROUP] {
+        id(context.at(field), errors);
     }
-    if spec.bool_at(&["shareProcessNamespace"]) && spec.bool_at(&["hostPID"]) {
-        let why = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.push(FieldError::invalid(&path.child("shareProcessNamespace"), true, why));
+    let groups = context.at(PodContext::SUPPLEMENTAL_GROUPS);
+    for group in errors.while_room(groups.items()) {
+        id(group, errors);
     }
-    sysctls(spec, context.list_at(&["sysctls"]), &path.child("sysctls"), options, errors);
-    let one_of = |field: &str, supported: &[&str], errors: &mut FieldErrors| {
-        if let Some(value) = context.get(field).and_then(Value::as_str) {
-            checks::one_of(&path.child(field), value, supported, errors);
-        }
-    };
-    one_of("fsGroupChangePolicy", &["Always", "OnRootMismatch"], errors);
-    seccomp_profile(context, path, errors);
-    windows::options(context, path, errors);
-    app_armor_profile(context, path, errors);
-    one_of("supplementalGroupsPolicy", &["Merge", "Strict"], errors);
+    // The internal type has this field in the security context.
+    let moved = spec.located_at(&context);
+    let shared = moved.at(PodSpec::SHARE_PROCESS_NAMESPACE);
+    if shared.bool() && spec.at(PodSpec::HOST_PID).bool() {
+        errors.push(shared.invalid("ShareProcessNamespace and HostPID cannot both be enabled"));
+    }
+    sysctls(spec, context.at(PodContext::SYSCTLS), options, errors);
+    optional_one_of(context.at(PodContext::FS_GROUP_CHANGE_POLICY), &["Always", "OnRootMismatch"], errors);
+    seccomp_profile(context.at(PodContext::SECCOMP_PROFILE), errors);
+    windows::options(context.at(PodContext::WINDOWS_OPTIONS), errors);
+    app_armor_profile(context.at(PodContext::APP_ARMOR_PROFILE), errors);
+    optional_one_of(context.at(PodContext::SUPPLEMENTAL_GROUPS_POLICY), &["Merge", "Strict"], errors);
     let any = options.any_selinux_policy || options.features.enabled("SELinuxMount");
     let policies: &[&str] = if any { &["MountOption", "Recursive"] } else { &["Recursive"] };
-    one_of("seLinuxChangePolicy", policies, errors);
+    optional_one_of(context.at(PodContext::SE_LINUX_CHANGE_POLICY), policies, errors);
 }
 
 pub(super) fn of_container(
     features: &Features,
-    container: &Value,
+    container: FieldRef<Container>,
     host_users: bool,
-    path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let Some(context) = member(container, "securityContext") else { return };
-    let path = path.child("securityContext");
-    let privileged = context.bool_at(&["privileged"]);
-    if privileged && !features.allow_privileged {
-        errors.push(FieldError::forbidden(&path.child("privileged"), "disallowed by cluster policy"));
+    let context = container.at(Container::SECURITY_CONTEXT);
+    if !context.is_set() {
+        return;
     }
-    for field in ["runAsUser", "runAsGroup"] {
-        id(&path.child(field), context.int_at(&[field]), errors);
+    let privileged = context.at(Context::PRIVILEGED);
+    if privileged.bool() && !features.allow_privileged {
+        errors.push(privileged.forbidden("disallowed by cluster policy"));
     }
-    if let Some(mount) = context.get("procMount").and_then(Value::as_str) {
-        checks::one_of(&path.child("procMount"), mount, &["Default", "Unmasked"], errors);
-        if host_users && mount == "Unmasked" {
-            let why = "`hostUsers` must be false to use `Unmasked`";
-            errors.push(FieldError::invalid(&path.child("procMount"), mount, why));
-        }
+    for field in [Context::RUN_AS_USER, Context::RUN_AS_GROUP] {
+        id(context.at(field), errors);
     }
-    seccomp_profile(context, &path, errors);
-    if context.get("allowPrivilegeEscalation").and_then(Value::as_bool) == Some(false) {
+    let mount = context.at(Context::PROC_MOUNT);
+    optional_one_of(mount, &["Default", "Unmasked"], errors);
+    if host_users && mount.str() == "Unmasked" {
+        errors.push(mount.invalid("`hostUsers` must be false to use `Unmasked`"));
+    }
+    seccomp_profile(context.at(Context::SECCOMP_PROFILE), errors);
+    if context.at(Context::ALLOW_PRIVILEGE_ESCALATION).get_bool() == Some(false) {
         let mut contradiction = |what: &str| {
-            let shown = internal::shown_as("io.k8s.api.core.v1.SecurityContext", Some(context));
             let why = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
-            errors.push(FieldError::invalid(&path, shown, why));
+            errors.push(context.invalid_as(internal::shown(context), why));
         };
-        if privileged {
+        if privileged.bool() {
             contradiction("`privileged` to true");
         }
-        let added = context.list_at(&["capabilities", "add"]).iter();
-        added
-            .filter(|capability| capability.as_str() == Some("CAP_SYS_ADMIN"))
-            .for_each(|_| contradiction("`capabilities.Add` CAP_SYS_ADMIN"));
+        let capabilities = context.at(Context::CAPABILITIES);
+        let added = capabilities.at(Capabilities::ADD).strs().filter(|added| *added == "CAP_SYS_ADMIN");
+        added.for_each(|_| contradiction("`capabilities.Add` CAP_SYS_ADMIN"));
     }
-    windows::options(context, &path, errors);
-    app_armor_profile(context, &path, errors);
+    windows::options(context.at(Context::WINDOWS_OPTIONS), errors);
+    app_armor_profile(context.at(Context::APP_ARMOR_PROFILE), errors);
 }
 
 /// Rejects shared host namespaces in a pod with a user namespace.
-pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+pub(super) fn host_users(spec: FieldRef<PodSpec>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     const WHY: &str = "when `hostUsers` is false";
-    if spec.get("hostUsers").and_then(Value::as_bool) != Some(false) {
+    if spec.at(PodSpec::HOST_USERS).get_bool() != Some(false) {
         return;
     }
-    if spec.bool_at(&["hostNetwork"])
+    let network = spec.at(PodSpec::HOST_NETWORK);
+    if network.bool()
         && !options.users_with_host_network
         && !options.features.enabled("UserNamespacesHostNetworkSupport")
     {
-        errors.push(FieldError::forbidden(&path.child("hostNetwork"), WHY));
+        errors.push(network.forbidden(WHY));
     }
     // kube-apiserver's paths have Go's names for these two.
-    for (field, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
-        if spec.bool_at(&[field]) {
-            errors.push(FieldError::forbidden(&path.child(shown), WHY));
+    for (field, shown) in [(PodSpec::HOST_PID, "HostPID"), (PodSpec::HOST_IPC, "HostIPC")] {
+        let field = spec.at(field);
+        if field.bool() {
+            errors.push(field.reported_as(shown).forbidden(WHY));
         }
     }
     if !options.users_with_devices {
-        for (container, at) in errors.while_room(super::containers::all(spec, path)) {
-            if !container.list_at(&["volumeDevices"]).is_empty() {
-                errors.push(FieldError::forbidden(&at.child("volumeDevices"), WHY));
+        for container in errors.while_room(containers::all(&spec).iter()) {
+            let devices = container.at(Container::VOLUME_DEVICES);
+            if !devices.is_empty() {
+                errors.push(devices.forbidden(WHY));
             }
         }
     }
 }
 
 /// Returns the reason why a sysctl cannot be set: it belongs to a namespace that the pod shares with its host.
-pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
+pub(super) fn host_sysctl(spec: FieldRef<PodSpec>, name: &str) -> Option<&'static str> {
     // If a slash comes first, dots and slashes are swapped.
     let name: String = match name.find(['.', '/']).map(|at| name.as_bytes()[at]) {
         Some(b'/') => name
@@ -146,88 +149,82 @@ pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
             .collect(),
         _ => name.to_owned(),
     };
-    if spec.bool_at(&["hostNetwork"]) && name.starts_with("net.") {
+    if spec.at(PodSpec::HOST_NETWORK).bool() && name.starts_with("net.") {
         return Some("may not be specified when 'hostNetwork' is true");
     }
     let ipc = IPC_SYSCTLS.contains(&name.as_str()) || name.starts_with("fs.mqueue.");
-    (spec.bool_at(&["hostIPC"]) && ipc).then_some("may not be specified when 'hostIPC' is true")
+    (spec.at(PodSpec::HOST_IPC).bool() && ipc).then_some("may not be specified when 'hostIPC' is true")
 }
 
-/// Validates an AppArmor profile.
-pub(super) fn app_armor_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn app_armor_profile(profile: FieldRef<AppArmorProfile>, errors: &mut FieldErrors) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
-    let Some(profile) = member(context, "appArmorProfile") else { return };
-    let path = path.child("appArmorProfile");
-    let at = path.child("localhostProfile");
-    let name = profile.get("localhostProfile").and_then(Value::as_str);
-    match (profile.str_at(&["type"]), name) {
-        ("", _) => {
-            errors.push(FieldError::required(&path.child("type"), "type is required when appArmorProfile is set"));
-        }
-        ("Localhost", None) => errors.push(FieldError::required(&at, NEEDED)),
+    if !profile.is_set() {
+        return;
+    }
+    let (kind, local) = (profile.at(AppArmorProfile::TYPE), profile.at(AppArmorProfile::LOCALHOST_PROFILE));
+    match (kind.str(), local.get_str()) {
+        ("", _) => errors.push(kind.required("type is required when appArmorProfile is set")),
+        ("Localhost", None) => errors.push(local.required(NEEDED)),
         ("Localhost", Some(name)) => {
             if name.trim() != name {
-                errors.push(FieldError::invalid(&at, name, "must not be padded with whitespace"));
+                errors.push(local.invalid("must not be padded with whitespace"));
             } else if name.is_empty() {
-                errors.push(FieldError::required(&at, NEEDED));
+                errors.push(local.required(NEEDED));
             }
             if name.len() > PROFILE_MAX {
-                errors.push(FieldError::too_long(&at, PROFILE_MAX));
+                errors.push(local.too_long(PROFILE_MAX));
             }
         }
-        ("RuntimeDefault" | "Unconfined", Some(name)) => {
-            errors.push(FieldError::invalid(&at, name, "can only be set when AppArmor type is Localhost"));
+        ("RuntimeDefault" | "Unconfined", Some(_)) => {
+            errors.push(local.invalid("can only be set when AppArmor type is Localhost"));
         }
-        (kind, _) => checks::one_of(&path.child("type"), kind, &PROFILE_TYPES, errors),
+        (given, _) => checks::one_of(&kind, given, &PROFILE_TYPES, errors),
     }
 }
 
-fn seccomp_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(profile) = member(context, "seccompProfile") else { return };
-    let path = path.child("seccompProfile");
-    let kind = profile.str_at(&["type"]);
-    if kind.is_empty() {
-        errors.push(FieldError::required(&path.child("type"), "type is required when seccompProfile is set"));
-    } else {
-        checks::one_of(&path.child("type"), kind, &PROFILE_TYPES, errors);
+fn seccomp_profile(profile: FieldRef<SeccompProfile>, errors: &mut FieldErrors) {
+    if !profile.is_set() {
+        return;
     }
-    let at = path.child("localhostProfile");
-    match (kind, profile.get("localhostProfile").and_then(Value::as_str)) {
-        ("Localhost", None) => {
-            errors.push(FieldError::required(&at, "must be set when seccomp type is Localhost"));
-        }
-        ("Localhost", Some(name)) => paths::descending(&at, name, errors),
+    let (kind, local) = (profile.at(SeccompProfile::TYPE), profile.at(SeccompProfile::LOCALHOST_PROFILE));
+    if kind.is_empty() {
+        errors.push(kind.required("type is required when seccompProfile is set"));
+    } else {
+        checks::one_of(&kind, kind.str(), &PROFILE_TYPES, errors);
+    }
+    match (kind.str(), local.get_str()) {
+        ("Localhost", None) => errors.push(local.required("must be set when seccomp type is Localhost")),
+        ("Localhost", Some(name)) => paths::descending(&local, name, errors),
         (_, Some(_)) => {
-            let shown = internal::shown_as("io.k8s.api.core.v1.SeccompProfile", Some(profile));
-            errors.push(FieldError::invalid(&at, shown, "can only be set when seccomp type is Localhost"));
+            let why = "can only be set when seccomp type is Localhost";
+            errors.push(local.invalid_as(internal::shown(profile), why));
         }
         (_, None) => {}
     }
 }
 
 fn sysctls(
-    spec: &Value,
-    list: &[Value],
-    path: &FieldPath,
+    spec: FieldRef<PodSpec>,
+    list: FieldRef<List<Sysctl>>,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    let repeated = repeated(list, |sysctl| sysctl.str_at(&["name"]));
-    for (i, sysctl) in errors.while_room(list.iter().enumerate()) {
-        let at = path.index(i).child("name");
-        let name = sysctl.str_at(&["name"]);
-        if name.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-        } else if !is_sysctl(name) {
+    let repeated = repeated(list, Sysctl::NAME);
+    for (i, sysctl) in errors.while_room(list.items().enumerate()) {
+        let name = sysctl.at(Sysctl::NAME);
+        let given = name.str();
+        if given.is_empty() {
+            errors.push(name.required(""));
+        } else if !is_sysctl(given) {
             let why = format!("must have at most {SYSCTL_MAX} characters and match regex {SYSCTL}");
-            errors.push(FieldError::invalid(&at, name, why));
+            errors.push(name.invalid(why));
         } else if repeated[i] {
-            errors.push(FieldError::duplicate(&at, name));
+            errors.push(name.duplicate());
         }
         if !options.any_host_sysctl
-            && let Some(why) = host_sysctl(spec, name)
+            && let Some(why) = host_sysctl(spec, given)
         {
-            errors.push(FieldError::invalid(&at, name, why));
+            errors.push(name.invalid_as(given, why));
         }
     }
 }
@@ -243,10 +240,8 @@ fn is_sysctl(name: &str) -> bool {
         })
 }
 
-fn id(path: &FieldPath, id: Option<i64>, errors: &mut FieldErrors) {
-    if let Some(id) = id
-        && !(0..=ID_MAX).contains(&id)
-    {
-        errors.push(FieldError::invalid(path, id, inclusive_range_error(0, ID_MAX)));
+fn id(id: FieldRef<Int>, errors: &mut FieldErrors) {
+    if id.int().is_some_and(|number| !(0..=ID_MAX).contains(&number)) {
+        errors.push(id.invalid(inclusive_range_error(0, ID_MAX)));
     }
 }

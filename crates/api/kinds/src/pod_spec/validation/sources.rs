@@ -1,15 +1,24 @@
-//! Validation of volume sources that pods and persistent volumes share.
+//! Validation of volume sources that pods and persistent volumes share. Those of persistent volumes have types of their
+//! own where a secret has a namespace; the other fields are the same, and are read as those of pods.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    AWSElasticBlockStoreVolumeSource as AwsStore, AzureDiskVolumeSource as AzureDisk, CephFSVolumeSource as CephFs,
+    CinderVolumeSource as Cinder, ConfigMapVolumeSource as ConfigMap, FCVolumeSource as FibreChannel,
+    FlexVolumeSource as Flex, FlockerVolumeSource as Flocker, GCEPersistentDiskVolumeSource as GceDisk,
+    GitRepoVolumeSource as GitRepo, HostPathVolumeSource as HostPath, ISCSIVolumeSource as Iscsi, KeyToPath,
+    NFSVolumeSource as Nfs, QuobyteVolumeSource as Quobyte, RBDVolumeSource as Rbd, SecretReference,
+    SecretVolumeSource as Secret, StorageOSVolumeSource as StorageOs,
+};
+use binnacle_fields::types::{Int, List, Str};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location};
 use binnacle_schema::Value;
 use binnacle_validation::checks;
-use binnacle_validation::metadata::shown;
 use binnacle_validation::names::{self, inclusive_range_error};
 
-use super::paths;
-use crate::tree_names::member;
+use super::{optional_one_of, paths, required, required_by};
 
-pub(crate) const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
+const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 pub(crate) const ISCSI_NAMES: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 const CSI_DRIVER_MAX: usize = 63;
 const HOST_PATH_TYPES: [&str; 8] =
@@ -23,190 +32,205 @@ pub(crate) fn needs(source: &Value, fields: &[&str], path: &FieldPath, errors: &
 }
 
 pub(crate) fn host_path(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let directory = source.str_at(&["path"]);
+    let source = FieldRef::<HostPath>::located(source, path);
+    let directory = source.at(HostPath::PATH);
     if directory.is_empty() {
-        return errors.push(FieldError::required(&path.child("path"), ""));
+        return errors.push(directory.required(""));
     }
-    paths::no_backsteps(&path.child("path"), directory, errors);
-    if let Some(kind) = source.get("type").and_then(Value::as_str) {
-        checks::one_of(&path.child("type"), kind, &HOST_PATH_TYPES, errors);
-    }
+    paths::no_backsteps(&directory, directory.str(), errors);
+    optional_one_of(source.at(HostPath::TYPE), &HOST_PATH_TYPES, errors);
 }
 
-pub(crate) fn git_repo(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(source, &["repository"], path, errors);
-    paths::descending(&path.child("directory"), source.str_at(&["directory"]), errors);
+pub(super) fn git_repo(source: FieldRef<GitRepo>, errors: &mut FieldErrors) {
+    required(source, &[GitRepo::REPOSITORY], errors);
+    let directory = source.at(GitRepo::DIRECTORY);
+    paths::descending(&directory, directory.str(), errors);
 }
 
 pub(crate) fn gce_disk(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(source, &["pdName"], path, errors);
-    partition(source, path, errors);
+    let source = FieldRef::located(source, path);
+    required(source, &[GceDisk::PD_NAME], errors);
+    partition(source.at(GceDisk::PARTITION), errors);
 }
 
 pub(crate) fn aws_store(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(source, &["volumeID"], path, errors);
-    partition(source, path, errors);
+    let source = FieldRef::located(source, path);
+    required(source, &[AwsStore::VOLUME_ID], errors);
+    partition(source.at(AwsStore::PARTITION), errors);
 }
 
-/// Validates a secret or config map as files.
-pub(crate) fn keys(source: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(source, &[name], path, errors);
-    file_mode(source, "defaultMode", path, errors);
-    for (i, item) in errors.while_room(source.list_at(&["items"]).iter().enumerate()) {
-        key_to_path(item, &path.child("items").index(i), errors);
+/// Validates a secret as files.
+pub(super) fn secret(source: FieldRef<Secret>, errors: &mut FieldErrors) {
+    required(source, &[Secret::SECRET_NAME], errors);
+    keys(source.at(Secret::DEFAULT_MODE), source.at(Secret::ITEMS), errors);
+}
+
+/// Validates a config map as files.
+pub(super) fn config_map(source: FieldRef<ConfigMap>, errors: &mut FieldErrors) {
+    required(source, &[ConfigMap::NAME], errors);
+    keys(source.at(ConfigMap::DEFAULT_MODE), source.at(ConfigMap::ITEMS), errors);
+}
+
+fn keys(mode: FieldRef<Int>, items: FieldRef<List<KeyToPath>>, errors: &mut FieldErrors) {
+    file_mode(mode, errors);
+    for item in errors.while_room(items.items()) {
+        key_to_path(item, errors);
     }
 }
 
-pub(crate) fn key_to_path(item: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(item, &["key", "path"], path, errors);
-    paths::descending_not_reserved(&path.child("path"), item.str_at(&["path"]), errors);
-    file_mode(item, "mode", path, errors);
+pub(super) fn key_to_path(item: FieldRef<KeyToPath>, errors: &mut FieldErrors) {
+    required(item, &[KeyToPath::KEY, KeyToPath::PATH], errors);
+    let path = item.at(KeyToPath::PATH);
+    paths::descending_not_reserved(&path, path.str(), errors);
+    file_mode(item.at(KeyToPath::MODE), errors);
 }
 
-pub(crate) fn file_mode(holder: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    if let Some(mode) = holder.int_at(&[field])
-        && !(0..=0o777).contains(&mode)
-    {
-        errors.push(FieldError::invalid(&path.child(field), mode, FILE_MODE));
+pub(super) fn file_mode(mode: FieldRef<Int>, errors: &mut FieldErrors) {
+    if mode.int().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
+        errors.push(mode.invalid(FILE_MODE));
     }
 }
 
 pub(crate) fn nfs(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(source, &["server", "path"], path, errors);
-    let directory = source.str_at(&["path"]);
-    if !directory.starts_with('/') {
-        errors.push(FieldError::invalid(&path.child("path"), directory, "must be an absolute path"));
+    let source = FieldRef::located(source, path);
+    required(source, &[Nfs::SERVER, Nfs::PATH], errors);
+    let directory = source.at(Nfs::PATH);
+    if !directory.str().starts_with('/') {
+        errors.push(directory.invalid_as(directory.str(), "must be an absolute path"));
     }
 }
 
-pub(crate) fn iscsi(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn iscsi(source: FieldRef<Iscsi>, errors: &mut FieldErrors) {
     const PREFIXES: &str = "must be valid format starting with iqn, eui, or naa";
-    needs(source, &["targetPortal"], path, errors);
-    iscsi_rules(source, path, PREFIXES, errors);
-    iscsi_initiator(source, path, PREFIXES, errors);
+    required(source, &[Iscsi::TARGET_PORTAL], errors);
+    let path = source.path();
+    iscsi_rules(source.value(), &path, PREFIXES, errors);
+    iscsi_initiator(source.value(), &path, PREFIXES, errors);
 }
 
 /// Validates an iSCSI source: the qualified name, the unit and the secret; `unknown` is the error for names of unknown
 /// types.
 pub(crate) fn iscsi_rules(source: &Value, path: &FieldPath, unknown: &str, errors: &mut FieldErrors) {
-    let name = source.str_at(&["iqn"]);
-    let at = path.child("iqn");
-    match iscsi_name(name) {
-        _ if name.is_empty() => errors.push(FieldError::required(&at, "")),
+    let source = FieldRef::<Iscsi>::located(source, path);
+    let name = source.at(Iscsi::IQN);
+    match iscsi_name(name.str()) {
+        _ if name.is_empty() => errors.push(name.required("")),
         Some(true) => {}
-        Some(false) => errors.push(FieldError::invalid(&at, name, "must be valid format")),
-        None => errors.push(FieldError::invalid(&at, name, unknown)),
+        Some(false) => errors.push(name.invalid("must be valid format")),
+        None => errors.push(name.invalid(unknown)),
     }
-    let unit = source.int_at(&["lun"]).unwrap_or(0);
-    if !(0..=255).contains(&unit) {
-        errors.push(FieldError::invalid(&path.child("lun"), unit, inclusive_range_error(0, 255)));
+    let unit = source.at(Iscsi::LUN);
+    if !(0..=255).contains(&unit.int_or_zero()) {
+        errors.push(unit.invalid(inclusive_range_error(0, 255)));
     }
-    let authenticated = source.bool_at(&["chapAuthDiscovery"]) || source.bool_at(&["chapAuthSession"]);
-    if authenticated && member(source, "secretRef").is_none() {
-        errors.push(FieldError::required(&path.child("secretRef"), ""));
+    let authenticated = source.at(Iscsi::CHAP_AUTH_DISCOVERY).bool() || source.at(Iscsi::CHAP_AUTH_SESSION).bool();
+    let secret = source.at(Iscsi::SECRET_REF);
+    if authenticated && !secret.is_set() {
+        errors.push(secret.required(""));
     }
 }
 
 pub(crate) fn iscsi_initiator(source: &Value, path: &FieldPath, unknown: &str, errors: &mut FieldErrors) {
-    let Some(name) = source.get("initiatorName").and_then(Value::as_str) else { return };
-    let at = path.child("initiatorname");
+    let source = FieldRef::<Iscsi>::located(source, path);
+    let initiator = source.at(Iscsi::INITIATOR_NAME);
+    let Some(name) = initiator.get_str() else { return };
+    let initiator = initiator.reported_as("initiatorname");
     match iscsi_name(name) {
         Some(true) => {}
-        Some(false) => errors.push(FieldError::invalid(&at, name, "must be valid format")),
-        None => errors.push(FieldError::invalid(&at, name, unknown)),
+        Some(false) => errors.push(initiator.invalid("must be valid format")),
+        None => errors.push(initiator.invalid(unknown)),
     }
 }
 
 pub(crate) fn flocker(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (name, uuid) = (source.str_at(&["datasetName"]), source.str_at(&["datasetUUID"]));
+    let source = FieldRef::<Flocker>::located(source, path);
+    let (name, uuid) = (source.at(Flocker::DATASET_NAME), source.at(Flocker::DATASET_UUID));
     if name.is_empty() && uuid.is_empty() {
-        errors.push(FieldError::required(path, "one of datasetName and datasetUUID is required"));
+        errors.push(source.required("one of datasetName and datasetUUID is required"));
     }
     if !name.is_empty() && !uuid.is_empty() {
-        let why = "datasetName and datasetUUID can not be specified simultaneously";
-        errors.push(FieldError::invalid(path, "resource", why));
+        errors.push(source.invalid_as("resource", "datasetName and datasetUUID can not be specified simultaneously"));
     }
-    if name.contains('/') {
-        errors.push(FieldError::invalid(&path.child("datasetName"), name, "must not contain '/'"));
+    if name.str().contains('/') {
+        errors.push(name.invalid("must not contain '/'"));
     }
 }
 
 pub(crate) fn rbd(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    monitors(source, path, errors);
-    needs(source, &["image"], path, errors);
+    let source = FieldRef::<Rbd>::located(source, path);
+    some_monitors(source.at(Rbd::MONITORS), errors);
+    required(source, &[Rbd::IMAGE], errors);
 }
 
 pub(crate) fn monitors(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if source.list_at(&["monitors"]).is_empty() {
-        errors.push(FieldError::required(&path.child("monitors"), ""));
+    some_monitors(FieldRef::<CephFs>::located(source, path).at(CephFs::MONITORS), errors);
+}
+
+fn some_monitors(monitors: FieldRef<List<Str>>, errors: &mut FieldErrors) {
+    if monitors.is_empty() {
+        errors.push(monitors.required(""));
     }
 }
 
 /// Validates a Cinder source; secrets of persistent volumes have a namespace.
 pub(crate) fn cinder(source: &Value, persistent: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(source, &["volumeID"], path, errors);
-    secret_reference(source, persistent, path, errors);
+    let source = FieldRef::located(source, path);
+    required(source, &[Cinder::VOLUME_ID], errors);
+    secret_reference(source.at(Cinder::SECRET_REF).cast(), persistent, errors);
 }
 
 pub(crate) fn storage_os(source: &Value, persistent: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    match source.str_at(&["volumeName"]) {
-        "" => errors.push(FieldError::required(&path.child("volumeName"), "")),
-        name => checks::label(&path.child("volumeName"), name, errors),
-    }
-    let namespace = source.str_at(&["volumeNamespace"]);
+    let source = FieldRef::<StorageOs>::located(source, path);
+    required_by(source.at(StorageOs::VOLUME_NAME), names::dns1123_label, errors);
+    let namespace = source.at(StorageOs::VOLUME_NAMESPACE);
     if !namespace.is_empty() {
-        checks::label(&path.child("volumeNamespace"), namespace, errors);
+        checks::label(&namespace, namespace.str(), errors);
     }
-    secret_reference(source, persistent, path, errors);
+    secret_reference(source.at(StorageOs::SECRET_REF).cast(), persistent, errors);
 }
 
 pub(crate) fn quobyte(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
-    let registry = source.str_at(&["registry"]);
-    let at = path.child("registry");
+    let source = FieldRef::<Quobyte>::located(source, path);
+    let (registry, tenant) = (source.at(Quobyte::REGISTRY), source.at(Quobyte::TENANT));
     if registry.is_empty() {
-        errors.push(FieldError::required(&at, PAIRS));
-    } else if source.str_at(&["tenant"]).len() >= 65 {
-        let why = "must be a UUID and may not exceed a length of 64 characters";
-        errors.push(FieldError::required(&path.child("tenant"), why));
+        errors.push(registry.required(PAIRS));
+    } else if tenant.str().len() >= 65 {
+        errors.push(tenant.required("must be a UUID and may not exceed a length of 64 characters"));
     } else {
-        let wrong = registry.split(',').filter(|pair| !is_host_port(pair));
-        errors.extend(wrong.map(|_| FieldError::invalid(&at, registry, PAIRS)));
+        let wrong = registry.str().split(',').filter(|pair| !is_host_port(pair));
+        errors.extend(wrong.map(|_| registry.invalid(PAIRS)));
     }
-    needs(source, &["volume"], path, errors);
+    required(source, &[Quobyte::VOLUME], errors);
 }
 
 pub(crate) fn fibre_channel(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (names, ids) = (source.list_at(&["targetWWNs"]), source.list_at(&["wwids"]));
-    let at = path.child("targetWWNs");
+    let source = FieldRef::<FibreChannel>::located(source, path);
+    let (names, ids) = (source.at(FibreChannel::TARGET_WWNS), source.at(FibreChannel::WWIDS));
     if names.is_empty() && ids.is_empty() {
-        errors.push(FieldError::required(&at, "must specify either targetWWNs or wwids, but not both"));
+        errors.push(names.required("must specify either targetWWNs or wwids, but not both"));
     }
     if !names.is_empty() && !ids.is_empty() {
-        let why = "targetWWNs and wwids can not be specified simultaneously";
-        errors.push(FieldError::invalid(&at, shown(source.get("targetWWNs")), why));
+        errors.push(names.invalid("targetWWNs and wwids can not be specified simultaneously"));
     }
-    if !names.is_empty() {
-        match source.int_at(&["lun"]) {
-            None => {
-                errors.push(FieldError::required(&path.child("lun"), "lun is required if targetWWNs is specified"));
-            }
-            Some(unit) if !(0..=255).contains(&unit) => {
-                errors.push(FieldError::invalid(&path.child("lun"), unit, inclusive_range_error(0, 255)));
-            }
-            Some(_) => {}
-        }
+    let unit = source.at(FibreChannel::LUN);
+    match unit.int() {
+        _ if names.is_empty() => {}
+        None => errors.push(unit.required("lun is required if targetWWNs is specified")),
+        Some(0..=255) => {}
+        Some(_) => errors.push(unit.invalid(inclusive_range_error(0, 255))),
     }
 }
 
 pub(crate) fn flex(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    needs(source, &["driver"], path, errors);
-    for (key, _) in errors.while_room(source.object_at(&["options"]).into_iter().flat_map(|options| options.iter())) {
+    let source = FieldRef::located(source, path);
+    required(source, &[Flex::DRIVER], errors);
+    let options = source.at(Flex::OPTIONS);
+    for (key, option) in errors.while_room(options.entries()) {
         let namespace = key.split('/').next().unwrap_or("");
         let domain = format!(".{}", namespace.to_lowercase());
         if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
-            let why = "kubernetes.io and k8s.io namespaces are reserved";
-            errors.push(FieldError::invalid(&path.child("options").key(key), key, why));
+            errors.push(option.invalid_as(key, "kubernetes.io and k8s.io namespaces are reserved"));
         }
     }
 }
@@ -215,20 +239,22 @@ pub(crate) fn azure_disk(source: &Value, path: &FieldPath, errors: &mut FieldErr
     const MANAGED: &str =
         "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
     const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
-    needs(source, &["diskName", "diskURI"], path, errors);
-    if let Some(mode) = source.get("cachingMode").and_then(Value::as_str) {
-        checks::one_of(&path.child("cachingMode"), mode, &["None", "ReadOnly", "ReadWrite"], errors);
-    }
-    let Some(kind) = source.get("kind").and_then(Value::as_str) else { return };
-    checks::one_of(&path.child("kind"), kind, &["Dedicated", "Managed", "Shared"], errors);
-    let uri = source.str_at(&["diskURI"]);
-    let (prefix, supported) = if kind == "Managed" { ("/subscriptions/", MANAGED) } else { ("https://", BLOB) };
-    if !uri.starts_with(prefix) {
-        errors.push(FieldError::not_supported(&path.child("diskURI"), uri, &[supported]));
+    let source = FieldRef::located(source, path);
+    required(source, &[AzureDisk::DISK_NAME, AzureDisk::DISK_URI], errors);
+    optional_one_of(source.at(AzureDisk::CACHING_MODE), &["None", "ReadOnly", "ReadWrite"], errors);
+    let (kind, uri) = (source.at(AzureDisk::KIND), source.at(AzureDisk::DISK_URI));
+    optional_one_of(kind, &["Dedicated", "Managed", "Shared"], errors);
+    let (prefix, supported) = match kind.get_str() {
+        None => return,
+        Some("Managed") => ("/subscriptions/", MANAGED),
+        Some(_) => ("https://", BLOB),
+    };
+    if !uri.str().starts_with(prefix) {
+        errors.push(FieldError::not_supported(&uri, uri.str(), &[supported]));
     }
 }
 
-pub(crate) fn csi_driver_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub(crate) fn csi_driver_name(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         return errors.push(FieldError::required(path, ""));
     }
@@ -238,17 +264,16 @@ pub(crate) fn csi_driver_name(path: &FieldPath, name: &str, errors: &mut FieldEr
     checks::invalid_for(path, name, names::dns1123_subdomain(&name.to_lowercase()), errors);
 }
 
-fn secret_reference(source: &Value, with_namespace: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    if let Some(secret) = member(source, "secretRef") {
-        let fields: &[&str] = if with_namespace { &["name", "namespace"] } else { &["name"] };
-        needs(secret, fields, &path.child("secretRef"), errors);
+fn secret_reference(secret: FieldRef<SecretReference>, with_namespace: bool, errors: &mut FieldErrors) {
+    if secret.is_set() {
+        let fields = [SecretReference::NAME, SecretReference::NAMESPACE];
+        required(secret, if with_namespace { &fields } else { &fields[..1] }, errors);
     }
 }
 
-fn partition(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let partition = source.int_at(&["partition"]).unwrap_or(0);
-    if !(0..=255).contains(&partition) {
-        errors.push(FieldError::invalid(&path.child("partition"), partition, inclusive_range_error(1, 255)));
+fn partition(partition: FieldRef<Int>, errors: &mut FieldErrors) {
+    if !(0..=255).contains(&partition.int_or_zero()) {
+        errors.push(partition.invalid(inclusive_range_error(1, 255)));
     }
 }
 

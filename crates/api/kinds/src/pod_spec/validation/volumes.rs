@@ -2,176 +2,194 @@
 
 use std::collections::{HashMap, HashSet};
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    AzureFileVolumeSource as AzureFile, CSIVolumeSource as Csi, EmptyDirVolumeSource as EmptyDir,
+    EphemeralVolumeSource as Ephemeral, GlusterfsVolumeSource as Glusterfs, ISCSIVolumeSource as Iscsi,
+    ImageVolumeSource as Image, LocalObjectReference, PersistentVolumeClaimVolumeSource as Claim,
+    PhotonPersistentDiskVolumeSource as PhotonDisk, PortworxVolumeSource as Portworx, ScaleIOVolumeSource as ScaleIo,
+    Volume, VsphereVirtualDiskVolumeSource as Vsphere,
+};
+use binnacle_fields::types::{List, Str};
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names};
 
-use super::{PodValidationOptions, projected, sources};
+use super::{PodValidationOptions, projected, pull_policy, required, sources};
 use crate::core::persistent_volume_claim;
-use crate::tree_names::member;
-
-/// Validates one type of volume source; called with the source and its path.
-type Rule = fn(&Value, &FieldPath, &PodValidationOptions<'_>, &mut FieldErrors);
-
-/// Every source in kube-apiserver's order: its field, the path of its own errors, and the path of the error that it is
-/// a second source. (The three differ in places.)
-#[rustfmt::skip]
-const SOURCES: &[(&str, &str, &str, Rule)] = &[
-    ("emptyDir", "emptyDir", "emptyDir", empty_dir),
-    ("hostPath", "hostPath", "hostPath", |s, p, _, e| sources::host_path(s, p, e)),
-    ("gitRepo", "gitRepo", "gitRepo", |s, p, _, e| sources::git_repo(s, p, e)),
-    ("gcePersistentDisk", "persistentDisk", "gcePersistentDisk", |s, p, _, e| sources::gce_disk(s, p, e)),
-    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", |s, p, _, e| sources::aws_store(s, p, e)),
-    ("secret", "secret", "secret", |s, p, _, e| sources::keys(s, "secretName", p, e)),
-    ("nfs", "nfs", "nfs", |s, p, _, e| sources::nfs(s, p, e)),
-    ("iscsi", "iscsi", "iscsi", |s, p, _, e| sources::iscsi(s, p, e)),
-    ("glusterfs", "glusterfs", "glusterfs", |s, p, _, e| sources::needs(s, &["endpoints", "path"], p, e)),
-    ("flocker", "flocker", "flocker", |s, p, _, e| sources::flocker(s, p, e)),
-    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", |s, p, _, e| sources::needs(s, &["claimName"], p, e)),
-    ("rbd", "rbd", "rbd", |s, p, _, e| sources::rbd(s, p, e)),
-    ("cinder", "cinder", "cinder", |s, p, _, e| sources::cinder(s, false, p, e)),
-    ("cephfs", "cephfs", "cephFS", |s, p, _, e| sources::monitors(s, p, e)),
-    ("quobyte", "quobyte", "quobyte", |s, p, _, e| sources::quobyte(s, p, e)),
-    ("downwardAPI", "downwardAPI", "downwarAPI", |s, p, _, e| projected::downward_api(s, p, e)),
-    ("fc", "fc", "fc", |s, p, _, e| sources::fibre_channel(s, p, e)),
-    ("flexVolume", "flexVolume", "flexVolume", |s, p, _, e| sources::flex(s, p, e)),
-    ("configMap", "configMap", "configMap", |s, p, _, e| sources::keys(s, "name", p, e)),
-    ("azureFile", "azureFile", "azureFile", |s, p, _, e| sources::needs(s, &["secretName", "shareName"], p, e)),
-    ("vsphereVolume", "vsphereVolume", "vsphereVolume", |s, p, _, e| sources::needs(s, &["volumePath"], p, e)),
-    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", |s, p, _, e| sources::needs(s, &["pdID"], p, e)),
-    ("portworxVolume", "portworxVolume", "portworxVolume", |s, p, _, e| sources::needs(s, &["volumeID"], p, e)),
-    ("azureDisk", "azureDisk", "azureDisk", |s, p, _, e| sources::azure_disk(s, p, e)),
-    ("storageos", "storageos", "storageos", |s, p, _, e| sources::storage_os(s, false, p, e)),
-    ("projected", "projected", "projected", projected::projected),
-    ("scaleIO", "scaleIO", "scaleIO", |s, p, _, e| sources::needs(s, &["gateway", "system", "volumeName"], p, e)),
-    ("csi", "csi", "csi", |s, p, _, e| csi(s, p, e)),
-    ("ephemeral", "ephemeral", "ephemeral", ephemeral),
-    ("image", "image", "image", image),
-];
 
 /// Volumes without errors, which can be mounted.
-pub(super) struct Volumes<'a>(HashMap<&'a str, &'a Value>);
+pub(super) struct Volumes<'a>(HashMap<&'a str, FieldRef<'a, 'a, Volume>>);
 
 impl<'a> Volumes<'a> {
-    pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
+    pub(super) fn get(&self, name: &str) -> Option<FieldRef<'a, 'a, Volume>> {
         self.0.get(name).copied()
     }
 }
 
 pub(super) fn validate<'a>(
-    volumes: &'a [Value],
+    volumes: &'a FieldRef<'a, 'a, List<Volume>>,
     pod_name: &str,
-    path: &FieldPath,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) -> Volumes<'a> {
     let ephemeral: HashSet<&str> = volumes
-        .iter()
-        .filter(|volume| !pod_name.is_empty() && member(volume, "ephemeral").is_some())
-        .map(|volume| volume.str_at(&["name"]))
+        .items()
+        .filter(|volume| !pod_name.is_empty() && volume.at(Volume::EPHEMERAL).is_set())
+        .map(|volume| volume.at(Volume::NAME).str())
         .collect();
     // The name of a generated claim is made of the pod's and the volume's.
     let made_for_ephemeral = |claim: &str| {
         let volume = claim.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-'));
         volume.is_some_and(|volume| ephemeral.contains(volume))
     };
-    let mut valid: HashMap<&str, &Value> = HashMap::with_capacity(volumes.len());
-    for (i, volume) in errors.while_room(volumes.iter().enumerate()) {
-        let at = path.index(i);
+    let mut valid = HashMap::with_capacity(volumes.len());
+    for volume in errors.while_room(volumes.items()) {
         let before = errors.len();
-        let name = volume.str_at(&["name"]);
-        source(volume, name, pod_name, &at, options, errors);
+        let name = volume.at(Volume::NAME);
+        source(volume, pod_name, options, errors);
         if name.is_empty() {
-            errors.push(FieldError::required(&at.child("name"), ""));
+            errors.push(name.required(""));
         } else {
-            checks::label(&at.child("name"), name, errors);
+            checks::label(&name, name.str(), errors);
         }
-        if valid.contains_key(name) {
-            errors.push(FieldError::duplicate(&at.child("name"), name));
+        if valid.contains_key(name.str()) {
+            errors.push(name.duplicate());
         }
         if errors.len() == before {
-            valid.insert(name, volume);
+            valid.insert(name.str(), volume);
         }
-        let claim = volume.str_at(&["persistentVolumeClaim", "claimName"]);
-        if member(volume, "persistentVolumeClaim").is_some() && made_for_ephemeral(claim) {
-            let at = at.child("persistentVolumeClaim").child("claimName");
-            let why = "must not reference a PVC that gets created for an ephemeral volume";
-            errors.push(FieldError::invalid(&at, claim, why));
+        let reference = volume.at(Volume::PERSISTENT_VOLUME_CLAIM);
+        let claim = reference.at(Claim::CLAIM_NAME);
+        if reference.is_set() && made_for_ephemeral(claim.str()) {
+            errors.push(claim.invalid("must not reference a PVC that gets created for an ephemeral volume"));
         }
     }
     Volumes(valid)
 }
 
-fn source(
-    volume: &Value,
-    name: &str,
-    pod_name: &str,
-    path: &FieldPath,
-    options: &PodValidationOptions<'_>,
-    errors: &mut FieldErrors,
-) {
+/// Requires exactly one source, and validates it.
+fn source(volume: FieldRef<Volume>, pod_name: &str, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let mut found = false;
-    for (field, own, second, rule) in SOURCES {
-        let Some(source) = member(volume, field) else { continue };
-        if found {
-            errors.push(FieldError::forbidden(&path.child(second), "may not specify more than 1 volume type"));
-        } else {
-            rule(source, &path.child(own), options, errors);
-            if *field == "ephemeral" && !pod_name.is_empty() && !name.is_empty() {
-                let claim = format!("{pod_name}-{name}");
-                for message in names::dns1123_subdomain(&claim) {
-                    let why = format!("PVC name {claim:?}: {message}");
-                    errors.push(FieldError::invalid(&path.child("name"), name, why));
-                }
-            }
-        }
-        if *field == "iscsi" {
-            iscsi_names(source, name, path, errors);
-        }
-        found = true;
+    // kube-apiserver has other names in the paths of some sources' own errors, and of the error that a source is the
+    // second one.
+    macro_rules! one {
+        ($field:ident, $rules:expr $(, own: $own:literal)? $(, second: $second:literal)?) => {{
+            let source = volume.at(Volume::$field);
+            let (own, second) = (source, source);
+            $(let own = own.reported_as($own);)?
+            $(let second = second.reported_as($second);)?
+            one_source(own, second, &mut found, errors, $rules);
+        }};
     }
+    one!(EMPTY_DIR, empty_dir);
+    one!(HOST_PATH, shared(sources::host_path));
+    one!(GIT_REPO, sources::git_repo);
+    one!(GCE_PERSISTENT_DISK, shared(sources::gce_disk), own: "persistentDisk");
+    one!(AWS_ELASTIC_BLOCK_STORE, shared(sources::aws_store));
+    one!(SECRET, sources::secret);
+    one!(NFS, shared(sources::nfs));
+    one!(ISCSI, sources::iscsi);
+    iscsi_names(volume, errors);
+    one!(GLUSTERFS, |s, e| required(s, &[Glusterfs::ENDPOINTS, Glusterfs::PATH], e));
+    one!(FLOCKER, shared(sources::flocker));
+    one!(PERSISTENT_VOLUME_CLAIM, |s, e| required(s, &[Claim::CLAIM_NAME], e));
+    one!(RBD, shared(sources::rbd));
+    one!(CINDER, shared(|s, p, e| sources::cinder(s, false, p, e)));
+    one!(CEPHFS, shared(sources::monitors), second: "cephFS");
+    one!(QUOBYTE, shared(sources::quobyte));
+    one!(DOWNWARD_API, projected::downward_api, second: "downwarAPI");
+    one!(FC, shared(sources::fibre_channel));
+    one!(FLEX_VOLUME, shared(sources::flex));
+    one!(CONFIG_MAP, sources::config_map);
+    one!(AZURE_FILE, |s, e| required(s, &[AzureFile::SECRET_NAME, AzureFile::SHARE_NAME], e));
+    one!(VSPHERE_VOLUME, |s, e| required(s, &[Vsphere::VOLUME_PATH], e));
+    one!(PHOTON_PERSISTENT_DISK, |s, e| required(s, &[PhotonDisk::PD_ID], e));
+    one!(PORTWORX_VOLUME, |s, e| required(s, &[Portworx::VOLUME_ID], e));
+    one!(AZURE_DISK, shared(sources::azure_disk));
+    one!(STORAGEOS, shared(|s, p, e| sources::storage_os(s, false, p, e)));
+    one!(PROJECTED, |s, e| projected::projected(s, options, e));
+    one!(SCALE_IO, |s, e| required(s, &[ScaleIo::GATEWAY, ScaleIo::SYSTEM, ScaleIo::VOLUME_NAME], e));
+    one!(CSI, csi);
+    one!(EPHEMERAL, |s, e| ephemeral(volume.at(Volume::NAME), s, pod_name, e));
+    one!(IMAGE, |s, e| image(s, options, e));
     if !found {
-        errors.push(FieldError::required(path, "must specify a volume type"));
+        errors.push(volume.required("must specify a volume type"));
     }
 }
 
-fn empty_dir(source: &Value, path: &FieldPath, _: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    let limit = member(source, "sizeLimit").and_then(binnacle_validation::pod_resources::quantity);
-    if limit.is_some_and(|limit| limit.sign() < 0) {
-        let why = "SizeLimit field must be a valid resource quantity";
-        errors.push(FieldError::forbidden(&path.child("sizeLimit"), why));
+/// Validates a source, unless another was found before it.
+fn one_source<S>(
+    own: FieldRef<S>,
+    second: FieldRef<S>,
+    found: &mut bool,
+    errors: &mut FieldErrors,
+    rules: impl FnOnce(FieldRef<S>, &mut FieldErrors),
+) {
+    if !own.is_set() {
+        return;
+    }
+    if *found {
+        errors.push(second.forbidden("may not specify more than 1 volume type"));
+    } else {
+        *found = true;
+        rules(own, errors);
+    }
+}
+
+/// Returns rules that persistent volumes have too.
+fn shared<S>(rules: fn(&Value, &FieldPath, &mut FieldErrors)) -> impl FnOnce(FieldRef<S>, &mut FieldErrors) {
+    move |source, errors| rules(source.value(), &source.path(), errors)
+}
+
+fn empty_dir(source: FieldRef<EmptyDir>, errors: &mut FieldErrors) {
+    let limit = source.at(EmptyDir::SIZE_LIMIT);
+    if quantity(limit.value()).is_some_and(|limit| limit.sign() < 0) {
+        errors.push(limit.forbidden("SizeLimit field must be a valid resource quantity"));
     }
 }
 
 /// Limits the length of the initiator, which is named after the volume.
-fn iscsi_names(source: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let length = name.len() + 1 + source.str_at(&["targetPortal"]).len();
-    if member(source, "initiatorName").is_some() && length > 64 {
-        errors.push(FieldError::invalid(&path.child("name"), name, sources::ISCSI_NAMES));
+fn iscsi_names(volume: FieldRef<Volume>, errors: &mut FieldErrors) {
+    let (name, source) = (volume.at(Volume::NAME), volume.at(Volume::ISCSI));
+    let length = name.str().len() + 1 + source.at(Iscsi::TARGET_PORTAL).str().len();
+    if source.at(Iscsi::INITIATOR_NAME).is_set() && length > 64 {
+        errors.push(name.invalid_as(name.str(), sources::ISCSI_NAMES));
     }
 }
 
-fn csi(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    sources::csi_driver_name(&path.child("driver"), source.str_at(&["driver"]), errors);
-    if let Some(secret) = member(source, "nodePublishSecretRef") {
-        match secret.str_at(&["name"]) {
-            "" => errors.push(FieldError::required(&path.child("nodePublishSecretRef").child("name"), "")),
-            name => checks::subdomain(&path.child("name"), name, errors),
+fn csi(source: FieldRef<Csi>, errors: &mut FieldErrors) {
+    let driver = source.at(Csi::DRIVER);
+    sources::csi_driver_name(&driver, driver.str(), errors);
+    let secret = source.at(Csi::NODE_PUBLISH_SECRET_REF);
+    if secret.is_set() {
+        let name = secret.at(LocalObjectReference::NAME);
+        match name.str() {
+            "" => errors.push(name.required("")),
+            // kube-apiserver's path does not name the reference.
+            given => checks::subdomain(&secret.located_at(&source).at(LocalObjectReference::NAME), given, errors),
         }
     }
 }
 
-fn ephemeral(source: &Value, path: &FieldPath, _: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    let path = path.child("volumeClaimTemplate");
-    match member(source, "volumeClaimTemplate") {
-        Some(template) => persistent_volume_claim::validate_template(template, &path, errors),
-        None => errors.push(FieldError::required(&path, "")),
+fn ephemeral(volume: FieldRef<Str>, source: FieldRef<Ephemeral>, pod_name: &str, errors: &mut FieldErrors) {
+    let template = source.at(Ephemeral::VOLUME_CLAIM_TEMPLATE);
+    match template.get() {
+        Some(given) => persistent_volume_claim::validate_template(given, &template.path(), errors),
+        None => errors.push(template.required("")),
+    }
+    if !pod_name.is_empty() && !volume.is_empty() {
+        let claim = format!("{pod_name}-{}", volume.str());
+        for message in names::dns1123_subdomain(&claim) {
+            errors.push(volume.invalid(format!("PVC name {claim:?}: {message}")));
+        }
     }
 }
 
-fn image(source: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+fn image(source: FieldRef<Image>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     if options.is_pod {
-        checks::required(&path.child("reference"), source.str_at(&["reference"]), errors);
+        required(source, &[Image::REFERENCE], errors);
     }
-    super::pull_policy(&path.child("pullPolicy"), source.str_at(&["pullPolicy"]), errors);
+    pull_policy(source.at(Image::PULL_POLICY), errors);
 }

@@ -1,12 +1,16 @@
 //! Validation of pods for Windows: Windows options, and no Linux fields.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Container, PodOS, PodSecurityContext as PodContext, PodSpec, SecurityContext as Context,
+    WindowsSecurityContextOptions as Options,
+};
+use binnacle_fields::types::Str;
+use binnacle_meta::FieldErrors;
 use binnacle_validation::checks;
 
-use super::containers;
+use super::{containers, forbid};
 use crate::Features;
-use crate::tree_names::member;
 
 const CREDENTIAL_SPEC_MAX: usize = 64 * 1024;
 const DOMAIN_MAX: usize = 256;
@@ -16,126 +20,120 @@ const NOT_FOR_WINDOWS: &str = "cannot be set for a windows pod";
 const NOT_FOR_LINUX: &str = "windows options cannot be set for a linux pod";
 
 /// Validates `windowsOptions` of a security context.
-pub(super) fn options(context: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(options) = member(context, "windowsOptions") else { return };
-    let path = path.child("windowsOptions");
-    let text = |field: &str| options.get(field).and_then(Value::as_str);
-    if let Some(name) = text("gmsaCredentialSpecName") {
-        checks::subdomain(&path.child("gmsaCredentialSpecName"), name, errors);
+pub(super) fn options(options: FieldRef<Options>, errors: &mut FieldErrors) {
+    let name = options.at(Options::GMSA_CREDENTIAL_SPEC_NAME);
+    if let Some(given) = name.get_str() {
+        checks::subdomain(&name, given, errors);
     }
-    if let Some(spec) = text("gmsaCredentialSpec") {
-        let at = path.child("gmsaCredentialSpec");
-        if spec.is_empty() {
-            errors.push(FieldError::invalid(&at, spec, "gmsaCredentialSpec cannot be an empty string"));
-        } else if spec.len() > CREDENTIAL_SPEC_MAX {
-            errors.push(FieldError::invalid(&at, spec, "gmsaCredentialSpec size must be under 64 KiB"));
+    let spec = options.at(Options::GMSA_CREDENTIAL_SPEC);
+    if let Some(given) = spec.get_str() {
+        if given.is_empty() {
+            errors.push(spec.invalid("gmsaCredentialSpec cannot be an empty string"));
+        } else if given.len() > CREDENTIAL_SPEC_MAX {
+            errors.push(spec.invalid("gmsaCredentialSpec size must be under 64 KiB"));
         }
     }
-    if let Some(name) = text("runAsUserName") {
-        user_name(name, &path.child("runAsUserName"), errors);
+    let user = options.at(Options::RUN_AS_USER_NAME);
+    if user.is_set() {
+        user_name(user, errors);
     }
 }
 
 /// Requires that either all containers are host processes or none.
-pub(super) fn host_processes(features: &Features, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let of = |holder: &Value| holder.at(&["securityContext", "windowsOptions", "hostProcess"]).and_then(Value::as_bool);
-    let of_pod = of(spec);
+pub(super) fn host_processes(features: &Features, spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
+    let context = spec.at(PodSpec::SECURITY_CONTEXT);
+    let of_pod = context.at(PodContext::WINDOWS_OPTIONS).at(Options::HOST_PROCESS).get_bool();
     let (mut count, mut host) = (0, 0);
-    for (container, at) in errors.while_room(containers::all(spec, path)) {
+    for container in errors.while_room(containers::all(&spec).iter()) {
         count += 1;
-        let own = of(container);
-        if let (Some(of_pod), Some(own)) = (of_pod, own)
-            && of_pod != own
+        let context = container.at(Container::SECURITY_CONTEXT);
+        let options = context.at(Context::WINDOWS_OPTIONS);
+        let own = options.at(Options::HOST_PROCESS);
+        if let (Some(of_pod), Some(given)) = (of_pod, own.get_bool())
+            && of_pod != given
         {
-            let at = at.child("securityContext").child("windowsOptions").child("hostProcess");
             let why = format!("pod hostProcess value must be identical if both are specified, was {of_pod}");
-            errors.push(FieldError::invalid(&at, own, why));
+            errors.push(own.invalid(why));
         }
-        host += usize::from(own.or(of_pod) == Some(true));
+        host += usize::from(own.get_bool().or(of_pod) == Some(true));
     }
     if host == 0 {
         return;
     }
     if host != count {
         let why = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
-        errors.push(FieldError::invalid(path, "", why));
+        errors.push(spec.invalid_as("", why));
     }
-    if !spec.bool_at(&["hostNetwork"]) {
-        let why = "hostNetwork must be true if pod contains any hostProcess containers";
-        errors.push(FieldError::invalid(&path.child("hostNetwork"), false, why));
+    let network = spec.at(PodSpec::HOST_NETWORK);
+    if !network.bool() {
+        errors.push(network.invalid_as(false, "hostNetwork must be true if pod contains any hostProcess containers"));
     }
     if !features.allow_privileged {
-        errors.push(FieldError::forbidden(path, "hostProcess containers are disallowed by cluster policy"));
+        errors.push(spec.forbidden("hostProcess containers are disallowed by cluster policy"));
     }
 }
 
 /// Validates a pod against its operating system: rejects fields of the other one.
-pub(super) fn operating_system(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if member(spec, "os").is_none() {
+pub(super) fn operating_system(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
+    let os = spec.at(PodSpec::OS);
+    if !os.is_set() {
         return;
     }
-    match spec.str_at(&["os", "name"]) {
-        "" => errors.push(FieldError::required(&path.child("os").child("name"), "")),
-        "linux" => linux(spec, path, errors),
-        "windows" => windows(spec, path, errors),
-        other => checks::one_of(&path.child("os"), other, &["linux", "windows"], errors),
+    let name = os.at(PodOS::NAME);
+    match name.str() {
+        "" => errors.push(name.required("")),
+        "linux" => linux(spec, errors),
+        "windows" => windows(spec, errors),
+        other => checks::one_of(&os, other, &["linux", "windows"], errors),
     }
 }
 
-fn linux(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let mut check = |holder: &Value, at: &FieldPath| {
-        if holder.at(&["securityContext", "windowsOptions"]).is_some_and(|options| !options.is_null()) {
-            errors.push(FieldError::forbidden(&at.child("securityContext").child("windowsOptions"), NOT_FOR_LINUX));
-        }
-    };
-    check(spec, path);
-    containers::all(spec, path).for_each(|(container, at)| check(container, &at));
+fn linux(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
+    forbid(spec.at(PodSpec::SECURITY_CONTEXT).at(PodContext::WINDOWS_OPTIONS), NOT_FOR_LINUX, errors);
+    for container in containers::all(&spec).iter() {
+        forbid(container.at(Container::SECURITY_CONTEXT).at(Context::WINDOWS_OPTIONS), NOT_FOR_LINUX, errors);
+    }
 }
 
-fn windows(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let none = Value::Null;
-    let context = member(spec, "securityContext").unwrap_or(&none);
-    let at = path.child("securityContext");
-    let is_set = |holder: &Value, field: &str| match holder.get(field) {
-        // These are not pointers in Go: false equals absent.
-        Some(Value::Bool(value)) if field == "hostPID" || field == "hostIPC" => *value,
-        Some(Value::List(items)) => !items.is_empty(),
-        Some(Value::Null) | None => false,
-        Some(_) => true,
-    };
-    let mut forbid = |holder: &Value, fields: &[&str], at: &FieldPath| {
-        for field in fields.iter().filter(|field| is_set(holder, field)) {
-            errors.push(FieldError::forbidden(&at.child(field), NOT_FOR_WINDOWS));
+fn windows(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
+    macro_rules! forbid {
+        ($holder:ident: $($field:expr),*) => {$(forbid($holder.at($field), NOT_FOR_WINDOWS, errors);)*};
+    }
+    let context = spec.at(PodSpec::SECURITY_CONTEXT);
+    forbid!(context: PodContext::APP_ARMOR_PROFILE, PodContext::SE_LINUX_OPTIONS);
+    forbid!(spec: PodSpec::HOST_USERS);
+    // These are not pointers in Go: false equals absent.
+    for field in [PodSpec::HOST_PID, PodSpec::HOST_IPC] {
+        let field = spec.at(field);
+        if field.bool() {
+            errors.push(field.forbidden(NOT_FOR_WINDOWS));
         }
-    };
-    forbid(context, &["appArmorProfile", "seLinuxOptions"], &at);
-    forbid(spec, &["hostUsers", "hostPID", "hostIPC"], path);
-    forbid(context, &["seccompProfile", "fsGroup", "fsGroupChangePolicy", "sysctls"], &at);
-    forbid(spec, &["shareProcessNamespace"], path);
-    let last = ["runAsUser", "runAsGroup", "supplementalGroups", "supplementalGroupsPolicy", "seLinuxChangePolicy"];
-    forbid(context, &last, &at);
-    let of_containers = [
-        "appArmorProfile",
-        "seLinuxOptions",
-        "seccompProfile",
-        "capabilities",
-        "readOnlyRootFilesystem",
-        "privileged",
-        "allowPrivilegeEscalation",
-        "procMount",
-        "runAsUser",
-        "runAsGroup",
-    ];
-    for (container, at) in containers::all(spec, path) {
-        if let Some(context) = member(container, "securityContext") {
-            forbid(context, &of_containers, &at.child("securityContext"));
-        }
+    }
+    forbid!(context: PodContext::SECCOMP_PROFILE, PodContext::FS_GROUP, PodContext::FS_GROUP_CHANGE_POLICY);
+    let sysctls = context.at(PodContext::SYSCTLS);
+    if !sysctls.is_empty() {
+        errors.push(sysctls.forbidden(NOT_FOR_WINDOWS));
+    }
+    forbid!(spec: PodSpec::SHARE_PROCESS_NAMESPACE);
+    forbid!(context: PodContext::RUN_AS_USER, PodContext::RUN_AS_GROUP);
+    let groups = context.at(PodContext::SUPPLEMENTAL_GROUPS);
+    if !groups.is_empty() {
+        errors.push(groups.forbidden(NOT_FOR_WINDOWS));
+    }
+    forbid!(context: PodContext::SUPPLEMENTAL_GROUPS_POLICY, PodContext::SE_LINUX_CHANGE_POLICY);
+    for container in containers::all(&spec).iter() {
+        let context = container.at(Container::SECURITY_CONTEXT);
+        forbid!(context: Context::APP_ARMOR_PROFILE, Context::SE_LINUX_OPTIONS, Context::SECCOMP_PROFILE);
+        forbid!(context: Context::CAPABILITIES, Context::READ_ONLY_ROOT_FILESYSTEM, Context::PRIVILEGED);
+        forbid!(context: Context::ALLOW_PRIVILEGE_ESCALATION, Context::PROC_MOUNT);
+        forbid!(context: Context::RUN_AS_USER, Context::RUN_AS_GROUP);
     }
 }
 
 /// Validates `DOMAIN\user` or `user`.
-fn user_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let mut wrong = |why: &str| errors.push(FieldError::invalid(path, name, why));
+fn user_name(field: FieldRef<Str>, errors: &mut FieldErrors) {
+    let name = field.str();
+    let mut wrong = |why: &str| errors.push(field.invalid(why));
     if name.is_empty() {
         return wrong("runAsUserName cannot be an empty string");
     }
@@ -201,7 +199,7 @@ mod tests {
             (".bad\\a", 1),
         ] {
             let mut errors = FieldErrors::new();
-            user_name(name, &FieldPath::new("x"), &mut errors);
+            user_name(FieldRef::root(&name.into()), &mut errors);
             assert_eq!(errors.len(), count, "{name:?} {errors:?}");
         }
     }

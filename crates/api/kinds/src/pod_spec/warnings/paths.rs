@@ -3,94 +3,97 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use binnacle_schema::Value;
+use binnacle_fields::core::v1::{
+    ClusterTrustBundleProjection as TrustBundle, ConfigMapProjection, ConfigMapVolumeSource as ConfigMap,
+    DownwardAPIProjection, DownwardAPIVolumeFile, DownwardAPIVolumeSource as Downward, KeyToPath,
+    PodCertificateProjection as Certificate, ProjectedVolumeSource, SecretProjection, SecretVolumeSource as Secret,
+    ServiceAccountTokenProjection as Token, Volume, VolumeProjection as Projection,
+};
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{Field, FieldRef};
 
 use super::ENOUGH;
-use crate::tree_names::member;
 
 /// The limit on path segments that are compared.
 const MAX_PARTS: usize = 1 << 16;
 
-pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
+pub(super) fn overlaps(volumes: FieldRef<List<Volume>>) -> Vec<String> {
     let mut warnings = Vec::new();
-    for volume in volumes {
-        let name = volume.str_at(&["name"]);
-        for (source, describe) in [
-            ("configMap", Some(("ConfigMap", "name"))),
-            ("secret", Some(("Secret", "secretName"))),
-            ("downwardAPI", None),
-        ] {
-            let Some(own) = member(volume, source) else { continue };
-            let described = || match describe {
-                Some((kind, field)) => format!("{kind} {:?}", own.str_at(&[field])),
-                None => "DownwardAPI".to_owned(),
-            };
-            let mut files = Files::new();
-            for item in own.list_at(&["items"]) {
-                if warnings.len() > ENOUGH {
-                    return warnings;
-                }
-                let file = File::new(item.str_at(&["path"]), "");
-                let told = files.add(file).into_iter();
-                warnings.extend(told.map(|what| format!("volume {name:?} ({}): {what}", described())));
-            }
-        }
-        if let Some(projected) = member(volume, "projected") {
-            let mut files = Files::new();
-            for source in projected.list_at(&["sources"]) {
-                let Some(own) = files_of(source) else {
-                    warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
-                    continue;
-                };
-                for file in own {
-                    if warnings.len() > ENOUGH {
-                        return warnings;
-                    }
-                    let told = files.add(file).into_iter();
-                    warnings.extend(told.map(|what| format!("volume {name:?} (Projected): {what}")));
-                }
-            }
+    for volume in volumes.items() {
+        if of_volume(volume, &mut warnings).is_none() {
+            break;
         }
     }
     warnings
 }
 
-/// Returns the files of a source of a projected volume; `None` if it has no source at all.
-fn files_of(source: &Value) -> Option<Vec<File>> {
-    const SOURCES: [&str; 6] =
-        ["configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
-    let has_items = |own: &Value| member(own, "items").is_some();
-    let lists = ["configMap", "secret", "downwardAPI"];
-    let given: Vec<(&str, &Value)> = SOURCES.iter().filter_map(|kind| Some((*kind, member(source, kind)?))).collect();
-    if given.is_empty() {
-        return None;
+/// Returns `None` if there are enough warnings.
+fn of_volume(volume: FieldRef<Volume>, warnings: &mut Vec<String>) -> Option<()> {
+    let name = volume.at(Volume::NAME).str();
+    let map = volume.at(Volume::CONFIG_MAP);
+    let described = || format!("ConfigMap {:?}", map.at(ConfigMap::NAME).str());
+    Files::new().add_all(files(map.at(ConfigMap::ITEMS), KeyToPath::PATH, ""), name, described, warnings)?;
+    let secret = volume.at(Volume::SECRET);
+    let described = || format!("Secret {:?}", secret.at(Secret::SECRET_NAME).str());
+    Files::new().add_all(files(secret.at(Secret::ITEMS), KeyToPath::PATH, ""), name, described, warnings)?;
+    let items = volume.at(Volume::DOWNWARD_API);
+    let own = files(items.at(Downward::ITEMS), DownwardAPIVolumeFile::PATH, "");
+    Files::new().add_all(own, name, || "DownwardAPI".to_owned(), warnings)?;
+    let mut all = Files::new();
+    let projected = volume.at(Volume::PROJECTED);
+    for source in projected.at(ProjectedVolumeSource::SOURCES).items() {
+        match files_of(source) {
+            Some(own) => all.add_all(own, name, || "Projected".to_owned(), warnings)?,
+            None => warnings.push(format!("volume {name:?} (Projected) has no sources provided")),
+        }
     }
-    // The first source with files counts.
-    let Some((kind, own)) = given.into_iter().find(|(kind, own)| !lists.contains(kind) || has_items(own)) else {
-        return Some(Vec::new());
-    };
-    let items =
-        |described: &str| own.list_at(&["items"]).iter().map(|i| File::new(i.str_at(&["path"]), described)).collect();
-    let name = own.str_at(&["name"]);
-    Some(match kind {
-        "configMap" => items(&format!("ConfigMap {name:?}")),
-        "secret" => items(&format!("Secret {name:?}")),
-        "downwardAPI" => items("DownwardAPI"),
-        "serviceAccountToken" => vec![File::new(own.str_at(&["path"]), "ServiceAccountToken")],
-        "clusterTrustBundle" => {
-            let name = if member(own, "name").is_some() { name } else { own.str_at(&["signerName"]) };
-            vec![File::new(own.str_at(&["path"]), &format!("ClusterTrustBundle {name:?}"))]
-        }
-        _ => {
-            let parts = [
-                ("certificateChainPath", "PodCertificate chain"),
-                ("keyPath", "PodCertificate key"),
-                ("credentialBundlePath", "PodCertificate credential bundle"),
-            ];
-            let files = parts.iter().map(|(field, described)| File::new(own.str_at(&[field]), described));
-            files.filter(|file| !file.path.is_empty()).collect()
-        }
-    })
+    Some(())
+}
+
+fn files<M>(list: FieldRef<List<M>>, path: Field<M, Str>, source: &str) -> Vec<File> {
+    list.items().map(|item| File::new(item.at(path).str(), source)).collect()
+}
+
+/// Returns the files of a source of a projected volume; `None` if it has no source at all. The first source with files
+/// counts.
+fn files_of(source: FieldRef<Projection>) -> Option<Vec<File>> {
+    let map = source.at(Projection::CONFIG_MAP);
+    if map.at(ConfigMapProjection::ITEMS).is_set() {
+        let described = format!("ConfigMap {:?}", map.at(ConfigMapProjection::NAME).str());
+        return Some(files(map.at(ConfigMapProjection::ITEMS), KeyToPath::PATH, &described));
+    }
+    let secret = source.at(Projection::SECRET);
+    if secret.at(SecretProjection::ITEMS).is_set() {
+        let described = format!("Secret {:?}", secret.at(SecretProjection::NAME).str());
+        return Some(files(secret.at(SecretProjection::ITEMS), KeyToPath::PATH, &described));
+    }
+    let downward = source.at(Projection::DOWNWARD_API);
+    if downward.at(DownwardAPIProjection::ITEMS).is_set() {
+        let items = downward.at(DownwardAPIProjection::ITEMS);
+        return Some(files(items, DownwardAPIVolumeFile::PATH, "DownwardAPI"));
+    }
+    let token = source.at(Projection::SERVICE_ACCOUNT_TOKEN);
+    if token.is_set() {
+        return Some(vec![File::new(token.at(Token::PATH).str(), "ServiceAccountToken")]);
+    }
+    let bundle = source.at(Projection::CLUSTER_TRUST_BUNDLE);
+    if bundle.is_set() {
+        let (name, signer) = (bundle.at(TrustBundle::NAME), bundle.at(TrustBundle::SIGNER_NAME));
+        let name = if name.is_set() { name } else { signer };
+        let described = format!("ClusterTrustBundle {:?}", name.str());
+        return Some(vec![File::new(bundle.at(TrustBundle::PATH).str(), &described)]);
+    }
+    let certificate = source.at(Projection::POD_CERTIFICATE);
+    if certificate.is_set() {
+        let parts = [
+            (Certificate::CERTIFICATE_CHAIN_PATH, "PodCertificate chain"),
+            (Certificate::KEY_PATH, "PodCertificate key"),
+            (Certificate::CREDENTIAL_BUNDLE_PATH, "PodCertificate credential bundle"),
+        ];
+        let files = parts.iter().map(|(path, described)| File::new(certificate.at(*path).str(), described));
+        return Some(files.filter(|file| !file.path.is_empty()).collect());
+    }
+    (map.is_set() || secret.is_set() || downward.is_set()).then(Vec::new)
 }
 
 /// The files of a volume, as a tree of path segments: a file overlaps with files on the way to it and below it, so
@@ -112,6 +115,24 @@ struct Node {
 impl Files {
     fn new() -> Self {
         Self { all: Vec::new(), places: HashMap::new(), nodes: vec![Node::default()] }
+    }
+
+    /// Adds files, and warnings about those that overlap. Returns `None` if there are enough warnings.
+    fn add_all(
+        &mut self,
+        files: Vec<File>,
+        volume: &str,
+        described: impl Fn() -> String,
+        warnings: &mut Vec<String>,
+    ) -> Option<()> {
+        for file in files {
+            if warnings.len() > ENOUGH {
+                return None;
+            }
+            let overlaps = self.add(file).into_iter();
+            warnings.extend(overlaps.map(|what| format!("volume {volume:?} ({}): {what}", described())));
+        }
+        Some(())
     }
 
     /// Adds a file and returns a message for each file that it overlaps with, in order. The number of files checked per
@@ -164,7 +185,7 @@ impl fmt::Display for File {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     #[test]
     fn collisions() {
@@ -190,7 +211,7 @@ mod tests {
         ] {
             let mut volume = volume;
             volume.make_object().insert("name", "v");
-            assert_eq!(overlaps(&[volume]), want);
+            assert_eq!(overlaps(FieldRef::root(&Value::List(vec![volume]))), want);
         }
     }
 }

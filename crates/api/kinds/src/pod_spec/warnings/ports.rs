@@ -2,88 +2,78 @@
 
 use std::collections::BTreeMap;
 
-use binnacle_meta::FieldPath;
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Container, ContainerPort as Port, PodSpec};
 
 use super::ENOUGH;
 use crate::pod_spec::validation::containers::all;
 
-pub(super) fn warnings(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
-    let mut seen: Vec<Port<'_>> = Vec::new();
-    let mut alike: BTreeMap<(i64, &str), Vec<usize>> = BTreeMap::new();
-    for port in ports(spec, path) {
+pub(super) fn warnings(spec: FieldRef<PodSpec>, warnings: &mut Vec<String>) {
+    let containers = all(&spec);
+    let containers: Vec<_> = containers.iter().collect();
+    let lists: Vec<_> = containers.iter().map(|container| container.at(Container::PORTS)).collect();
+    let mut alike: BTreeMap<(i64, &str), Vec<FieldRef<Port>>> = BTreeMap::new();
+    for port in lists.iter().flat_map(FieldRef::items) {
         if warnings.len() > ENOUGH {
             return;
         }
-        if !port.host_ip.is_empty() && port.host == 0 {
+        let (number, protocol) = (port.at(Port::CONTAINER_PORT).int_or_zero(), port.at(Port::PROTOCOL).str());
+        let (host_ip, host) = host_address(port);
+        if !host_ip.is_empty() && host == 0 {
+            let (at, name) = (port.path(), port.at(Port::NAME).str());
             warnings.push(format!(
-                "{}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
-                port.at, port.name, port.host, port.number, port.protocol, port.host_ip
+                "{at}: hostIP set without hostPort: {{Name:{name} HostPort:{host} ContainerPort:{number} Protocol:{protocol} HostIP:{host_ip}}}"
             ));
         }
-        let alike = alike.entry((port.number, port.protocol)).or_default();
-        for other in alike.iter().take(ENOUGH).map(|place| &seen[*place]) {
-            let what = if (other.host_ip, other.host) == (port.host_ip, port.host) {
+        let alike = alike.entry((number, protocol)).or_default();
+        for other in alike.iter().take(ENOUGH) {
+            let (other_ip, other_host) = host_address(*other);
+            let what = if (other_ip, other_host) == (host_ip, host) {
                 "duplicate"
-            } else if port.host == 0 || other.host == 0 {
+            } else if host == 0 || other_host == 0 {
                 "overlapping"
-            } else if port.host == other.host && port.host_ip.is_empty() != other.host_ip.is_empty() {
+            } else if host == other_host && host_ip.is_empty() != other_ip.is_empty() {
                 "dangerously ambiguous"
             } else {
                 continue;
             };
-            warnings.push(format!("{}: {what} port definition with {}", port.at, other.at));
+            warnings.push(format!("{}: {what} port definition with {}", port.path(), other.path()));
         }
-        alike.push(seen.len());
-        seen.push(port);
+        alike.push(port);
     }
-    let mut named: BTreeMap<&str, FieldPath> = BTreeMap::new();
-    for port in seen.into_iter().filter(|port| !port.name.is_empty()) {
-        let Some(other) = named.get(port.name) else {
-            named.insert(port.name, port.at);
+    let mut named: BTreeMap<&str, FieldRef<Port>> = BTreeMap::new();
+    for port in lists.iter().flat_map(FieldRef::items) {
+        let name = port.at(Port::NAME).str();
+        if name.is_empty() {
+            continue;
+        }
+        let Some(other) = named.get(name).map(FieldRef::path) else {
+            named.insert(name, port);
             continue;
         };
+        let at = port.path();
         warnings.push(format!(
-            "{}: duplicate port name {:?} with {other}, services and probes that select ports by name will use {other}",
-            port.at, port.name
+            "{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name will use {other}"
         ));
     }
 }
 
-struct Port<'a> {
-    at: FieldPath,
-    name: &'a str,
-    protocol: &'a str,
-    host_ip: &'a str,
-    number: i64,
-    host: i64,
-}
-
-fn ports<'a>(spec: &'a Value, path: &FieldPath) -> impl Iterator<Item = Port<'a>> {
-    all(spec, path).flat_map(|(container, at)| {
-        let at = at.child("ports");
-        container.list_at(&["ports"]).iter().enumerate().map(move |(i, port)| Port {
-            at: at.index(i),
-            name: port.str_at(&["name"]),
-            protocol: port.str_at(&["protocol"]),
-            host_ip: port.str_at(&["hostIP"]),
-            number: port.int_at(&["containerPort"]).unwrap_or(0),
-            host: port.int_at(&["hostPort"]).unwrap_or(0),
-        })
-    })
+fn host_address<'v>(port: FieldRef<'_, 'v, Port>) -> (&'v str, i64) {
+    (port.at(Port::HOST_IP).str(), port.at(Port::HOST_PORT).int_or_zero())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use binnacle_schema::value;
+    use binnacle_meta::FieldPath;
+    use binnacle_schema::{Value, value};
 
     #[test]
     fn warnings_of_many_ports_are_bounded() {
         let ports: Vec<Value> = (0..3000).map(|_| value!({"containerPort": 80i64})).collect();
         let mut found = Vec::new();
         let spec = value!({"containers": [{"name": "c", "ports": (Value::List(ports))}]});
-        warnings(&spec, &FieldPath::new("spec"), &mut found);
+        warnings(FieldRef::located(&spec, &FieldPath::new("spec")), &mut found);
         assert!(found.len() > ENOUGH && found.len() < 2 * ENOUGH, "{}", found.len());
     }
 
@@ -130,7 +120,7 @@ mod tests {
         ] {
             let spec = value!({"containers": [{"ports": [first]}, {"ports": [second]}]});
             let mut got = Vec::new();
-            warnings(&spec, &FieldPath::new("spec"), &mut got);
+            warnings(FieldRef::located(&spec, &FieldPath::new("spec")), &mut got);
             assert_eq!(got, want, "{spec:?}");
         }
     }
