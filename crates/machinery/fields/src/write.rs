@@ -162,6 +162,13 @@ impl<'a, M> FieldMut<'a, M> {
             parent.remove(last.name);
         }
     }
+
+    /// Returns a new structure, which starts empty.
+    pub fn build(fill: impl FnOnce(FieldMut<M>)) -> Value {
+        let mut value = Value::Object(Object::new());
+        fill(FieldMut::root(&mut value));
+        value
+    }
 }
 
 #[cfg(test)]

@@ -212,10 +212,9 @@ fn as_made(spec: FieldRef<Spec>) -> Value {
 
 /// Returns the volume of a claim.
 fn volume_of(claim: &str) -> Value {
-    let mut made = Value::Null;
-    let mut volume = FieldMut::<Volume>::root(&mut made);
-    volume.set(Volume::NAME, claim);
-    let mut source = volume.entry(Volume::PERSISTENT_VOLUME_CLAIM);
-    source.set(PersistentVolumeClaimVolumeSource::CLAIM_NAME, claim);
-    made
+    FieldMut::build(|mut volume| {
+        volume.set(Volume::NAME, claim);
+        let mut source = volume.entry(Volume::PERSISTENT_VOLUME_CLAIM);
+        source.set(PersistentVolumeClaimVolumeSource::CLAIM_NAME, claim);
+    })
 }
