@@ -16,6 +16,3 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("ReplicaSet", &replica_set::ReplicaSet),
     ("StatefulSet", &stateful_set::StatefulSet),
 ];
-
-/// The path of the pod template, in every kind but ControllerRevision.
-const TEMPLATE: &[&str] = &["spec", "template"];

@@ -6,6 +6,7 @@ use binnacle_fields::apps::v1::{
     DaemonSet, DaemonSetSpec, DaemonSetStatus, Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet,
     ReplicaSetSpec, ReplicaSetStatus, StatefulSet, StatefulSetSpec, StatefulSetStatus,
 };
+use binnacle_fields::batch::v1::{Job, JobSpec, JobStatus};
 use binnacle_fields::core::v1::{
     PodTemplateSpec, ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
 };
@@ -58,6 +59,7 @@ macro_rules! scalable {
 workloads! {
     DaemonSet: DaemonSetSpec, DaemonSetStatus;
     Deployment: DeploymentSpec, DeploymentStatus;
+    Job: JobSpec, JobStatus;
     ReplicaSet: ReplicaSetSpec, ReplicaSetStatus;
     ReplicationController: ReplicationControllerSpec, ReplicationControllerStatus;
     StatefulSet: StatefulSetSpec, StatefulSetStatus;
@@ -152,11 +154,20 @@ pub(crate) fn drop_disabled_template_fields<W: Workload>(
     object: &mut FieldMut<W>,
     old: Option<FieldRef<W>>,
 ) {
-    let mut spec = object.entry(W::SPEC);
-    let Some(mut template) = spec.structure(W::TEMPLATE) else { return };
-    let Some(mut pod_spec) = template.structure(PodTemplateSpec::SPEC) else { return };
-    let old = old.map(|old| old.at(W::SPEC).at(W::TEMPLATE).at(PodTemplateSpec::SPEC).value());
-    drop_disabled_spec_fields(features, pod_spec.value(), old);
+    let Some(mut spec) = object.structure(W::SPEC) else { return };
+    let old = old.map(|old| old.at(W::SPEC).at(W::TEMPLATE).value());
+    drop_disabled_fields(features, spec.structure(W::TEMPLATE), old.map(FieldRef::root));
+}
+
+/// Drops disabled fields from a template, wherever it is in an object.
+pub(crate) fn drop_disabled_fields(
+    features: &Features,
+    template: Option<FieldMut<PodTemplateSpec>>,
+    old: Option<FieldRef<PodTemplateSpec>>,
+) {
+    let Some(mut template) = template else { return };
+    let Some(mut spec) = template.structure(PodTemplateSpec::SPEC) else { return };
+    drop_disabled_spec_fields(features, spec.value(), old.map(|old| old.at(PodTemplateSpec::SPEC).value()));
 }
 
 /// Returns warnings about the pod template, for writes that increase the generation of the object.
@@ -164,12 +175,35 @@ pub(crate) fn template_warnings<W: Workload>(object: FieldRef<W>, old: Option<Fi
     if old.is_some_and(|old| has_same_generation(object, old)) {
         return Vec::new();
     }
-    let spec = object.at(W::SPEC);
-    let template = spec.at(W::TEMPLATE);
-    match template.get() {
-        Some(value) => warnings::of_template(value, &binnacle_meta::Location::path(&template)),
-        None => Vec::new(),
+    warnings_about(object.at(W::SPEC).at(W::TEMPLATE))
+}
+
+fn warnings_about(template: FieldRef<PodTemplateSpec>) -> Vec<String> {
+    template.get().map_or_else(Vec::new, |value| warnings::of_template(value, &template.path()))
+}
+
+/// Returns the same warnings for the spec of a job, and one for jobs with more indexes than can be tracked.
+pub(crate) fn job_warnings<K: Kind>(
+    object: FieldRef<K>,
+    old: Option<FieldRef<K>>,
+    spec: FieldRef<JobSpec>,
+) -> Vec<String> {
+    const COMPLETIONS: i64 = 100_000;
+    const PARALLELISM: i64 = 10_000;
+    if old.is_some_and(|old| has_same_generation(object, old)) {
+        return Vec::new();
     }
+    let mut warnings = Vec::new();
+    let is_wide = spec.at(JobSpec::COMPLETIONS).int_or_zero() > COMPLETIONS
+        && spec.at(JobSpec::PARALLELISM).int_or_zero() > PARALLELISM;
+    if spec.at(JobSpec::COMPLETION_MODE).str() == "Indexed" && is_wide {
+        warnings.push(format!(
+            "{}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail",
+            spec.path()
+        ));
+    }
+    warnings.extend(warnings_about(spec.at(JobSpec::TEMPLATE)));
+    warnings
 }
 
 pub(crate) fn has_same_generation<K: Kind>(object: FieldRef<K>, old: FieldRef<K>) -> bool {

@@ -174,6 +174,13 @@ impl<'a, M> FieldMut<'a, M> {
             _ => unreachable!("was made a list above"),
         }
     }
+
+    /// Returns a new structure, which starts empty.
+    pub fn build(fill: impl FnOnce(FieldMut<M>)) -> Value {
+        let mut value = Value::Object(Object::new());
+        fill(FieldMut::root(&mut value));
+        value
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! `ControllerRevision`: a stored state of a controller's template, for rolling back.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::apps::v1;
+use binnacle_fields::types::Json;
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Value, json};
 use binnacle_validation::checks;
-use binnacle_validation::metadata::shown;
 
-use crate::workload_names::validation::not_negative;
+use crate::workload::validation::not_negative;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct ControllerRevision;
@@ -13,14 +15,15 @@ pub(super) struct ControllerRevision;
 impl Strategy for ControllerRevision {
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        not_negative(object, &["revision"], &FieldPath::root(), &mut errors);
-        let why = match object.get("data") {
-            None | Some(Value::Null) => "data is mandatory",
-            Some(Value::Object(_)) => return errors,
-            Some(Value::Raw(text)) if text.starts_with('{') => return errors,
-            Some(_) => "data must be a valid JSON object",
-        };
-        errors.push(FieldError::required(&FieldPath::new("data"), why));
+        let revision = FieldRef::<v1::ControllerRevision>::root(object);
+        not_negative(revision, &[v1::ControllerRevision::REVISION], &mut errors);
+        let data = revision.at(v1::ControllerRevision::DATA);
+        match data.value() {
+            Value::Null => errors.push(data.required("data is mandatory")),
+            Value::Object(_) => {}
+            Value::Raw(text) if text.starts_with('{') => {}
+            _ => errors.push(data.required("data must be a valid JSON object")),
+        }
         errors
     }
 
@@ -31,19 +34,21 @@ impl Strategy for ControllerRevision {
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        not_negative(object, &["revision"], &FieldPath::root(), &mut errors);
-        let data = object.get("data");
-        let unchanged = text(data) == text(old.get("data"));
-        checks::immutable(&FieldPath::new("data"), unchanged, shown(data), &mut errors);
+        let (new, old) =
+            (FieldRef::<v1::ControllerRevision>::root(object), FieldRef::<v1::ControllerRevision>::root(old));
+        not_negative(new, &[v1::ControllerRevision::REVISION], &mut errors);
+        let data = new.at(v1::ControllerRevision::DATA);
+        let unchanged = text(data) == text(old.at(v1::ControllerRevision::DATA));
+        checks::immutable(&data, unchanged, data.value(), &mut errors);
         errors
     }
 }
 
 /// Returns the bytes that kube-apiserver compares: different white space is a change.
-fn text(data: Option<&Value>) -> String {
-    match data {
-        Some(Value::Raw(text)) => text.to_string(),
-        data => data.map(json::to_string).unwrap_or_default(),
+fn text(data: FieldRef<Json>) -> String {
+    match data.value() {
+        Value::Raw(text) => text.to_string(),
+        data => json::to_string(data),
     }
 }
 

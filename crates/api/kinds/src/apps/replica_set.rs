@@ -2,7 +2,7 @@
 
 use binnacle_fields::apps::v1::{self, ReplicaSetSpec as Spec, ReplicaSetStatus as Status};
 use binnacle_fields::core::v1::PodTemplateSpec;
-use binnacle_fields::meta::v1::{LabelSelector, ObjectMeta};
+use binnacle_fields::meta::v1::LabelSelector;
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
@@ -11,8 +11,8 @@ use crate::gated::drop_disabled;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
 use crate::workload::validation::{
-    immutable_selector, lasting_template, mismatch, not_more, not_negative, options_for_update, required_selector,
-    selects,
+    immutable_selector, labels, lasting_template, mismatch, not_more, not_negative, options_for_update,
+    required_selector, selects,
 };
 use crate::workload::{
     REPLICA_SET_GATED, dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings,
@@ -94,8 +94,7 @@ pub(super) fn replica_template(
     errors: &mut FieldErrors,
 ) {
     required_selector(selector, kind, errors);
-    let labels = template.at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS).object();
-    let Some(selected) = selects(selector, labels) else {
+    let Some(selected) = selects(selector, labels(template)) else {
         return errors.push(selector.invalid("invalid label selector"));
     };
     if !selected {

@@ -2,92 +2,97 @@
 
 mod validation;
 
-use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_fields::apps::v1::{
+    self, RollingUpdateStatefulSetStrategy as RollingUpdate,
+    StatefulSetPersistentVolumeClaimRetentionPolicy as RetentionPolicy, StatefulSetSpec as Spec,
+    StatefulSetUpdateStrategy as UpdateStrategy,
+};
+use binnacle_fields::core::v1::PersistentVolumeClaim;
+use binnacle_fields::{FieldMut, FieldRef, route};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
-use super::TEMPLATE;
 use crate::Features;
 use crate::core::persistent_volume_claim::set_claim_defaults;
-use crate::gated_names::{Gated, drop_disabled};
+use crate::gated::{Gated, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
-use crate::tree_names::{default_nil, default_zero, is_zero, struct_mut, structs_mut, text};
-use crate::workload_names::{
-    prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource,
-};
+use crate::workload::{prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource};
 use crate::{Strategy, StrategyContext};
 
-const GATED: &[Gated] = &[Gated {
+const GATED: &[Gated<v1::StatefulSet>] = &[Gated {
     feature: "MaxUnavailableStatefulSet",
-    fields: &[&["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]],
+    fields: &[route![
+        v1::StatefulSet::SPEC,
+        Spec::UPDATE_STRATEGY,
+        UpdateStrategy::ROLLING_UPDATE,
+        RollingUpdate::MAX_UNAVAILABLE
+    ]],
 }];
 
 pub(super) struct StatefulSet;
 
 impl Strategy for StatefulSet {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let spec = object.make_at(&["spec"]);
-        default_zero(spec, "podManagementPolicy", "OrderedReady");
-        let strategy = spec.object_entry("updateStrategy");
-        if is_zero(strategy, "type") {
-            strategy.insert("type", "RollingUpdate");
-            strategy.object_entry("rollingUpdate");
+        let mut set = FieldMut::<v1::StatefulSet>::root(object);
+        let mut spec = set.entry(v1::StatefulSet::SPEC);
+        spec.default_zero(Spec::POD_MANAGEMENT_POLICY, "OrderedReady");
+        let mut strategy = spec.entry(Spec::UPDATE_STRATEGY);
+        if strategy.str(UpdateStrategy::TYPE).is_empty() {
+            strategy.set(UpdateStrategy::TYPE, "RollingUpdate");
+            strategy.entry(UpdateStrategy::ROLLING_UPDATE).object();
         }
-        if text(strategy, "type") == "RollingUpdate"
-            && let Some(rolling) = struct_mut(strategy, "rollingUpdate")
+        if strategy.str(UpdateStrategy::TYPE) == "RollingUpdate"
+            && let Some(mut rolling) = strategy.structure(UpdateStrategy::ROLLING_UPDATE)
         {
-            default_nil(rolling, "partition", 0i64);
+            rolling.default_nil(RollingUpdate::PARTITION, 0i64);
         }
-        let retention = spec.object_entry("persistentVolumeClaimRetentionPolicy");
-        default_zero(retention, "whenDeleted", "Retain");
-        default_zero(retention, "whenScaled", "Retain");
-        default_nil(spec, "replicas", 1i64);
-        default_nil(spec, "revisionHistoryLimit", 10i64);
-        set_template_defaults(spec.object_entry("template"));
-        for claim in structs_mut(spec, "volumeClaimTemplates") {
-            set_claim_defaults(claim);
+        let mut retention = spec.entry(Spec::PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY);
+        retention.default_zero(RetentionPolicy::WHEN_DELETED, "Retain");
+        retention.default_zero(RetentionPolicy::WHEN_SCALED, "Retain");
+        spec.default_nil(Spec::REPLICAS, 1i64);
+        spec.default_nil(Spec::REVISION_HISTORY_LIMIT, 10i64);
+        set_template_defaults(spec.entry(Spec::TEMPLATE).object());
+        for mut claim in spec.items(Spec::VOLUME_CLAIM_TEMPLATES) {
+            set_claim_defaults(claim.object());
             // Not what was sent counts: the type is implied.
-            claim.insert("apiVersion", "v1");
-            claim.insert("kind", "PersistentVolumeClaim");
+            claim.set(PersistentVolumeClaim::API_VERSION, "v1");
+            claim.set(PersistentVolumeClaim::KIND, "PersistentVolumeClaim");
         }
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        drop_disabled(situation.features, object, None, GATED);
-        prepare_create(situation.features, object, TEMPLATE);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut set = FieldMut::root(object);
+        drop_disabled(ctx.features, &mut set, None, GATED);
+        prepare_create(ctx.features, &mut set);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        drop_disabled(situation.features, object, Some(old), GATED);
-        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.apps.v1.StatefulSetSpec");
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut new, old) = (FieldMut::root(object), FieldRef::root(old));
+        drop_disabled(ctx.features, &mut new, Some(old), GATED);
+        prepare_update(ctx.features, &mut new, old);
     }
 
-    fn prepare_for_subresource(
-        &self,
-        subresource: &str,
-        situation: &StrategyContext<'_>,
-        object: &mut Value,
-        old: &Value,
-    ) {
-        prepare_subresource(self, subresource, situation, object, old);
+    fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        prepare_subresource::<v1::StatefulSet>(self, subresource, ctx, object, old);
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate(situation.features, object)
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        validation::validate(ctx.features, FieldRef::root(object))
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(situation.features, object, old)
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(ctx.features, FieldRef::root(object), FieldRef::root(old))
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        validate_subresource(self, subresource, situation, (object, old), validation::validate_status)
+        validate_subresource(self, subresource, ctx, (object, old), validation::validate_status)
     }
 
     /// Validates the name, which becomes the beginning of the pods' names and their host name.
@@ -96,14 +101,15 @@ impl Strategy for StatefulSet {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut warnings = template_warnings(object, old, &["spec", "template"]);
-        for (i, claim) in object.list_at(&["spec", "volumeClaimTemplates"]).iter().enumerate() {
-            let at = FieldPath::new("spec").child("volumeClaimTemplates").index(i);
+        let set = FieldRef::<v1::StatefulSet>::root(object);
+        let mut warnings = template_warnings(set, old.map(FieldRef::root));
+        let spec = set.at(v1::StatefulSet::SPEC);
+        for claim in spec.at(Spec::VOLUME_CLAIM_TEMPLATES).items() {
             // On updates, kube-apiserver reports another path.
-            let at = if old.is_some() { at.child("Spec") } else { at };
-            warnings.extend(warnings::of_claim_spec(claim.get("spec").unwrap_or(&Value::Null), &at));
+            let at = if old.is_some() { claim.path().child("Spec") } else { claim.path() };
+            warnings.extend(warnings::of_claim_spec(claim.at(PersistentVolumeClaim::SPEC).value(), &at));
         }
-        if object.int_at(&["spec", "revisionHistoryLimit"]).is_some_and(|limit| limit < 0) {
+        if spec.at(Spec::REVISION_HISTORY_LIMIT).int().is_some_and(|limit| limit < 0) {
             warnings.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
         }
         warnings

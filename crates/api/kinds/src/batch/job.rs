@@ -7,15 +7,19 @@ mod validation;
 
 pub(super) use validation::validate_spec;
 
+use binnacle_fields::batch::v1::{
+    self, JobSpec as Spec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern as Pattern, PodFailurePolicyRule,
+};
+use binnacle_fields::core::v1::PodTemplateSpec;
+use binnacle_fields::meta::v1::{LabelSelector, ObjectMeta};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use crate::pod_spec::set_template_defaults;
-use crate::tree_names::{default_nil, default_zero, is_nil, keep, struct_mut, structs_mut};
-use crate::workload_names::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
+use crate::workload::validation::labels;
+use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
 use crate::{MetadataChecks, Strategy, StrategyContext};
-
-const TEMPLATE: &[&str] = &["spec", "template"];
 
 /// The labels of a job's pods; the first is from before v1.27.
 const JOB_NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
@@ -33,20 +37,21 @@ impl Strategy for Job {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let spec = object.make_at(&["spec"]);
-        if is_nil(spec, "completions") && is_nil(spec, "parallelism") {
-            spec.insert("completions", 1i64);
+        let mut job = FieldMut::<v1::Job>::root(object);
+        let mut spec = job.entry(v1::Job::SPEC);
+        if spec.is_nil(Spec::COMPLETIONS) && spec.is_nil(Spec::PARALLELISM) {
+            spec.set(Spec::COMPLETIONS, 1i64);
         }
-        default_nil(spec, "parallelism", 1i64);
-        let limit = if is_nil(spec, "backoffLimitPerIndex") { 6 } else { i64::from(i32::MAX) };
-        default_nil(spec, "backoffLimit", limit);
-        default_nil(spec, "completionMode", "NonIndexed");
-        default_nil(spec, "suspend", false);
-        let replacement = if is_nil(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
-        default_nil(spec, "podReplacementPolicy", replacement);
-        default_nil(spec, "manualSelector", false);
-        set_failure_policy_defaults(spec);
-        set_template_defaults(spec.object_entry("template"));
+        spec.default_nil(Spec::PARALLELISM, 1i64);
+        let limit = if spec.is_nil(Spec::BACKOFF_LIMIT_PER_INDEX) { 6 } else { i64::from(i32::MAX) };
+        spec.default_nil(Spec::BACKOFF_LIMIT, limit);
+        spec.default_nil(Spec::COMPLETION_MODE, "NonIndexed");
+        spec.default_nil(Spec::SUSPEND, false);
+        let replacement = if spec.is_nil(Spec::POD_FAILURE_POLICY) { "TerminatingOrFailed" } else { "Failed" };
+        spec.default_nil(Spec::POD_REPLACEMENT_POLICY, replacement);
+        spec.default_nil(Spec::MANUAL_SELECTOR, false);
+        set_failure_policy_defaults(&mut spec);
+        set_template_defaults(spec.entry(Spec::TEMPLATE).object());
     }
 
     fn completes_stored(&self) -> bool {
@@ -54,15 +59,14 @@ impl Strategy for Job {
     }
 
     fn complete_stored(&self, object: &mut Value) -> bool {
-        default_labels(object)
+        default_labels(&mut FieldMut::root(object))
     }
 
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
-        const LABELS: &[&str] = &["metadata", "labels"];
-        let none = object.object_at(LABELS).is_none_or(Object::is_empty);
-        let labels =
-            object.at(&["spec", "template", "metadata", "labels"]).filter(|labels| labels.as_object().is_some());
-        labels.filter(|_| none).map(|labels| (LABELS, labels.clone()))
+        const LABELS: &[&str] = &[v1::Job::METADATA.name(), ObjectMeta::LABELS.name()];
+        let job = FieldRef::root(object);
+        let labels = template_labels(job).filter(|_| !has_labels(job))?;
+        Some((LABELS, labels.clone().into()))
     }
 
     /// Labels that the job and its template share: those that are generated later reach both.
@@ -70,33 +74,35 @@ impl Strategy for Job {
         self.pending_default(object).filter(|(_, labels)| labels.as_object().is_some_and(|labels| !labels.is_empty()))
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        let labelled =
-            object.object_at(&["spec", "template", "metadata", "labels"]).is_some_and(|labels| !labels.is_empty());
-        if !object.bool_at(&["spec", "manualSelector"]) {
-            generate_selector(object);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut job = FieldMut::<v1::Job>::root(object);
+        let is_labelled = template_labels(job.read()).is_some_and(|labels| !labels.is_empty());
+        if !job.read().at(v1::Job::SPEC).at(Spec::MANUAL_SELECTOR).bool() {
+            generate_selector(&mut job);
         }
-        prepare_create(situation.features, object, TEMPLATE);
+        prepare_create(ctx.features, &mut job);
         // If the template has only the generated labels, the job gets them too, as it would when next read.
-        if labelled {
-            default_labels(object);
+        if is_labelled {
+            default_labels(&mut job);
         }
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.batch.v1.JobSpec");
-        default_labels(object);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let mut job = FieldMut::root(object);
+        prepare_update(ctx.features, &mut job, FieldRef::root(old));
+        default_labels(&mut job);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let mut job = FieldMut::root(object);
         // The template that was sent counts, as Go sets defaults when it decodes.
-        default_labels(object);
-        keep(object, old, "spec");
+        default_labels(&mut job);
+        job.keep(FieldRef::root(old), v1::Job::SPEC);
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::validate(situation.features, object, None, &mut errors);
+        validation::validate(ctx.features, FieldRef::root(object), None, &mut errors);
         errors
     }
 
@@ -104,57 +110,70 @@ impl Strategy for Job {
         MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::validate(situation.features, object, Some(old), &mut errors);
-        validation::validate_change(situation.features, object, old, &mut errors);
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        validation::validate(ctx.features, new, Some(old), &mut errors);
+        validation::validate_change(ctx.features, new, old, &mut errors);
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        status::validate(object, old)
+        status::validate(FieldRef::root(object), FieldRef::root(old))
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(object) };
-        warnings.extend(job_warnings(object, old, &["spec"]));
+        let job = FieldRef::<v1::Job>::root(object);
+        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(job) };
+        warnings.extend(job_warnings(job, old.map(FieldRef::root), job.at(v1::Job::SPEC)));
         warnings
     }
 }
 
 /// Sets `status: True` as the default of conditions in failure policies.
-pub(super) fn set_failure_policy_defaults(spec: &mut Object) {
-    let Some(policy) = struct_mut(spec, "podFailurePolicy") else { return };
-    for rule in structs_mut(policy, "rules") {
-        structs_mut(rule, "onPodConditions").for_each(|pattern| default_zero(pattern, "status", "True"));
+pub(super) fn set_failure_policy_defaults(spec: &mut FieldMut<Spec>) {
+    let Some(mut policy) = spec.structure(Spec::POD_FAILURE_POLICY) else { return };
+    for mut rule in policy.items(PodFailurePolicy::RULES) {
+        for mut pattern in rule.items(PodFailurePolicyRule::ON_POD_CONDITIONS) {
+            pattern.default_zero(Pattern::STATUS, "True");
+        }
     }
+}
+
+fn has_labels(job: FieldRef<v1::Job>) -> bool {
+    !job.at(v1::Job::METADATA).at(ObjectMeta::LABELS).is_empty()
+}
+
+fn template_labels<'v>(job: FieldRef<'_, 'v, v1::Job>) -> Option<&'v Object> {
+    labels(job.at(v1::Job::SPEC).at(Spec::TEMPLATE))
 }
 
 /// Copies the labels of the pod template, generated ones included, to a job without labels. For this reason it is not a
 /// default of the object as the client sent it.
-fn default_labels(object: &mut Value) -> bool {
-    if object.object_at(&["metadata", "labels"]).is_none_or(Object::is_empty)
-        && let Some(labels) = object.object_at(&["spec", "template", "metadata", "labels"]).cloned()
-    {
-        object.make_at(&["metadata"]).insert("labels", labels);
-        return true;
-    }
-    false
+fn default_labels(job: &mut FieldMut<v1::Job>) -> bool {
+    let labels = template_labels(job.read()).filter(|_| !has_labels(job.read())).cloned();
+    let Some(labels) = labels else { return false };
+    job.entry(v1::Job::METADATA).set(ObjectMeta::LABELS, Value::Object(labels));
+    true
 }
 
 /// Generates labels and a selector by which a job finds its own pods only. Values that the client set stay; validation
 /// checks that they match.
-fn generate_selector(object: &mut Value) {
-    let name = object.str_at(&["metadata", "name"]).to_owned();
-    let uid = object.str_at(&["metadata", "uid"]).to_owned();
-    let labels = object.make_at(&["spec", "template", "metadata", "labels"]);
+fn generate_selector(job: &mut FieldMut<v1::Job>) {
+    let text = |field| job.read().at(v1::Job::METADATA).at(field).str().to_owned();
+    let (name, uid) = (text(ObjectMeta::NAME), text(ObjectMeta::UID));
+    let mut spec = job.entry(v1::Job::SPEC);
+    let mut template = spec.entry(Spec::TEMPLATE);
+    let mut metadata = template.entry(PodTemplateSpec::METADATA);
+    let labels = metadata.map_entry(ObjectMeta::LABELS);
     for label in JOB_NAME_LABELS {
         labels.entry(label, || name.as_str().into());
     }
     for label in CONTROLLER_UID_LABELS {
         labels.entry(label, || uid.as_str().into());
     }
-    let selected = object.make_at(&["spec", "selector", "matchLabels"]);
+    let mut selector = spec.entry(Spec::SELECTOR);
+    let selected = selector.map_entry(LabelSelector::MATCH_LABELS);
     selected.entry(CONTROLLER_UID_LABEL, || uid.into());
     selected.sort_by_name();
 }

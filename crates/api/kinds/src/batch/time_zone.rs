@@ -1,10 +1,10 @@
 //! Names of time zones in the IANA database.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{FieldError, FieldErrors, Location};
 
 const PART_MAX: usize = 14;
 
-pub(super) fn validate(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub(super) fn validate(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     let mut report = |why: &str| errors.push(FieldError::invalid(path, name, why));
     if name.is_empty() {
         return report("timeZone must be nil or non-empty string");
@@ -40,6 +40,7 @@ fn is_part(part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
 
     #[test]
     fn names() {

@@ -54,6 +54,11 @@ pub(crate) fn is_empty(selector: FieldRef<LabelSelector>) -> bool {
     selector.at(LabelSelector::MATCH_LABELS).is_empty() && selector.at(LabelSelector::MATCH_EXPRESSIONS).is_empty()
 }
 
+/// Returns the labels of a template.
+pub(crate) fn labels<'v>(template: FieldRef<'_, 'v, PodTemplateSpec>) -> Option<&'v Object> {
+    template.at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS).object()
+}
+
 /// Returns the error of a template whose labels do not match.
 pub(crate) fn mismatch(template: FieldRef<PodTemplateSpec>) -> FieldError {
     let metadata = template.at(PodTemplateSpec::METADATA);

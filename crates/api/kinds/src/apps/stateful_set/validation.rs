@@ -2,35 +2,42 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Object, Value};
-use binnacle_validation::metadata::{self, shown};
+use binnacle_fields::apps::v1::{
+    RollingUpdateStatefulSetStrategy as RollingUpdate, StatefulSet, StatefulSetOrdinals as Ordinals,
+    StatefulSetPersistentVolumeClaimRetentionPolicy as RetentionPolicy, StatefulSetSpec as Spec,
+    StatefulSetStatus as Status, StatefulSetUpdateStrategy as UpdateStrategy,
+};
+use binnacle_fields::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, Volume,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, Route, route};
+use binnacle_meta::FieldErrors;
+use binnacle_schema::Value;
 use binnacle_validation::numbers::not_more_than_100_percent;
-use binnacle_validation::{checks, selectors};
+use binnacle_validation::{checks, metadata};
 
 use crate::Features;
-use crate::apps::TEMPLATE;
 use crate::core::persistent_volume_claim;
-use crate::equality::equal_as;
+use crate::equality::equal;
 use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions, annotations};
-use crate::tree_names::{keep_at, member};
-use crate::workload_names::validation::{
-    SELECTOR, amount, collision_count, is_empty, lasting, mismatch, not_more, not_negative, number, selects,
+use crate::workload::validation::{
+    amount, collision_count, labels, lasting, mismatch, not_more, not_negative, number, options_for_update,
+    required_selector, selects,
 };
 
-const SPEC: &str = "io.k8s.api.apps.v1.StatefulSetSpec";
 const POLICIES: [&str; 2] = ["OrderedReady", "Parallel"];
 
 /// The fields of a spec that an update may change.
-const CHANGEABLE: [&str; 7] = [
-    "replicas",
-    "template",
-    "updateStrategy",
-    "minReadySeconds",
-    "ordinals",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
+const CHANGEABLE: [Route<Spec>; 7] = [
+    route![Spec::REPLICAS],
+    route![Spec::TEMPLATE],
+    route![Spec::UPDATE_STRATEGY],
+    route![Spec::MIN_READY_SECONDS],
+    route![Spec::ORDINALS],
+    route![Spec::REVISION_HISTORY_LIMIT],
+    route![Spec::PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY],
 ];
 
 /// The parts of a spec that an update does not validate.
@@ -41,208 +48,173 @@ struct Skip {
     claim_templates: bool,
 }
 
-pub(super) fn validate(features: &Features, object: &Value) -> FieldErrors {
+pub(super) fn validate(features: &Features, set: FieldRef<StatefulSet>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    spec_rules(
-        spec,
-        &FieldPath::new("spec"),
-        &PodValidationOptions::for_template(features),
-        Skip::default(),
-        &mut errors,
-    );
+    let options = PodValidationOptions::for_template(features);
+    spec_rules(set.at(StatefulSet::SPEC), &options, Skip::default(), &mut errors);
     errors
 }
 
 /// Validates an update. A set that was accepted once stays changeable: immutable fields are not validated again.
-pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_update(
+    features: &Features,
+    new: FieldRef<StatefulSet>,
+    old: FieldRef<StatefulSet>,
+) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let null = Value::Null;
-    let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    let options = PodValidationOptions::for_update(features, old.at(TEMPLATE).unwrap_or(&null));
-    let path = FieldPath::new("spec");
+    let (spec, old_spec) = (new.at(StatefulSet::SPEC), old.at(StatefulSet::SPEC));
+    let options = options_for_update(features, old);
     let mut skip = Skip { service_name: true, claim_templates: true, template_spec: false };
     let mut of_old = FieldErrors::new();
-    spec_rules(old_spec, &path, &options, skip, &mut of_old);
+    spec_rules(old_spec, &options, skip, &mut of_old);
     skip.template_spec = !of_old.is_empty();
-    spec_rules(spec, &path, &options, skip, &mut errors);
+    spec_rules(spec, &options, skip, &mut errors);
 
-    let mut rest = spec.clone();
-    for field in CHANGEABLE {
-        keep_at(&mut rest, old_spec, &[field]);
-    }
-    if !equal_as(SPEC, Some(&rest), Some(old_spec)) {
-        let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
-        errors.push(FieldError::forbidden(&path, why));
+    let mut rest = spec.value().clone();
+    let mut rest = FieldMut::root(&mut rest);
+    CHANGEABLE.iter().for_each(|field| rest.keep_at(old_spec, *field));
+    if !equal(rest.read(), old_spec) {
+        errors.push(spec.forbidden("updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"));
     }
     errors
 }
 
-pub(super) fn validate_status(object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_status(new: FieldRef<StatefulSet>, old: FieldRef<StatefulSet>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("status");
-    let status = object.get("status").unwrap_or(&Value::Null);
-    let counts = [
-        "replicas",
-        "readyReplicas",
-        "currentReplicas",
-        "updatedReplicas",
-        "availableReplicas",
-        "observedGeneration",
-        "collisionCount",
-    ];
-    not_negative(status, &counts, &path, &mut errors);
-    let parts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
-    not_more(status, &parts, "replicas", "cannot be greater than status.replicas", &path, &mut errors);
+    let (status, old) = (new.at(StatefulSet::STATUS), old.at(StatefulSet::STATUS));
+    let parts =
+        [Status::READY_REPLICAS, Status::CURRENT_REPLICAS, Status::UPDATED_REPLICAS, Status::AVAILABLE_REPLICAS];
+    not_negative(status, &[Status::REPLICAS], &mut errors);
+    not_negative(status, &parts, &mut errors);
+    not_negative(status, &[Status::OBSERVED_GENERATION, Status::COLLISION_COUNT], &mut errors);
+    not_more(status, &parts, Status::REPLICAS, "cannot be greater than status.replicas", &mut errors);
     let why = "cannot be greater than status.readyReplicas";
-    not_more(status, &["availableReplicas"], "readyReplicas", why, &path, &mut errors);
-    collision_count(object, old, &mut errors);
+    not_more(status, &[Status::AVAILABLE_REPLICAS], Status::READY_REPLICAS, why, &mut errors);
+    collision_count(status.at(Status::COLLISION_COUNT), old.at(Status::COLLISION_COUNT), &mut errors);
     errors
 }
 
-fn spec_rules(
-    spec: &Value,
-    path: &FieldPath,
-    options: &PodValidationOptions<'_>,
-    skip: Skip,
-    errors: &mut FieldErrors,
-) {
-    let null = Value::Null;
-    match spec.str_at(&["podManagementPolicy"]) {
-        "" => errors.push(FieldError::required(&path.child("podManagementPolicy"), "")),
-        policy if !POLICIES.contains(&policy) => {
-            let why = "must be 'OrderedReady' or 'Parallel'";
-            errors.push(FieldError::invalid(&path.child("podManagementPolicy"), policy, why));
-        }
-        _ => {}
+fn spec_rules(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: Skip, errors: &mut FieldErrors) {
+    let policy = spec.at(Spec::POD_MANAGEMENT_POLICY);
+    if policy.is_empty() {
+        errors.push(policy.required(""));
+    } else if !POLICIES.contains(&policy.str()) {
+        errors.push(policy.invalid("must be 'OrderedReady' or 'Parallel'"));
     }
-    update_strategy(spec.get("updateStrategy").unwrap_or(&null), &path.child("updateStrategy"), errors);
-    if let Some(policy) = member(spec, "persistentVolumeClaimRetentionPolicy") {
-        for field in ["whenDeleted", "whenScaled"] {
-            let at = path.child("persistentVolumeClaimRetentionPolicy").child(field);
-            checks::one_of(&at, policy.str_at(&[field]), &["Retain", "Delete"], errors);
+    update_strategy(spec.at(Spec::UPDATE_STRATEGY), errors);
+    let retention = spec.at(Spec::PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY);
+    if retention.is_set() {
+        for field in [RetentionPolicy::WHEN_DELETED, RetentionPolicy::WHEN_SCALED] {
+            let policy = retention.at(field);
+            checks::one_of(&policy, policy.str(), &["Retain", "Delete"], errors);
         }
     }
     if !skip.claim_templates {
-        for (i, claim) in errors.while_room(spec.list_at(&["volumeClaimTemplates"]).iter().enumerate()) {
-            let at = path.child("volumeClaimTemplates").index(i).child("spec");
-            persistent_volume_claim::validate_spec(claim.get("spec").unwrap_or(&null), &at, errors);
+        for claim in errors.while_room(spec.at(Spec::VOLUME_CLAIM_TEMPLATES).items()) {
+            let claim_spec = claim.at(PersistentVolumeClaim::SPEC);
+            persistent_volume_claim::validate_spec(claim_spec.value(), &claim_spec.path(), errors);
         }
     }
-    not_negative(spec, &["replicas", "minReadySeconds"], path, errors);
-    if let Some(ordinals) = member(spec, "ordinals") {
-        checks::not_negative(&path.child("ordinals").child("start"), ordinals.int_at(&["start"]), errors);
-    }
-    let service = spec.str_at(&["serviceName"]);
+    not_negative(spec, &[Spec::REPLICAS, Spec::MIN_READY_SECONDS], errors);
+    not_negative(spec.at(Spec::ORDINALS), &[Ordinals::START], errors);
+    let service = spec.at(Spec::SERVICE_NAME);
     if !skip.service_name && !service.is_empty() {
-        checks::label(&path.child("serviceName"), service, errors);
+        checks::label(&service, service.str(), errors);
     }
-    selector_and_template(spec, path, options, skip, errors);
+    selector_and_template(spec, options, skip, errors);
 }
 
-fn update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let at = path.child("rollingUpdate");
-    match (strategy.str_at(&["type"]), member(strategy, "rollingUpdate")) {
-        ("", _) => errors.push(FieldError::required(path, "")),
-        ("OnDelete", Some(rolling)) => {
-            let shown = internal::shown_as("io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", Some(rolling));
-            errors.push(FieldError::invalid(&at, shown, "only allowed for updateStrategy 'RollingUpdate'"));
+fn update_strategy(strategy: FieldRef<UpdateStrategy>, errors: &mut FieldErrors) {
+    let rolling = strategy.at(UpdateStrategy::ROLLING_UPDATE);
+    match strategy.at(UpdateStrategy::TYPE).str() {
+        "" => errors.push(strategy.required("")),
+        "OnDelete" if rolling.is_set() => {
+            let shown = internal::shown(rolling);
+            errors.push(rolling.invalid_as(shown, "only allowed for updateStrategy 'RollingUpdate'"));
         }
-        ("RollingUpdate", Some(rolling)) => {
-            not_negative(rolling, &["partition"], &at, errors);
-            let Some(unavailable) = member(rolling, "maxUnavailable") else { return };
-            amount(rolling, "maxUnavailable", &at, errors);
-            let at = at.child("maxUnavailable");
-            if number(rolling, "maxUnavailable") == 0 {
-                errors.push(FieldError::invalid(&at, shown(Some(unavailable)), "cannot be 0"));
+        "RollingUpdate" => {
+            not_negative(rolling, &[RollingUpdate::PARTITION], errors);
+            let unavailable = rolling.at(RollingUpdate::MAX_UNAVAILABLE);
+            amount(unavailable, errors);
+            if unavailable.is_set() && number(unavailable) == 0 {
+                errors.push(unavailable.invalid("cannot be 0"));
             }
-            not_more_than_100_percent(&at, unavailable, errors);
+            not_more_than_100_percent(&unavailable, unavailable.value(), errors);
         }
-        ("OnDelete" | "RollingUpdate", None) => {}
+        "OnDelete" => {}
         _ => {
-            let shown = internal::shown_as("io.k8s.api.apps.v1.StatefulSetUpdateStrategy", Some(strategy));
-            errors.push(FieldError::invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'"));
+            let shown = internal::shown(strategy);
+            errors.push(strategy.invalid_as(shown, "must be 'RollingUpdate' or 'OnDelete'"));
         }
     }
 }
 
 fn selector_and_template(
-    spec: &Value,
-    path: &FieldPath,
+    spec: FieldRef<Spec>,
     options: &PodValidationOptions<'_>,
     skip: Skip,
     errors: &mut FieldErrors,
 ) {
-    let null = Value::Null;
-    let (selector, given) = (member(spec, "selector"), spec.get("template").unwrap_or(&null));
-    let at = path.child("selector");
-    match selector {
-        None => errors.push(FieldError::required(&at, "")),
-        Some(selector) => {
-            selectors::label_selector(Some(selector), false, &at, errors);
-            if is_empty(selector) {
-                let why = "empty selector is invalid for statefulset";
-                errors.push(FieldError::invalid(&at, internal::shown_as(SELECTOR, Some(selector)), why));
-            }
-        }
-    }
-    let template_at = path.child("template");
-    match selects(selector, given.at(&["metadata", "labels"])) {
-        None => errors.push(FieldError::invalid(&at, shown(selector), "")),
+    let (selector, given) = (spec.at(Spec::SELECTOR), spec.at(Spec::TEMPLATE));
+    required_selector(selector, "statefulset", errors);
+    match selects(selector, labels(given)) {
+        None => errors.push(selector.invalid("")),
         Some(selected) => {
             if !selected {
-                errors.push(mismatch(given, &template_at));
+                errors.push(mismatch(given));
             }
-            template(spec, given, &template_at, options, skip, errors);
+            template(spec, options, skip, errors);
         }
     }
-    lasting(given, "StatefulSet", &template_at, errors);
+    lasting(given, "StatefulSet", errors);
 }
 
-fn template(
-    spec: &Value,
-    given: &Value,
-    path: &FieldPath,
-    options: &PodValidationOptions<'_>,
-    skip: Skip,
-    errors: &mut FieldErrors,
-) {
+fn template(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: Skip, errors: &mut FieldErrors) {
+    let given = spec.at(Spec::TEMPLATE);
+    let path = given.path();
     if !skip.template_spec {
-        pod_validation::template(&as_made(spec, given), path, options, errors);
+        pod_validation::template(&as_made(spec), &path, options, errors);
     }
     // kube-apiserver validates these twice.
-    metadata::labels(given.at(&["metadata", "labels"]), &path.child("labels"), errors);
+    let own = given.at(PodTemplateSpec::METADATA);
+    metadata::labels(own.at(ObjectMeta::LABELS).get(), &path.child("labels"), errors);
     let at = path.child("annotations");
-    metadata::annotations(given.at(&["metadata", "annotations"]), &at, errors);
-    let pod = given.get("spec").unwrap_or(&Value::Null);
-    annotations::validate(given.object_at(&["metadata", "annotations"]), pod, &at, options, errors);
+    let own = own.at(ObjectMeta::ANNOTATIONS);
+    metadata::annotations(own.get(), &at, errors);
+    annotations::validate(own.object(), given.at(PodTemplateSpec::SPEC).value(), &at, options, errors);
 }
 
 /// Returns the template as the controller uses it: with a volume for each claim, and the pods' own names.
-fn as_made(spec: &Value, given: &Value) -> Value {
-    let mut template = given.clone();
-    let claims = spec.list_at(&["volumeClaimTemplates"]);
-    let pod = template.make_at(&["spec"]);
-    pod.remove("subdomain");
-    pod.remove("hostname");
-    if claims.is_empty() {
-        return template;
-    }
-    let mut volumes: Vec<Value> = Vec::with_capacity(claims.len());
-    let mut names = HashSet::new();
-    for name in claims.iter().map(|claim| claim.str_at(&["metadata", "name"])) {
-        if names.insert(name.to_owned()) {
-            let source = Object::from_iter([("claimName", name)]);
-            volumes.push(
-                Object::from_iter([("name", Value::from(name)), ("persistentVolumeClaim", source.into())]).into(),
-            );
+fn as_made(spec: FieldRef<Spec>) -> Value {
+    let mut made = spec.at(Spec::TEMPLATE).value().clone();
+    let mut template = FieldMut::<PodTemplateSpec>::root(&mut made);
+    let mut pod = template.entry(PodTemplateSpec::SPEC);
+    pod.remove(PodSpec::SUBDOMAIN);
+    pod.remove(PodSpec::HOSTNAME);
+    let claims = spec.at(Spec::VOLUME_CLAIM_TEMPLATES);
+    if !claims.is_empty() {
+        let mut names = HashSet::new();
+        let mut volumes: Vec<Value> = Vec::with_capacity(claims.len());
+        for claim in claims.items() {
+            let name = claim.at(PersistentVolumeClaim::METADATA).at(ObjectMeta::NAME).str();
+            if names.insert(name) {
+                volumes.push(volume_of(name));
+            }
         }
+        let given = pod.read();
+        let given = given.at(PodSpec::VOLUMES);
+        let others = given.items().filter(|volume| !names.contains(volume.at(Volume::NAME).str()));
+        volumes.extend(others.map(|volume| volume.value().clone()));
+        pod.set(PodSpec::VOLUMES, volumes);
     }
-    for volume in pod.get("volumes").and_then(Value::as_list).unwrap_or(&[]) {
-        if !names.contains(volume.str_at(&["name"])) {
-            volumes.push(volume.clone());
-        }
-    }
-    pod.insert("volumes", volumes);
-    template
+    made
+}
+
+/// Returns the volume of a claim.
+fn volume_of(claim: &str) -> Value {
+    FieldMut::build(|mut volume| {
+        volume.set(Volume::NAME, claim);
+        let mut source = volume.entry(Volume::PERSISTENT_VOLUME_CLAIM);
+        source.set(PersistentVolumeClaimVolumeSource::CLAIM_NAME, claim);
+    })
 }

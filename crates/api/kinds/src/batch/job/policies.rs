@@ -2,16 +2,20 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::batch::v1::{
+    JobSpec as Spec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement as ExitCodes,
+    PodFailurePolicyOnPodConditionsPattern as Pattern, PodFailurePolicyRule, SuccessPolicy, SuccessPolicyRule,
+};
+use binnacle_fields::core::v1::{Container, PodSpec, PodTemplateSpec};
+use binnacle_fields::types::{List, Str};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_validation::checks;
-use binnacle_validation::metadata::shown;
 
 use super::indexes;
 use super::validation::is_indexed;
 use crate::internal;
-use crate::tree_names::member;
-use crate::workload_names::validation::not_negative;
+use crate::workload::validation::not_negative;
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
@@ -22,154 +26,157 @@ const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
-pub(super) fn validate(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let failure = member(spec, "podFailurePolicy");
-    if let Some(policy) = failure {
-        let at = path.child("podFailurePolicy").child("rules");
-        let rules = policy.list_at(&["rules"]);
-        at_most(&at, rules.len(), RULES_MAX, errors);
-        let lists = ["containers", "initContainers"].iter().flat_map(|list| spec.list_at(&["template", "spec", list]));
-        let containers = lists.map(|container| container.str_at(&["name"])).collect();
-        for (i, rule) in errors.while_room(rules.iter().enumerate()) {
-            failure_rule(spec, &containers, rule, &at.index(i), errors);
+pub(super) fn validate(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let failure = spec.at(Spec::POD_FAILURE_POLICY);
+    if failure.is_set() {
+        let rules = failure.at(PodFailurePolicy::RULES);
+        at_most(rules, RULES_MAX, errors);
+        let containers = container_names(spec.at(Spec::TEMPLATE));
+        for rule in errors.while_room(rules.items()) {
+            failure_rule(spec, &containers, rule, errors);
         }
     }
-    if let Some(policy) = member(spec, "successPolicy") {
-        let at = path.child("successPolicy");
+    let policy = spec.at(Spec::SUCCESS_POLICY);
+    if policy.is_set() {
         if is_indexed(spec) {
-            success(spec, policy, &at.child("rules"), errors);
+            success(spec, policy.at(SuccessPolicy::RULES), errors);
         } else {
-            let shown = internal::shown_as("io.k8s.api.batch.v1.SuccessPolicy", Some(policy));
-            errors.push(FieldError::invalid(&at, shown, "requires indexed completion mode"));
+            errors.push(policy.invalid_as(internal::shown(policy), "requires indexed completion mode"));
         }
     }
-    if let Some(replacement) = spec.get("podReplacementPolicy").and_then(Value::as_str) {
-        let supported: &[&str] = if failure.is_some() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
-        checks::one_of(&path.child("podReplacementPolicy"), replacement, supported, errors);
+    let replacement = spec.at(Spec::POD_REPLACEMENT_POLICY);
+    if let Some(policy) = replacement.get_str() {
+        let supported: &[&str] = if failure.is_set() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+        checks::one_of(&replacement, policy, supported, errors);
     }
 }
 
-fn at_most(path: &FieldPath, count: usize, max: usize, errors: &mut FieldErrors) {
-    if count > max {
-        errors.push(FieldError::too_many(path, count, max));
+fn container_names<'v>(template: FieldRef<'_, 'v, PodTemplateSpec>) -> HashSet<&'v str> {
+    let pod = template.at(PodTemplateSpec::SPEC);
+    let mut names = HashSet::new();
+    for list in [PodSpec::CONTAINERS, PodSpec::INIT_CONTAINERS] {
+        names.extend(pod.at(list).items().map(|container| container.at(Container::NAME).str()));
+    }
+    names
+}
+
+fn at_most<T>(list: FieldRef<List<T>>, max: usize, errors: &mut FieldErrors) {
+    if list.len() > max {
+        errors.push(list.too_many(max));
     }
 }
 
 /// Requires one of the supported values; the message for an absent value lists them.
-fn listed(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
-    if value.is_empty() {
+fn listed(field: FieldRef<Str>, supported: &[&str], errors: &mut FieldErrors) {
+    if field.is_empty() {
         let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
-        errors.push(FieldError::required(path, format!("valid values: [{}]", quoted.join(" "))));
+        errors.push(field.required(format!("valid values: [{}]", quoted.join(" "))));
     } else {
-        checks::one_of(path, value, supported, errors);
+        checks::one_of(&field, field.str(), supported, errors);
     }
 }
 
-fn failure_rule(spec: &Value, containers: &HashSet<&str>, rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let action = rule.str_at(&["action"]);
-    let at = path.child("action");
-    listed(&at, action, &ACTIONS, errors);
-    if action == "FailIndex" && spec.int_at(&["backoffLimitPerIndex"]).is_none() {
-        errors.push(FieldError::invalid(&at, action, "requires the backoffLimitPerIndex to be set"));
+fn failure_rule(
+    spec: FieldRef<Spec>,
+    containers: &HashSet<&str>,
+    rule: FieldRef<PodFailurePolicyRule>,
+    errors: &mut FieldErrors,
+) {
+    let action = rule.at(PodFailurePolicyRule::ACTION);
+    listed(action, &ACTIONS, errors);
+    if action.str() == "FailIndex" && !spec.at(Spec::BACKOFF_LIMIT_PER_INDEX).is_set() {
+        errors.push(action.invalid("requires the backoffLimitPerIndex to be set"));
     }
-    let codes = member(rule, "onExitCodes");
-    let patterns = rule.list_at(&["onPodConditions"]);
-    if let Some(codes) = codes {
-        exit_codes(containers, codes, &path.child("onExitCodes"), errors);
+    let codes = rule.at(PodFailurePolicyRule::ON_EXIT_CODES);
+    let patterns = rule.at(PodFailurePolicyRule::ON_POD_CONDITIONS);
+    if codes.is_set() {
+        exit_codes(containers, codes, errors);
     }
-    conditions(patterns, &path.child("onPodConditions"), errors);
-    match (codes.is_some(), !patterns.is_empty()) {
+    conditions(patterns, errors);
+    match (codes.is_set(), !patterns.is_empty()) {
         (true, true) => {
             let why = "specifying both OnExitCodes and OnPodConditions is not supported";
-            errors.push(FieldError::invalid_omitting(path, why));
+            errors.push(FieldError::invalid_omitting(&rule, why));
         }
         (false, false) => {
             let why = "specifying one of OnExitCodes and OnPodConditions is required";
-            errors.push(FieldError::invalid_omitting(path, why));
+            errors.push(FieldError::invalid_omitting(&rule, why));
         }
         _ => {}
     }
 }
 
-fn conditions(patterns: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    at_most(path, patterns.len(), PATTERNS_MAX, errors);
-    for (i, pattern) in errors.while_room(patterns.iter().enumerate()) {
-        let at = path.index(i);
-        checks::qualified_name(&at.child("type"), pattern.str_at(&["type"]), errors);
-        listed(&at.child("status"), pattern.str_at(&["status"]), &STATUSES, errors);
+fn conditions(patterns: FieldRef<List<Pattern>>, errors: &mut FieldErrors) {
+    at_most(patterns, PATTERNS_MAX, errors);
+    for pattern in errors.while_room(patterns.items()) {
+        let kind = pattern.at(Pattern::TYPE);
+        checks::qualified_name(&kind, kind.str(), errors);
+        listed(pattern.at(Pattern::STATUS), &STATUSES, errors);
     }
 }
 
-fn exit_codes(containers: &HashSet<&str>, codes: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let operator = codes.str_at(&["operator"]);
-    listed(&path.child("operator"), operator, &OPERATORS, errors);
-    if let Some(name) = codes.get("containerName").and_then(Value::as_str)
-        && !containers.contains(name)
-    {
-        let why = "must be one of the container or initContainer names in the pod template";
-        errors.push(FieldError::invalid(&path.child("containerName"), name, why));
+fn exit_codes(containers: &HashSet<&str>, codes: FieldRef<ExitCodes>, errors: &mut FieldErrors) {
+    let operator = codes.at(ExitCodes::OPERATOR);
+    listed(operator, &OPERATORS, errors);
+    let container = codes.at(ExitCodes::CONTAINER_NAME);
+    if container.get_str().is_some_and(|name| !containers.contains(name)) {
+        errors.push(container.invalid("must be one of the container or initContainer names in the pod template"));
     }
-    let at = path.child("values");
-    let values: Vec<i64> = codes.list_at(&["values"]).iter().filter_map(Value::as_i64).collect();
+    let values = codes.at(ExitCodes::VALUES);
     if values.is_empty() {
-        errors.push(FieldError::invalid(&at, shown(member(codes, "values")), "at least one value is required"));
+        errors.push(values.invalid("at least one value is required"));
     }
-    at_most(&at, values.len(), EXIT_CODES_MAX, errors);
+    at_most(values, EXIT_CODES_MAX, errors);
     let mut seen = HashSet::new();
-    for (i, value) in errors.while_room(values.iter().enumerate()) {
-        if operator == "In" && *value == 0 {
-            errors.push(FieldError::invalid(&at.index(i), *value, "must not be 0 for the In operator"));
+    for value in errors.while_room(values.items()) {
+        if operator.str() == "In" && value.int() == Some(0) {
+            errors.push(value.invalid("must not be 0 for the In operator"));
         }
-        if !seen.insert(value) {
-            errors.push(FieldError::duplicate(&at.index(i), *value));
+        if !seen.insert(value.int()) {
+            errors.push(value.duplicate());
         }
     }
-    if !values.is_sorted() {
-        errors.push(FieldError::invalid(&at, shown(codes.get("values")), "must be ordered"));
+    if !values.items().is_sorted_by_key(|value| value.int()) {
+        errors.push(values.invalid("must be ordered"));
     }
 }
 
-fn success(spec: &Value, policy: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let rules = policy.list_at(&["rules"]);
+fn success(spec: FieldRef<Spec>, rules: FieldRef<List<SuccessPolicyRule>>, errors: &mut FieldErrors) {
     if rules.is_empty() {
-        let why = "at least one rules must be specified when the successPolicy is specified";
-        errors.push(FieldError::required(path, why));
+        errors.push(rules.required("at least one rules must be specified when the successPolicy is specified"));
     }
-    at_most(path, rules.len(), RULES_MAX, errors);
-    for (i, rule) in errors.while_room(rules.iter().enumerate()) {
-        success_rule(spec, rule, &path.index(i), errors);
+    at_most(rules, RULES_MAX, errors);
+    let completions = spec.at(Spec::COMPLETIONS).int_or_zero();
+    for rule in errors.while_room(rules.items()) {
+        success_rule(completions, rule, errors);
     }
 }
 
-fn success_rule(spec: &Value, rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let completions = spec.int_at(&["completions"]).unwrap_or(0);
-    let (count, list) = (rule.int_at(&["succeededCount"]), rule.get("succeededIndexes").and_then(Value::as_str));
-    if count.is_none() && list.is_none() {
-        let why = "at least one of succeededCount or succeededIndexes must be specified";
-        errors.push(FieldError::required(path, why));
+fn success_rule(completions: i64, rule: FieldRef<SuccessPolicyRule>, errors: &mut FieldErrors) {
+    let count = rule.at(SuccessPolicyRule::SUCCEEDED_COUNT);
+    let list = rule.at(SuccessPolicyRule::SUCCEEDED_INDEXES);
+    if !count.is_set() && !list.is_set() {
+        errors.push(rule.required("at least one of succeededCount or succeededIndexes must be specified"));
     }
     let mut total = None;
-    if let Some(list) = list {
-        let at = path.child("succeededIndexes");
-        if list.len() > INDEXES_MAX {
-            errors.push(FieldError::too_long(&at, INDEXES_MAX));
+    if let Some(text) = list.get_str() {
+        if text.len() > INDEXES_MAX {
+            errors.push(list.too_long(INDEXES_MAX));
         }
-        total = Some(indexes::count(list, completions).unwrap_or_else(|why| {
-            errors.push(FieldError::invalid(&at, list, format!("error parsing succeededIndexes: {why}")));
+        total = Some(indexes::count(text, completions).unwrap_or_else(|why| {
+            errors.push(list.invalid(format!("error parsing succeededIndexes: {why}")));
             0
         }));
     }
-    not_negative(rule, &["succeededCount"], path, errors);
-    let Some(count) = count else { return };
-    let at = path.child("succeededCount");
-    if count > completions {
+    not_negative(rule, &[SuccessPolicyRule::SUCCEEDED_COUNT], errors);
+    let Some(number) = count.int() else { return };
+    if number > completions {
         let why = format!("must be less than or equal to {completions} (the number of specified completions)");
-        errors.push(FieldError::invalid(&at, count, why));
+        errors.push(count.invalid(why));
     }
-    if let Some(total) = total.filter(|total| count > *total) {
-        let why = format!(
+    if let Some(total) = total.filter(|total| number > *total) {
+        errors.push(count.invalid(format!(
             "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
-        );
-        errors.push(FieldError::invalid(&at, count, why));
+        )));
     }
 }

@@ -3,27 +3,29 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::metadata::shown;
+use binnacle_fields::batch::v1::{
+    Job, JobCondition, JobSpec as Spec, JobStatus as Status, UncountedTerminatedPods as Uncounted,
+};
+use binnacle_fields::types::Int;
+use binnacle_fields::{Field, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
 
 use super::indexes;
 use super::validation::is_indexed;
-use crate::equality::equal_as;
+use crate::equality::equal;
 use crate::internal;
-use crate::tree_names::member;
-use crate::workload_names::validation::not_negative;
-
-const UNCOUNTED: &str = "io.k8s.api.batch.v1.UncountedTerminatedPods";
+use crate::workload::validation::not_negative;
 
 /// Returns true if a condition is `True`.
-pub(super) fn is_true(job: &Value, condition: &str) -> bool {
+pub(super) fn is_true(job: FieldRef<Job>, condition: &str) -> bool {
     has(job, condition, "True")
 }
 
-fn has(job: &Value, condition: &str, status: &str) -> bool {
-    let mut conditions = job.list_at(&["status", "conditions"]).iter();
-    conditions.any(|c| c.str_at(&["type"]) == condition && c.str_at(&["status"]) == status)
+fn has(job: FieldRef<Job>, condition: &str, status: &str) -> bool {
+    job.at(Job::STATUS)
+        .at(Status::CONDITIONS)
+        .items()
+        .any(|found| found.at(JobCondition::TYPE).str() == condition && found.at(JobCondition::STATUS).str() == status)
 }
 
 /// The conditions of a job that the rules use.
@@ -36,7 +38,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn of(job: &Value) -> Self {
+    fn of(job: FieldRef<Job>) -> Self {
         Self {
             complete: is_true(job, "Complete"),
             failed: is_true(job, "Failed"),
@@ -50,18 +52,15 @@ impl Conditions {
     }
 }
 
-pub(super) fn validate(object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate(new: FieldRef<Job>, old: FieldRef<Job>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let null = Value::Null;
     let rules = Rules {
-        object,
-        spec: object.get("spec").unwrap_or(&null),
-        status: object.get("status").unwrap_or(&null),
-        old: old.get("status").unwrap_or(&null),
-        now: Conditions::of(object),
+        spec: new.at(Job::SPEC),
+        status: new.at(Job::STATUS),
+        old: old.at(Job::STATUS),
+        now: Conditions::of(new),
         was: Conditions::of(old),
-        resumes: has(old, "Suspended", "True") && has(object, "Suspended", "False"),
-        path: FieldPath::new("status"),
+        resumes: has(old, "Suspended", "True") && has(new, "Suspended", "False"),
     };
     rules.counts(&mut errors);
     rules.times(&mut errors);
@@ -73,27 +72,25 @@ pub(super) fn validate(object: &Value, old: &Value) -> FieldErrors {
 }
 
 struct Rules<'a> {
-    object: &'a Value,
-    spec: &'a Value,
-    status: &'a Value,
-    old: &'a Value,
+    spec: FieldRef<'a, 'a, Spec>,
+    status: FieldRef<'a, 'a, Status>,
+    old: FieldRef<'a, 'a, Status>,
     now: Conditions,
     was: Conditions,
     resumes: bool,
-    path: FieldPath,
 }
 
 impl Rules<'_> {
-    fn changed(&self, field: &str) -> bool {
-        member(self.status, field) != member(self.old, field)
+    fn changed<T>(&self, field: Field<Status, T>) -> bool {
+        self.status.at(field).get() != self.old.at(field).get()
     }
 
-    fn count(&self, field: &str) -> i64 {
-        self.status.int_at(&[field]).unwrap_or(0)
+    fn count(&self, field: Field<Status, Int>) -> i64 {
+        self.status.at(field).int_or_zero()
     }
 
-    fn count_changed(&self, field: &str) -> bool {
-        self.count(field) != self.old.int_at(&[field]).unwrap_or(0)
+    fn count_changed(&self, field: Field<Status, Int>) -> bool {
+        self.count(field) != self.old.at(field).int_or_zero()
     }
 
     fn finish_changed(&self) -> bool {
@@ -104,26 +101,27 @@ impl Rules<'_> {
         self.now.complete != self.was.complete
     }
 
-    fn invalid(&self, field: &str, why: &str) -> FieldError {
-        FieldError::invalid(&self.path.child(field), shown(member(self.status, field)), why)
+    /// Shows an absent field as `null`.
+    fn invalid<T>(&self, field: Field<Status, T>, why: &str) -> FieldError {
+        let field = self.status.at(field);
+        field.invalid_as(field.value(), why)
     }
 
     fn condition(&self, why: &str) -> FieldError {
-        FieldError::invalid_omitting(&self.path.child("conditions"), why)
+        FieldError::invalid_omitting(&self.status.at(Status::CONDITIONS), why)
     }
 
     fn counts(&self, errors: &mut FieldErrors) {
-        not_negative(self.status, &["active", "succeeded", "failed", "ready", "terminating"], &self.path, errors);
-        let Some(uncounted) = member(self.status, "uncountedTerminatedPods") else { return };
-        let path = self.path.child("uncountedTerminatedPods");
+        let counts = [Status::ACTIVE, Status::SUCCEEDED, Status::FAILED, Status::READY, Status::TERMINATING];
+        not_negative(self.status, &counts, errors);
+        let uncounted = self.status.at(Status::UNCOUNTED_TERMINATED_PODS);
         let mut seen = HashSet::new();
-        for list in ["succeeded", "failed"] {
-            for (i, uid) in errors.while_room(uncounted.list_at(&[list]).iter().filter_map(Value::as_str).enumerate()) {
-                let at = path.child(list).index(i);
+        for list in [Uncounted::SUCCEEDED, Uncounted::FAILED] {
+            for uid in errors.while_room(uncounted.at(list).items()) {
                 if uid.is_empty() {
-                    errors.push(FieldError::invalid(&at, uid, "must not be empty"));
-                } else if !seen.insert(uid) {
-                    errors.push(FieldError::duplicate(&at, uid));
+                    errors.push(uid.invalid("must not be empty"));
+                } else if !seen.insert(uid.str()) {
+                    errors.push(uid.duplicate());
                 }
             }
         }
@@ -131,33 +129,31 @@ impl Rules<'_> {
 
     fn times(&self, errors: &mut FieldErrors) {
         let Conditions { complete, failed, failing, succeeded } = self.now;
-        let completion = self.status.get("completionTime").and_then(Value::as_str);
-        let start = self.status.get("startTime").and_then(Value::as_str);
+        let completion = self.status.at(Status::COMPLETION_TIME);
+        let start = self.status.at(Status::START_TIME);
         if (self.complete_changed() || failed != self.was.failed) && complete && failed {
             errors.push(self.condition("cannot set Complete=True and Failed=true conditions"));
         }
         if (self.complete_changed() || failing != self.was.failing) && complete && failing {
             errors.push(self.condition("cannot set Complete=True and FailureTarget=true conditions"));
         }
-        let completion_changed = self.changed("completionTime");
+        let completion_changed = self.changed(Status::COMPLETION_TIME);
         if self.complete_changed() || completion_changed {
-            if completion.is_some() && !complete {
-                let why = "cannot set completionTime when there is no Complete=True condition";
-                errors.push(self.invalid("completionTime", why));
+            if completion.is_set() && !complete {
+                errors.push(completion.invalid("cannot set completionTime when there is no Complete=True condition"));
             }
-            if completion.is_none() && complete {
-                let why = "completionTime is required for Complete jobs";
-                errors.push(FieldError::required(&self.path.child("completionTime"), why));
+            if !completion.is_set() && complete {
+                errors.push(completion.required("completionTime is required for Complete jobs"));
             }
         }
         // Stored times are in UTC and in one format, so they can be compared as text.
-        if (self.changed("startTime") || completion_changed)
-            && let (Some(start), Some(completion)) = (start, completion)
-            && completion < start
+        if (self.changed(Status::START_TIME) || completion_changed)
+            && let (Some(start), Some(end)) = (start.get_str(), completion.get_str())
+            && end < start
         {
-            errors.push(self.invalid("completionTime", "must be equal to or after `startTime`"));
+            errors.push(completion.invalid("must be equal to or after `startTime`"));
         }
-        if (failed != self.was.failed || self.changed("failedIndexes")) && failed && !failing {
+        if (failed != self.was.failed || self.changed(Status::FAILED_INDEXES)) && failed && !failing {
             errors.push(self.condition("cannot set Failed=True condition without the FailureTarget=true condition"));
         }
         if (self.complete_changed() || succeeded != self.was.succeeded) && complete && !succeeded {
@@ -170,67 +166,61 @@ impl Rules<'_> {
         if !self.now.finished() {
             return;
         }
-        if (self.finish_changed() || self.count_changed("active")) && self.count("active") > 0 {
-            let at = self.path.child("active");
-            errors.push(FieldError::invalid(&at, self.count("active"), "active>0 is invalid for finished job"));
+        if (self.finish_changed() || self.count_changed(Status::ACTIVE)) && self.count(Status::ACTIVE) > 0 {
+            errors.push(self.invalid(Status::ACTIVE, "active>0 is invalid for finished job"));
         }
-        let no_work = self.spec.bool_at(&["suspend"]) && self.spec.int_at(&["completions"]) == Some(0);
-        let start_changed = self.changed("startTime");
-        if (self.finish_changed() || start_changed) && !no_work && member(self.status, "startTime").is_none() {
-            let why = "startTime is required for finished job";
-            errors.push(FieldError::required(&self.path.child("startTime"), why));
+        let no_work = self.spec.at(Spec::SUSPEND).bool() && self.spec.at(Spec::COMPLETIONS).int() == Some(0);
+        let start = self.status.at(Status::START_TIME);
+        if (self.finish_changed() || self.changed(Status::START_TIME)) && !no_work && !start.is_set() {
+            errors.push(start.required("startTime is required for finished job"));
         }
-        let uncounted = member(self.status, "uncountedTerminatedPods");
-        let some = |list: &str| uncounted.is_some_and(|uncounted| !uncounted.list_at(&[list]).is_empty());
-        let old = member(self.old, "uncountedTerminatedPods");
-        let changed = uncounted.is_some() != old.is_some() || !equal_as(UNCOUNTED, uncounted, old);
-        if (self.finish_changed() || changed) && (some("failed") || some("succeeded")) {
-            let at = self.path.child("uncountedTerminatedPods");
-            let shown = internal::shown_as(UNCOUNTED, uncounted);
-            errors.push(FieldError::invalid(&at, shown, "must be empty for finished job"));
+        let pods = self.status.at(Status::UNCOUNTED_TERMINATED_PODS);
+        let is_empty = pods.at(Uncounted::FAILED).is_empty() && pods.at(Uncounted::SUCCEEDED).is_empty();
+        let old = self.old.at(Status::UNCOUNTED_TERMINATED_PODS);
+        let changed = pods.is_set() != old.is_set() || !equal(pods, old);
+        if (self.finish_changed() || changed) && !is_empty {
+            errors.push(pods.invalid_as(internal::shown(pods), "must be empty for finished job"));
         }
     }
 
     fn indexes(&self, errors: &mut FieldErrors) {
-        let completed = self.status.str_at(&["completedIndexes"]);
-        let failed = self.status.get("failedIndexes").and_then(Value::as_str);
-        let completions = self.spec.int_at(&["completions"]);
-        let per_index = self.spec.int_at(&["backoffLimitPerIndex"]).is_some();
-        let completed_changed = completed != self.old.str_at(&["completedIndexes"]);
-        let failed_changed = self.changed("failedIndexes");
-        let completed_at = self.path.child("completedIndexes");
+        let completed = self.status.at(Status::COMPLETED_INDEXES);
+        let failed = self.status.at(Status::FAILED_INDEXES);
+        let completions = self.spec.at(Spec::COMPLETIONS).int();
+        let per_index = self.spec.at(Spec::BACKOFF_LIMIT_PER_INDEX).is_set();
+        let completed_changed = completed.str() != self.old.at(Status::COMPLETED_INDEXES).str();
+        let failed_changed = self.changed(Status::FAILED_INDEXES);
         if let Some(completions) = completions {
-            if completed_changed && let Err(why) = indexes::count(completed, completions) {
-                let why = format!("error parsing completedIndexes: {why}");
-                errors.push(FieldError::invalid(&completed_at, completed, why));
+            if completed_changed && let Err(why) = indexes::count(completed.str(), completions) {
+                errors.push(completed.invalid(format!("error parsing completedIndexes: {why}")));
             }
             if failed_changed
                 && per_index
-                && let Err(why) = indexes::count(failed.unwrap_or(""), completions)
+                && let Err(why) = indexes::count(failed.str(), completions)
             {
-                errors.push(self.invalid("failedIndexes", &format!("error parsing failedIndexes: {why}")));
+                errors.push(failed.invalid(format!("error parsing failedIndexes: {why}")));
             }
         }
         if completed_changed && !completed.is_empty() && !is_indexed(self.spec) {
-            let why = "cannot set non-empty completedIndexes when non-indexed completion mode";
-            errors.push(FieldError::invalid(&completed_at, completed, why));
+            errors.push(completed.invalid("cannot set non-empty completedIndexes when non-indexed completion mode"));
         }
-        if failed_changed && !per_index && failed.is_some() {
-            let why = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
-            errors.push(self.invalid("failedIndexes", why));
+        if failed_changed && !per_index && failed.is_set() {
+            errors.push(failed.invalid("cannot set non-null failedIndexes when backoffLimitPerIndex is null"));
         }
         if (failed_changed || completed_changed)
-            && let (Some(completions), Some(failed)) = (completions, failed)
-            && let Some(why) = indexes::overlap(completed, failed, completions)
+            && let (Some(completions), Some(list)) = (completions, failed.get_str())
+            && let Some(why) = indexes::overlap(completed.str(), list, completions)
         {
-            errors.push(self.invalid("failedIndexes", &why));
+            errors.push(failed.invalid(why));
         }
-        let terminating = self.count("terminating") > 0 && self.now.finished();
-        if (self.finish_changed() || self.changed("terminating")) && terminating {
-            errors.push(self.invalid("terminating", "terminating>0 is invalid for finished job"));
+        let terminating = self.count(Status::TERMINATING) > 0 && self.now.finished();
+        if (self.finish_changed() || self.changed(Status::TERMINATING)) && terminating {
+            errors.push(self.invalid(Status::TERMINATING, "terminating>0 is invalid for finished job"));
         }
-        if (self.changed("ready") || self.count_changed("active")) && self.count("ready") > self.count("active") {
-            errors.push(self.invalid("ready", "cannot set more ready pods than active"));
+        if (self.changed(Status::READY) || self.count_changed(Status::ACTIVE))
+            && self.count(Status::READY) > self.count(Status::ACTIVE)
+        {
+            errors.push(self.invalid(Status::READY, "cannot set more ready pods than active"));
         }
     }
 
@@ -242,7 +232,7 @@ impl Rules<'_> {
         if succeeded && failing {
             errors.push(self.condition("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"));
         }
-        if member(self.spec, "successPolicy").is_some() && !succeeded && complete {
+        if self.spec.at(Spec::SUCCESS_POLICY).is_set() && !succeeded && complete {
             let why = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True";
             errors.push(self.condition(why));
         }
@@ -258,20 +248,21 @@ impl Rules<'_> {
                 errors.push(self.condition(&format!("cannot disable the terminal {name}=True condition")));
             }
         }
-        let scales = is_indexed(self.spec) && member(self.spec, "completions") == member(self.spec, "parallelism");
-        for field in ["failed", "succeeded"].iter().filter(|field| **field == "failed" || !scales) {
-            if self.count(field) < self.old.int_at(&[field]).unwrap_or(0) {
-                let why = format!("cannot decrease the {field} counter");
-                errors.push(FieldError::invalid(&self.path.child(field), self.count(field), why));
+        let scales =
+            is_indexed(self.spec) && self.spec.at(Spec::COMPLETIONS).get() == self.spec.at(Spec::PARALLELISM).get();
+        for (field, may_decrease) in [(Status::FAILED, false), (Status::SUCCEEDED, scales)] {
+            if !may_decrease && self.count(field) < self.old.at(field).int_or_zero() {
+                let why = format!("cannot decrease the {} counter", field.name());
+                errors.push(self.status.at(field).invalid_as(self.count(field), why));
             }
         }
-        let both = |field: &str| member(self.status, field).is_some() && member(self.old, field).is_some();
-        if both("completionTime") && self.changed("completionTime") {
-            errors.push(self.invalid("completionTime", "field is immutable"));
+        let (end, start) = (Status::COMPLETION_TIME, Status::START_TIME);
+        if self.status.at(end).is_set() && self.old.at(end).is_set() && self.changed(end) {
+            errors.push(self.invalid(end, "field is immutable"));
         }
-        let started = member(self.old, "startTime").is_some() && !self.object.bool_at(&["spec", "suspend"]);
-        if started && self.changed("startTime") && !self.resumes {
-            errors.push(self.invalid("startTime", "field is immutable for unsuspended job once set"));
+        let started = self.old.at(start).is_set() && !self.spec.at(Spec::SUSPEND).bool();
+        if started && self.changed(start) && !self.resumes {
+            errors.push(self.invalid(start, "field is immutable for unsuspended job once set"));
         }
         if self.was.succeeded && !self.now.succeeded {
             errors.push(self.condition("cannot disable the SuccessCriteriaMet=True condition"));
@@ -286,7 +277,7 @@ impl Rules<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     fn status(conditions: &[&str], rest: Value) -> Value {
         let conditions: Vec<Value> =
@@ -324,7 +315,8 @@ mod tests {
                 ],
             ),
         ] {
-            let errors: Vec<String> = validate(&new, &old).iter().map(ToString::to_string).collect();
+            let errors: Vec<String> =
+                validate(FieldRef::root(&new), FieldRef::root(&old)).iter().map(ToString::to_string).collect();
             assert_eq!(errors, want);
         }
     }
