@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use binnacle_fields::{FieldRef, Message};
 use binnacle_schema::{Value, json};
 
 use crate::internal::internal;
@@ -11,6 +12,11 @@ use crate::internal::internal;
 const CONTEXT: usize = 3;
 /// From this number of lines on, frequent lines do not begin a match.
 const FREQUENT_FROM: usize = 200;
+
+/// Returns the diff between two structures.
+pub(crate) fn between<M: Message>(old: FieldRef<M>, new: FieldRef<M>) -> String {
+    of(M::DEFINITION, Some(old.value()), Some(new.value()))
+}
 
 /// Returns the diff between two structs of a definition.
 pub(crate) fn of(definition: &str, old: Option<&Value>, new: Option<&Value>) -> String {

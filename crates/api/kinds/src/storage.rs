@@ -7,13 +7,13 @@ mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::checks::qualified_name;
+use binnacle_fields::FieldRef;
+use binnacle_fields::types::{Map, Str};
+use binnacle_meta::{FieldError, FieldErrors, Location};
+use binnacle_validation::checks::{invalid_for, qualified_name};
 use binnacle_validation::names;
 
 use crate::all::Entry;
-use crate::checks::invalid_each;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("CSIDriver", &csi_driver::CsiDriver),
@@ -29,46 +29,43 @@ const PARAMETERS_SIZE_MAX: usize = 256 * 1024;
 const DRIVER_MAX: usize = 63;
 
 /// Validates the name of the provisioner of a class.
-fn provisioner(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn provisioner(name: FieldRef<Str>, errors: &mut FieldErrors) {
     if name.is_empty() {
-        errors.push(FieldError::required(path, ""));
+        errors.push(name.required(""));
     } else {
-        qualified_name(path, &name.to_lowercase(), errors);
+        qualified_name(&name, &name.str().to_lowercase(), errors);
     }
 }
 
 /// Validates the parameters of a driver.
-fn parameters(object: &Value, required: bool, errors: &mut FieldErrors) {
-    let path = FieldPath::new("parameters");
-    let parameters = object.object_at(&["parameters"]);
-    let count = parameters.map_or(0, |parameters| parameters.len());
-    if count > PARAMETERS_MAX {
-        errors.push(FieldError::too_long(&path, PARAMETERS_MAX));
+fn parameters(parameters: FieldRef<Map<Str>>, required: bool, errors: &mut FieldErrors) {
+    if parameters.len() > PARAMETERS_MAX {
+        errors.push(parameters.too_long(PARAMETERS_MAX));
         return;
     }
     let mut size = 0;
-    for (name, value) in errors.while_room(parameters.into_iter().flat_map(|parameters| parameters.iter())) {
+    for (name, value) in errors.while_room(parameters.entries()) {
         if name.is_empty() {
-            errors.push(FieldError::invalid(&path, "", "field can not be empty."));
+            errors.push(parameters.invalid_as("", "field can not be empty."));
         }
-        size += name.len() + value.as_str().map_or(0, str::len);
+        size += name.len() + value.str().len();
     }
     if size > PARAMETERS_SIZE_MAX {
-        errors.push(FieldError::too_long(&path, PARAMETERS_SIZE_MAX));
+        errors.push(parameters.too_long(PARAMETERS_SIZE_MAX));
     }
-    if required && count == 0 {
-        errors.push(FieldError::required(&path, "must contain at least one key/value pair"));
+    if required && parameters.is_empty() {
+        errors.push(parameters.required("must contain at least one key/value pair"));
     }
 }
 
 /// Validates the name of a driver, which may be in any case.
-pub(crate) fn driver_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+pub(crate) fn driver_name(name: &str, location: &dyn Location, errors: &mut FieldErrors) {
     if name.is_empty() {
-        errors.push(FieldError::required(path, ""));
+        errors.push(FieldError::required(location, ""));
         return;
     }
     if name.len() > DRIVER_MAX {
-        errors.push(FieldError::too_long(path, DRIVER_MAX));
+        errors.push(FieldError::too_long(location, DRIVER_MAX));
     }
-    invalid_each(path, name, &names::dns1123_subdomain(&name.to_lowercase()), errors);
+    invalid_for(location, name, names::dns1123_subdomain(&name.to_lowercase()), errors);
 }

@@ -2,14 +2,20 @@
 
 mod validation;
 
+use binnacle_fields::core::v1::{LimitRange as Range, LimitRangeItem as Limit, LimitRangeSpec as Spec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Map, Quantity};
+use binnacle_fields::{Field, FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
-use binnacle_schema::{Object, Value};
-
-use crate::tree_names::{struct_mut, structs_mut, text};
-use crate::{MetadataChecks, Strategy, StrategyContext};
+use binnacle_schema::Value;
 use binnacle_validation::pod_resources as resources;
 
-const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+use crate::{MetadataChecks, Strategy, StrategyContext};
+
+type Amounts = Field<Limit, Map<Quantity>>;
+
+const LISTS: [Amounts; 5] =
+    [Limit::MAX, Limit::MIN, Limit::DEFAULT, Limit::DEFAULT_REQUEST, Limit::MAX_LIMIT_REQUEST_RATIO];
 
 pub(super) struct LimitRange;
 
@@ -19,13 +25,14 @@ impl Strategy for LimitRange {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
-        for limit in structs_mut(spec, "limits") {
-            if text(limit, "type") == "Container" {
-                set_container_defaults(limit);
+        let mut limit_range = FieldMut::<Range>::root(object);
+        let Some(mut spec) = limit_range.structure(Range::SPEC) else { return };
+        for mut limit in spec.items(Spec::LIMITS) {
+            if limit.str(Limit::TYPE) == "Container" {
+                set_container_defaults(&mut limit);
             }
-            for name in LISTS {
-                if let Some(list) = struct_mut(limit, name) {
+            for list in LISTS {
+                if let Some(list) = limit.map(list) {
                     resources::round_up(list);
                 }
             }
@@ -34,26 +41,28 @@ impl Strategy for LimitRange {
 
     /// An object without `name` and `generateName` is named as uids are, but not by its own.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        if object.str_at(&["metadata", "name"]).is_empty() {
-            object.make_at(&["metadata"]).insert("name", uuid::Uuid::new_v4().to_string());
+        let mut limit_range = FieldMut::<Range>::root(object);
+        let mut metadata = limit_range.entry(Range::METADATA);
+        if metadata.str(ObjectMeta::NAME).is_empty() {
+            metadata.set(ObjectMeta::NAME, uuid::Uuid::new_v4().to_string());
         }
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate(object)
+        validation::validate(FieldRef::root(object))
     }
 }
 
 /// Sets the default limit to the maximum, and the default request to the default limit or else the minimum.
-fn set_container_defaults(limit: &mut Object) {
-    fill(limit, "default", "max");
-    fill(limit, "defaultRequest", "default");
-    fill(limit, "defaultRequest", "min");
+fn set_container_defaults(limit: &mut FieldMut<Limit>) {
+    fill(limit, Limit::DEFAULT, Limit::MAX);
+    fill(limit, Limit::DEFAULT_REQUEST, Limit::DEFAULT);
+    fill(limit, Limit::DEFAULT_REQUEST, Limit::MIN);
 }
 
-fn fill(limit: &mut Object, to: &str, from: &str) {
-    let Some(source) = limit.get(from).and_then(Value::as_object).cloned() else { return };
-    let list = limit.object_entry(to);
+fn fill(limit: &mut FieldMut<Limit>, to: Amounts, from: Amounts) {
+    let Some(source) = limit.get(from).as_object().cloned() else { return };
+    let list = limit.map_entry(to);
     for (name, quantity) in source {
         list.entry(&name, || quantity);
     }

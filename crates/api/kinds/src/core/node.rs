@@ -3,55 +3,67 @@
 mod config_source;
 mod validation;
 
-use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_fields::core::v1::{self, NodeSpec as Spec, NodeStatus as Status};
+use binnacle_fields::{FieldMut, FieldRef, Route, route};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::ip;
-
-use crate::gated_names::{Gated, drop_disabled};
-use crate::tree_names::{is_nil, keep, remove_at, struct_mut, text};
-use crate::{MetadataChecks, Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
+
+use crate::gated::{Gated, drop_disabled, in_use};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct Node;
 
-const GATED: &[Gated] = &[Gated { feature: "NodeDeclaredFeatures", fields: &[&["status", "declaredFeatures"]] }];
+const GATED: &[Gated<v1::Node>] =
+    &[Gated { feature: "NodeDeclaredFeatures", fields: &[route![v1::Node::STATUS, Status::DECLARED_FEATURES]] }];
+
+const CONFIG_SOURCE: Route<v1::Node> = route![v1::Node::SPEC, Spec::CONFIG_SOURCE];
+const CONFIG_STATUS: Route<v1::Node> = route![v1::Node::STATUS, Status::CONFIG];
 
 impl Strategy for Node {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
-            if is_nil(status, "allocatable")
-                && let Some(capacity) = status.get("capacity").filter(|capacity| !capacity.is_null()).cloned()
-            {
-                status.insert("allocatable", capacity);
+        let mut node = FieldMut::<v1::Node>::root(object);
+        if let Some(mut status) = node.structure(v1::Node::STATUS) {
+            let capacity = status.get(Status::CAPACITY).clone();
+            if !capacity.is_null() {
+                status.default_nil(Status::ALLOCATABLE, capacity);
             }
-            for name in ["capacity", "allocatable"] {
-                if let Some(list) = struct_mut(status, name) {
+            for list in [Status::CAPACITY, Status::ALLOCATABLE] {
+                if let Some(list) = status.map(list) {
                     resources::round_up(list);
                 }
             }
         }
-        agree_on_pod_cidrs(object);
+        if let Some(spec) = node.structure(v1::Node::SPEC) {
+            default_pod_cidrs(spec);
+        }
     }
 
     /// Keeps the status, with which nodes register, and removes the dynamic configuration.
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        remove_at(object, &["spec", "configSource"]);
-        remove_at(object, &["status", "config"]);
-        drop_disabled(situation.features, object, None, GATED);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut node = FieldMut::root(object);
+        node.remove_at(CONFIG_SOURCE);
+        node.remove_at(CONFIG_STATUS);
+        drop_disabled(ctx.features, &mut node, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "status");
-        if old.at(&["spec", "configSource"]).is_none_or(Value::is_null) {
-            remove_at(object, &["spec", "configSource"]);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let mut node = FieldMut::root(object);
+        let old = FieldRef::root(old);
+        node.keep(old, v1::Node::STATUS);
+        if !in_use(old, CONFIG_SOURCE) {
+            node.remove_at(CONFIG_SOURCE);
         }
-        drop_disabled(situation.features, object, Some(old), GATED);
+        drop_disabled(ctx.features, &mut node, Some(old), GATED);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "spec");
-        if old.at(&["status", "config"]).is_none_or(Value::is_null) {
-            remove_at(object, &["status", "config"]);
+        let mut node = FieldMut::root(object);
+        let old = FieldRef::root(old);
+        node.keep(old, v1::Node::SPEC);
+        if !in_use(old, CONFIG_STATUS) {
+            node.remove_at(CONFIG_STATUS);
         }
     }
 
@@ -59,54 +71,50 @@ impl Strategy for Node {
         MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::node(situation.features, object, &mut errors);
+        validation::node(ctx.features, FieldRef::root(object), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        validation::update(object, old, &mut errors);
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        validation::update(FieldRef::root(object), FieldRef::root(old), &mut errors);
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::update(object, old, &mut errors);
+        validation::update(FieldRef::root(object), FieldRef::root(old), &mut errors);
         errors
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        if object.at(&["spec", "configSource"]).is_some_and(|source| !source.is_null()) {
+        let node = FieldRef::<v1::Node>::root(object);
+        let spec = node.at(v1::Node::SPEC);
+        if spec.at(Spec::CONFIG_SOURCE).is_set() {
             warnings.push("spec.configSource: the feature is removed".to_owned());
         }
-        if !object.str_at(&["spec", "externalID"]).is_empty() {
+        if !spec.at(Spec::EXTERNAL_ID).is_empty() {
             warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
         }
-        let path = FieldPath::new("spec").child("podCIDRs");
-        for (i, cidr) in object.list_at(&["spec", "podCIDRs"]).iter().filter_map(Value::as_str).enumerate() {
-            warnings.extend(ip::cidr_warnings(&path.index(i), cidr));
+        for cidr in spec.at(Spec::POD_CIDRS).items() {
+            warnings.extend(ip::cidr_warnings(&cidr, cidr.str()));
         }
         warnings
     }
 }
 
-/// Makes `podCIDR` and the first of `podCIDRs` equal. If they differ, the client only knows `podCIDR`, so it wins.
-fn agree_on_pod_cidrs(object: &mut Value) {
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let one = text(spec, "podCIDR").to_owned();
-    let first = spec.get("podCIDRs").and_then(Value::as_list).and_then(<[Value]>::first).and_then(Value::as_str);
+/// Makes `podCIDR` and the first of `podCIDRs` equal. If they differ, the client only sets `podCIDR`, so it wins.
+fn default_pod_cidrs(mut spec: FieldMut<Spec>) {
+    let one = spec.str(Spec::POD_CIDR).to_owned();
+    let first = spec.get(Spec::POD_CIDRS).as_list().and_then(<[Value]>::first).and_then(Value::as_str);
     match (one.as_str(), first.map(str::to_owned)) {
-        ("", Some(first)) => {
-            spec.insert("podCIDR", first);
-        }
+        ("", Some(first)) => spec.set(Spec::POD_CIDR, first),
         ("", None) => {}
         (one, first) if first.as_deref() == Some(one) => {}
-        (one, _) => {
-            spec.insert("podCIDRs", vec![one]);
-        }
+        (one, _) => spec.set(Spec::POD_CIDRS, vec![Value::from(one)]),
     }
 }
 

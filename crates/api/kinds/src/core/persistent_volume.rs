@@ -1,67 +1,73 @@
 //! `PersistentVolume`: storage of the cluster that is bound to a claim.
 
+mod sources;
 mod validation;
 
 pub(crate) use validation::validate_inline;
 
-use binnacle_meta::{FieldErrors, FieldPath, Time};
-use binnacle_schema::{Value, value};
+use binnacle_fields::core::v1::{
+    HostPathVolumeSource, NodeSelector, PersistentVolume as Volume, PersistentVolumeSpec as Spec,
+    PersistentVolumeStatus as Status, VolumeNodeAffinity,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, route};
+use binnacle_meta::{FieldErrors, Time};
+use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
 
+use crate::gated::in_use;
 use crate::node::deprecated_labels_in_term;
-
 use crate::pod_spec::set_remote_volume_defaults;
-use crate::tree_names::{default_nil, default_zero, keep, struct_mut};
 use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        default_zero(object.make_at(&["status"]), "phase", "Pending");
-        let spec = object.make_at(&["spec"]);
-        default_zero(spec, "persistentVolumeReclaimPolicy", "Retain");
-        default_nil(spec, "volumeMode", "Filesystem");
-        if let Some(capacity) = struct_mut(spec, "capacity") {
+        let mut volume = FieldMut::<Volume>::root(object);
+        volume.entry(Volume::STATUS).default_zero(Status::PHASE, "Pending");
+        let mut spec = volume.entry(Volume::SPEC);
+        spec.default_zero(Spec::PERSISTENT_VOLUME_RECLAIM_POLICY, "Retain");
+        spec.default_nil(Spec::VOLUME_MODE, "Filesystem");
+        if let Some(capacity) = spec.map(Spec::CAPACITY) {
             resources::round_up(capacity);
         }
-        if let Some(path) = struct_mut(spec, "hostPath") {
-            default_nil(path, "type", "");
+        if let Some(mut path) = spec.structure(Spec::HOST_PATH) {
+            path.default_nil(HostPathVolumeSource::TYPE, "");
         }
-        set_remote_volume_defaults(spec);
+        set_remote_volume_defaults(spec.object());
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        let status = value!({"phase": "Pending", "lastPhaseTransitionTime": (now(situation))});
-        object.make_object().insert("status", status);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut volume = FieldMut::<Volume>::root(object);
+        volume.set(Volume::STATUS, Value::from(Object::new()));
+        let mut status = volume.entry(Volume::STATUS);
+        status.set(Status::PHASE, "Pending");
+        status.set(Status::LAST_PHASE_TRANSITION_TIME, now(ctx));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "status");
+        FieldMut::<Volume>::root(object).keep(FieldRef::root(old), Volume::STATUS);
     }
 
     /// Sets the time of the last phase change if the client does not.
-    fn prepare_for_subresource(&self, _: &str, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "spec");
-        let time = |object: &Value| object.at(&["status", "lastPhaseTransitionTime"]).filter(|t| !t.is_null()).cloned();
-        let (new_time, old_time) = (time(object), time(old));
-        let same_phase = object.str_at(&["status", "phase"]) == old.str_at(&["status", "phase"]);
-        let status = object.make_at(&["status"]);
-        match (same_phase, new_time) {
-            (true, None) => {
-                if let Some(time) = old_time {
-                    status.insert("lastPhaseTransitionTime", time);
-                }
+    fn prepare_for_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let mut volume = FieldMut::<Volume>::root(object);
+        let old = FieldRef::root(old);
+        volume.keep(old, Volume::SPEC);
+        let (mut status, old) = (volume.entry(Volume::STATUS), old.at(Volume::STATUS));
+        let time = Status::LAST_PHASE_TRANSITION_TIME;
+        if status.str(Status::PHASE) != old.at(Status::PHASE).str() {
+            if status.is_nil(time) || status.get(time) == old.at(time).value() {
+                status.set(time, now(ctx));
             }
-            (false, time) if time.is_none() || time == old_time => {
-                status.insert("lastPhaseTransitionTime", now(situation));
-            }
-            _ => {}
+        } else if status.is_nil(time) {
+            status.keep(old, time);
         }
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate(object, None)
+        validation::validate(FieldRef::root(object), None)
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
@@ -70,56 +76,63 @@ impl Strategy for PersistentVolume {
         MetadataChecks { main: &[Change, Domains, Whole, Domains, Whole, Domains], ..MetadataChecks::CHANGE }
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(situation.features, object, old)
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(ctx.features, FieldRef::root(object), FieldRef::root(old))
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
-        warnings(object)
+        warnings(FieldRef::root(object))
     }
 }
 
 /// Returns warnings about deprecated annotations, fields and plugins of a volume.
-fn warnings(object: &Value) -> Vec<String> {
-    let annotations = [
+fn warnings(volume: FieldRef<Volume>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let metadata = volume.at(Volume::METADATA);
+    let annotations = metadata.at(ObjectMeta::ANNOTATIONS);
+    for (name, message) in [
         (
             "volume.beta.kubernetes.io/storage-class",
             "deprecated since v1.8; use \"storageClassName\" attribute instead",
         ),
         ("volume.beta.kubernetes.io/mount-options", "deprecated since v1.31; use \"mountOptions\" attribute instead"),
-    ];
-    let given = annotations.iter().filter(|(name, _)| object.at(&["metadata", "annotations", name]).is_some());
-    let mut warnings: Vec<String> =
-        given.map(|(name, message)| format!("metadata.annotations[{name}]: {message}")).collect();
-    if object.str_at(&["spec", "persistentVolumeReclaimPolicy"]) == "Recycle" {
+    ] {
+        if annotations.value().get(name).is_some() {
+            warnings.push(format!("{}: {message}", annotations.key(name).path()));
+        }
+    }
+    let spec = volume.at(Volume::SPEC);
+    if spec.at(Spec::PERSISTENT_VOLUME_RECLAIM_POLICY).str() == "Recycle" {
         warnings.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
     }
-    for (i, term) in object.list_at(&["spec", "nodeAffinity", "required", "nodeSelectorTerms"]).iter().enumerate() {
-        let path = FieldPath::new("spec.nodeAffinity.required.nodeSelectorTerms").index(i);
-        warnings.extend(deprecated_labels_in_term(term, &path));
+    let affinity = spec.at(Spec::NODE_AFFINITY);
+    let selector = affinity.at(VolumeNodeAffinity::REQUIRED);
+    for term in selector.at(NodeSelector::NODE_SELECTOR_TERMS).items() {
+        warnings.extend(deprecated_labels_in_term(term.value(), &term.path()));
     }
     for (source, shown, deprecated, gone) in [
-        ("cephfs", "cephfs", "v1.28", "v1.31+"),
-        ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16+"),
-        ("scaleIO", "scaleIO", "v1.16", "v1.22+"),
-        ("storageos", "storageOS", "v1.22", "v1.25+"),
-        ("glusterfs", "glusterfs", "v1.25", "v1.26+"),
-        ("rbd", "rbd", "v1.28", "v1.31+"),
+        (route![Spec::CEPHFS], "cephfs", "v1.28", "v1.31+"),
+        (route![Spec::PHOTON_PERSISTENT_DISK], "photonPersistentDisk", "v1.11", "v1.16+"),
+        (route![Spec::SCALE_IO], "scaleIO", "v1.16", "v1.22+"),
+        (route![Spec::STORAGEOS], "storageOS", "v1.22", "v1.25+"),
+        (route![Spec::GLUSTERFS], "glusterfs", "v1.25", "v1.26+"),
+        (route![Spec::RBD], "rbd", "v1.28", "v1.31+"),
     ] {
-        if object.at(&["spec", source]).is_some_and(|source| !source.is_null()) {
+        if in_use(spec, source) {
             warnings.push(format!("spec.{shown}: deprecated in {deprecated}, non-functional in {gone}"));
         }
     }
     warnings
 }
 
-fn now(situation: &StrategyContext<'_>) -> String {
-    Time::from_unix(situation.now, 0).to_string()
+fn now(ctx: &StrategyContext<'_>) -> String {
+    Time::from_unix(ctx.now, 0).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_schema::value;
 
     #[test]
     fn phase_changes_are_dated() {
@@ -131,7 +144,7 @@ mod tests {
             }
             value!({"status": status, "spec": {}})
         };
-        let situation = StrategyContext { now: 60, ..crate::testing::situation("") };
+        let ctx = StrategyContext { now: 60, ..crate::testing::situation("") };
         for (old, new, want) in [
             (status("Pending", Some(t)), status("Pending", None), Some(t)),
             (status("Pending", None), status("Pending", None), None),
@@ -140,7 +153,7 @@ mod tests {
             (status("Pending", Some(t)), status("Bound", Some("2021-01-01T00:00:00Z")), Some("2021-01-01T00:00:00Z")),
         ] {
             let mut object = new;
-            PersistentVolume.prepare_for_subresource("status", &situation, &mut object, &old);
+            PersistentVolume.prepare_for_subresource("status", &ctx, &mut object, &old);
             assert_eq!(object.at(&["status", "lastPhaseTransitionTime"]).and_then(Value::as_str), want);
         }
     }

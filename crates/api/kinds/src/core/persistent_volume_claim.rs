@@ -2,13 +2,18 @@
 
 mod validation;
 
-use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_fields::core::v1::{
+    PersistentVolumeClaim as Claim, PersistentVolumeClaimSpec as Spec, PersistentVolumeClaimStatus as Status,
+    TypedLocalObjectReference, TypedObjectReference as Reference,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
 
 use crate::Features;
 use crate::pod_spec::{set_claim_spec_defaults, warnings};
-use crate::tree_names::{default_zero, is_nil, keep, struct_mut, text};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 /// The annotation with the storage class, from before there was a field for it.
@@ -27,30 +32,35 @@ impl Strategy for PersistentVolumeClaim {
 
     /// Completes the status of a stored claim: new claims are stored without one.
     fn complete_stored(&self, object: &mut Value) -> bool {
-        let lacks = object.str_at(&["status", "phase"]).is_empty();
+        let mut claim = FieldMut::<Claim>::root(object);
+        let lacks = claim.read().at(Claim::STATUS).at(Status::PHASE).is_empty();
         if lacks {
-            object.make_at(&["status"]).insert("phase", "Pending");
+            claim.entry(Claim::STATUS).set(Status::PHASE, "Pending");
         }
         lacks
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        object.make_object().remove("status");
-        settle_data_source(situation.features, object.make_at(&["spec"]), None);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut claim = FieldMut::<Claim>::root(object);
+        claim.remove(Claim::STATUS);
+        update_data_sources(ctx.features, claim.entry(Claim::SPEC), None);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "status");
-        settle_data_source(situation.features, object.make_at(&["spec"]), old.get("spec"));
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let mut claim = FieldMut::<Claim>::root(object);
+        let old = FieldRef::root(old);
+        claim.keep(old, Claim::STATUS);
+        let old = old.at(Claim::SPEC);
+        update_data_sources(ctx.features, claim.entry(Claim::SPEC), Some(old));
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "spec");
+        FieldMut::<Claim>::root(object).keep(FieldRef::root(old), Claim::SPEC);
         // Feature gate `PersistentVolumeClaimUnusedSinceTime` is off and drops nothing: only the controller uses it.
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate(object, None)
+        validation::validate(FieldRef::root(object), None)
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
@@ -58,21 +68,24 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(object, old)
+        validation::validate_update(FieldRef::root(object), FieldRef::root(old))
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
-        validation::validate_status(object)
+        validation::validate_status(FieldRef::root(object))
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        if object.at(&["metadata", "annotations", STORAGE_CLASS]).is_some() {
-            let at = FieldPath::new("metadata").child("annotations").key(STORAGE_CLASS);
+        let claim = FieldRef::<Claim>::root(object);
+        let metadata = claim.at(Claim::METADATA);
+        let annotations = metadata.at(ObjectMeta::ANNOTATIONS);
+        if annotations.value().get(STORAGE_CLASS).is_some() {
+            let at = annotations.key(STORAGE_CLASS).path();
             warnings.push(format!("{at}: deprecated since v1.8; use \"storageClassName\" attribute instead"));
         }
-        let spec = object.get("spec").unwrap_or(&Value::Null);
-        warnings.extend(warnings::of_claim_spec(spec, &FieldPath::new("spec")));
+        let spec = claim.at(Claim::SPEC);
+        warnings.extend(warnings::of_claim_spec(spec.value(), &spec.path()));
         warnings
     }
 }
@@ -81,57 +94,70 @@ pub(crate) use validation::{access_modes, template_metadata, validate_spec, vali
 
 /// Sets the defaults of a claim, in objects and in templates of stateful sets.
 pub(crate) fn set_claim_defaults(claim: &mut Object) {
-    let status = claim.object_entry("status");
-    default_zero(status, "phase", "Pending");
-    for name in ["capacity", "allocatedResources"] {
-        if let Some(list) = struct_mut(status, name) {
+    let mut value = Value::from(std::mem::take(claim));
+    claim_defaults(FieldMut::root(&mut value));
+    *claim = value.into_object().unwrap_or_default();
+}
+
+fn claim_defaults(mut claim: FieldMut<Claim>) {
+    let mut status = claim.entry(Claim::STATUS);
+    status.default_zero(Status::PHASE, "Pending");
+    for list in [Status::CAPACITY, Status::ALLOCATED_RESOURCES] {
+        if let Some(list) = status.map(list) {
             resources::round_up(list);
         }
     }
-    set_claim_spec_defaults(claim.object_entry("spec"));
+    set_claim_spec_defaults(claim.entry(Claim::SPEC).object());
 }
 
 /// Fills in `dataSource` and `dataSourceRef` from each other (KEP-1495). Kinds of sources that `dataSource` does not
 /// support are dropped as before, unless the old claim has one.
-fn settle_data_source(features: &Features, spec: &mut Object, old: Option<&Value>) {
-    let had = |name: &str| old.and_then(|old| old.get(name)).is_some_and(|source| !source.is_null());
-    if !features.enabled("CrossNamespaceVolumeDataSource") && !had("dataSourceRef") && has_namespace(spec) {
-        spec.remove("dataSourceRef");
+fn update_data_sources(features: &Features, mut spec: FieldMut<Spec>, old: Option<FieldRef<Spec>>) {
+    let had_source = old.is_some_and(|old| old.at(Spec::DATA_SOURCE).is_set());
+    let had_reference = old.is_some_and(|old| old.at(Spec::DATA_SOURCE_REF).is_set());
+    if !features.enabled("CrossNamespaceVolumeDataSource") && !had_reference && has_namespace(spec.read()) {
+        spec.remove(Spec::DATA_SOURCE_REF);
     }
-    if !had("dataSource")
-        && !had("dataSourceRef")
-        && is_nil(spec, "dataSourceRef")
-        && !spec.get("dataSource").is_some_and(is_claim_or_snapshot)
+    if !had_source
+        && !had_reference
+        && spec.is_nil(Spec::DATA_SOURCE_REF)
+        && !is_claim_or_snapshot(spec.read().at(Spec::DATA_SOURCE))
     {
-        spec.remove("dataSource");
+        spec.remove(Spec::DATA_SOURCE);
     }
-    normalize_data_sources(spec);
+    normalize_data_sources(&mut spec);
 }
 
 /// Sets the missing one of `dataSource` and `dataSourceRef`.
-pub(super) fn normalize_data_sources(spec: &mut Object) {
-    match (is_nil(spec, "dataSource"), is_nil(spec, "dataSourceRef")) {
-        (false, true) => copy_source(spec, "dataSource", "dataSourceRef"),
-        (true, false) if !has_namespace(spec) => copy_source(spec, "dataSourceRef", "dataSource"),
+fn normalize_data_sources(spec: &mut FieldMut<Spec>) {
+    match (spec.is_nil(Spec::DATA_SOURCE), spec.is_nil(Spec::DATA_SOURCE_REF)) {
+        (false, true) => {
+            // The reference has all fields of the source.
+            let copy = source_of(spec.read().at(Spec::DATA_SOURCE).cast());
+            spec.set(Spec::DATA_SOURCE_REF, copy);
+        }
+        (true, false) if !has_namespace(spec.read()) => {
+            let copy = source_of(spec.read().at(Spec::DATA_SOURCE_REF));
+            spec.set(Spec::DATA_SOURCE, copy);
+        }
         _ => {}
     }
 }
 
-fn copy_source(spec: &mut Object, from: &str, to: &str) {
-    let Some(source) = spec.get(from).and_then(Value::as_object) else { return };
-    let members = ["apiGroup", "kind", "name"];
-    let copy: Object = members.into_iter().filter_map(|name| Some((name, source.get(name)?.clone()))).collect();
-    spec.insert(to, copy);
+/// Returns the fields of a reference that `dataSource` has too.
+fn source_of(reference: FieldRef<Reference>) -> Value {
+    let fields = [Reference::API_GROUP, Reference::KIND, Reference::NAME].into_iter();
+    let members = fields.filter_map(|field| Some((field.name(), reference.at(field).get()?.clone())));
+    members.collect::<Object>().into()
 }
 
-fn has_namespace(spec: &Object) -> bool {
-    spec.get("dataSourceRef").is_some_and(|source| !source.str_at(&["namespace"]).is_empty())
+fn has_namespace(spec: FieldRef<Spec>) -> bool {
+    !spec.at(Spec::DATA_SOURCE_REF).at(Reference::NAMESPACE).is_empty()
 }
 
-fn is_claim_or_snapshot(source: &Value) -> bool {
-    let Some(source) = source.as_object() else { return false };
+fn is_claim_or_snapshot(source: FieldRef<TypedLocalObjectReference>) -> bool {
     matches!(
-        (text(source, "kind"), text(source, "apiGroup")),
+        (source.at(TypedLocalObjectReference::KIND).str(), source.at(TypedLocalObjectReference::API_GROUP).str()),
         ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
     )
 }
@@ -166,7 +192,7 @@ mod tests {
             ),
         ] {
             let mut spec = given;
-            settle_data_source(&crate::testing::FEATURES, spec.make_object(), old.as_ref());
+            update_data_sources(&crate::testing::FEATURES, FieldMut::root(&mut spec), old.as_ref().map(FieldRef::root));
             assert_eq!(spec, want);
         }
     }

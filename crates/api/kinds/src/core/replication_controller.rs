@@ -1,20 +1,24 @@
 //! `ReplicationController`: keeps a number of pods running, superseded by replica sets.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::core::v1::{
+    PodTemplateSpec, ReplicationController as Controller, ReplicationControllerSpec as Spec,
+    ReplicationControllerStatus as Status,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Map, Str};
+use binnacle_fields::{Field, FieldMut, FieldRef, Message};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 use binnacle_validation::{checks, names};
 
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
-use crate::tree_names::{default_nil, member, struct_mut};
-use crate::workload_names::validation::{lasting_template, mismatch, not_more, not_negative};
-use crate::workload_names::{
-    dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource,
+use crate::workload::validation::{lasting_template, mismatch, not_more, not_negative, options_for_update};
+use crate::workload::{
+    dns_label_recommended, has_same_generation, prepare_create, prepare_subresource, prepare_update, template_warnings,
+    validate_subresource,
 };
 use crate::{Features, Strategy, StrategyContext};
-
-/// The path of the template, which may be absent in this kind.
-const TEMPLATE: &[&str] = &["spec", "template"];
 
 pub(super) struct ReplicationController;
 
@@ -25,114 +29,110 @@ impl Strategy for ReplicationController {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        if let Some(labels) = object.object_at(&["spec", "template", "metadata", "labels"]).cloned() {
-            fill(object.make_at(&["spec"]), "selector", &labels);
-            fill(object.make_at(&["metadata"]), "labels", &labels);
+        let mut controller = FieldMut::<Controller>::root(object);
+        let given = controller.read();
+        let spec = given.at(Controller::SPEC);
+        let labels = spec.at(Spec::TEMPLATE).at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS).object().cloned();
+        if let Some(labels) = labels {
+            fill(controller.entry(Controller::SPEC), Spec::SELECTOR, &labels);
+            fill(controller.entry(Controller::METADATA), ObjectMeta::LABELS, &labels);
         }
-        let spec = object.make_at(&["spec"]);
-        default_nil(spec, "replicas", 1i64);
-        if let Some(template) = struct_mut(spec, "template") {
-            set_template_defaults(template);
+        let mut spec = controller.entry(Controller::SPEC);
+        spec.default_nil(Spec::REPLICAS, 1i64);
+        if let Some(mut template) = spec.structure(Spec::TEMPLATE) {
+            set_template_defaults(template.object());
         }
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        prepare_create(situation.features, object, TEMPLATE);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        prepare_create(ctx.features, &mut FieldMut::<Controller>::root(object));
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.core.v1.ReplicationControllerSpec");
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        prepare_update(ctx.features, &mut FieldMut::<Controller>::root(object), FieldRef::root(old));
     }
 
-    fn prepare_for_subresource(
-        &self,
-        subresource: &str,
-        situation: &StrategyContext<'_>,
-        object: &mut Value,
-        old: &Value,
-    ) {
-        prepare_subresource(self, subresource, situation, object, old);
+    fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        prepare_subresource::<Controller>(self, subresource, ctx, object, old);
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        spec_rules(object, &PodValidationOptions::for_template(situation.features))
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        spec_rules(FieldRef::root(object), &PodValidationOptions::for_template(ctx.features))
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        spec_rules(
-            object,
-            &PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
-        )
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let old = FieldRef::<Controller>::root(old);
+        spec_rules(FieldRef::root(object), &options_for_update(ctx.features, old))
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        validate_subresource(self, subresource, situation, (object, old), |object, _| validate_status(object))
+        validate_subresource(self, subresource, ctx, (object, old), validate_status)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
-        match old {
+        let controller = FieldRef::<Controller>::root(object);
+        match old.map(FieldRef::root) {
             None => {
-                let mut warnings = dns_label_recommended(object);
-                warnings.extend(template_warnings(object, None, TEMPLATE));
+                let mut warnings = dns_label_recommended(controller);
+                warnings.extend(template_warnings(controller, None));
                 warnings
             }
             // On updates, kube-apiserver checks the old template.
-            Some(old) if generation(old) != generation(object) => template_warnings(old, None, TEMPLATE),
+            Some(old) if !has_same_generation(controller, old) => template_warnings(old, None),
             Some(_) => Vec::new(),
         }
     }
 }
 
-fn spec_rules(object: &Value, options: &PodValidationOptions<'_>) -> FieldErrors {
+fn spec_rules(controller: FieldRef<Controller>, options: &PodValidationOptions<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("spec");
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    not_negative(spec, &["minReadySeconds"], &path, &mut errors);
-    let labels = spec.object_at(&["selector"]).filter(|labels| !labels.is_empty());
-    if labels.is_none() {
-        errors.push(FieldError::required(&path.child("selector"), ""));
+    let spec = controller.at(Controller::SPEC);
+    not_negative(spec, &[Spec::MIN_READY_SECONDS], &mut errors);
+    let selector = spec.at(Spec::SELECTOR);
+    if selector.is_empty() {
+        errors.push(selector.required(""));
     }
-    match spec.int_at(&["replicas"]) {
-        None => errors.push(FieldError::required(&path.child("replicas"), "")),
-        replicas => checks::not_negative(&path.child("replicas"), replicas, &mut errors),
+    let replicas = spec.at(Spec::REPLICAS);
+    match replicas.int() {
+        None => errors.push(replicas.required("")),
+        count => checks::not_negative(&replicas, count, &mut errors),
     }
-    let at = path.child("template");
-    let Some(template) = member(spec, "template") else {
-        errors.push(FieldError::required(&at, ""));
+    // The template may be absent in this kind.
+    let template = spec.at(Spec::TEMPLATE);
+    if !template.is_set() {
+        errors.push(template.required(""));
         return errors;
-    };
-    let own = template.at(&["metadata", "labels"]);
-    let selected = |key: &str, value: &Value| own.and_then(|own| own.get(key)) == Some(value);
-    if labels.is_some_and(|labels| !labels.iter().all(|(key, value)| selected(key, value))) {
-        errors.push(mismatch(template, &at));
     }
-    lasting_template(template, "ReplicationController", &at, options, &mut errors);
+    let labels = template.at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS).value();
+    if !selector.entries().all(|(key, value)| labels.get(key) == Some(value.value())) {
+        errors.push(mismatch(template));
+    }
+    lasting_template(template, "ReplicationController", options, &mut errors);
     errors
 }
 
-fn validate_status(object: &Value) -> FieldErrors {
+fn validate_status(controller: FieldRef<Controller>, _: FieldRef<Controller>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("status");
-    let status = object.get("status").unwrap_or(&Value::Null);
-    let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    not_negative(status, &["replicas"], &path, &mut errors);
-    not_negative(status, &parts, &path, &mut errors);
-    not_negative(status, &["observedGeneration"], &path, &mut errors);
-    not_more(status, &parts, "replicas", "cannot be greater than status.replicas", &path, &mut errors);
+    let status = controller.at(Controller::STATUS);
+    let parts = [Status::FULLY_LABELED_REPLICAS, Status::READY_REPLICAS, Status::AVAILABLE_REPLICAS];
+    not_negative(status, &[Status::REPLICAS], &mut errors);
+    not_negative(status, &parts, &mut errors);
+    not_negative(status, &[Status::OBSERVED_GENERATION], &mut errors);
+    not_more(status, &parts, Status::REPLICAS, "cannot be greater than status.replicas", &mut errors);
     let why = "cannot be greater than readyReplicas";
-    not_more(status, &["availableReplicas"], "readyReplicas", why, &path, &mut errors);
+    not_more(status, &[Status::AVAILABLE_REPLICAS], Status::READY_REPLICAS, why, &mut errors);
     errors
 }
 
-fn fill(object: &mut Object, name: &str, labels: &Object) {
-    if object.get(name).and_then(Value::as_object).is_none_or(Object::is_empty) {
-        object.insert(name, labels.clone());
+fn fill<M: Message>(mut holder: FieldMut<M>, field: Field<M, Map<Str>>, labels: &Object) {
+    let map = holder.map_entry(field);
+    if map.is_empty() {
+        *map = labels.clone();
     }
 }

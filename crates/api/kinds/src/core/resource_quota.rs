@@ -2,53 +2,61 @@
 
 mod validation;
 
+use binnacle_fields::core::v1::{ResourceQuota as Quota, ResourceQuotaSpec as Spec, ResourceQuotaStatus as Status};
+use binnacle_fields::types::{Map, Quantity};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-
-use crate::tree_names::{keep, struct_mut};
-use crate::{Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
+
+use crate::{Strategy, StrategyContext};
 
 pub(super) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        for (parent, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
-            let parent = object.get_mut(parent).and_then(Value::as_object_mut);
-            if let Some(list) = parent.and_then(|parent| struct_mut(parent, list)) {
-                resources::round_up(list);
+        let mut quota = FieldMut::<Quota>::root(object);
+        if let Some(mut spec) = quota.structure(Quota::SPEC) {
+            spec.map(Spec::HARD).into_iter().for_each(resources::round_up);
+        }
+        if let Some(mut status) = quota.structure(Quota::STATUS) {
+            for list in [Status::HARD, Status::USED] {
+                status.map(list).into_iter().for_each(resources::round_up);
             }
         }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        object.make_object().remove("status");
+        FieldMut::<Quota>::root(object).remove(Quota::STATUS);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "status");
+        FieldMut::<Quota>::root(object).keep(FieldRef::root(old), Quota::STATUS);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "spec");
+        FieldMut::<Quota>::root(object).keep(FieldRef::root(old), Quota::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::spec(object, &mut errors);
-        validation::status(object, &mut errors);
+        let quota = FieldRef::<Quota>::root(object);
+        validation::spec(quota.at(Quota::SPEC), &mut errors);
+        validation::status(quota.at(Quota::STATUS), &mut errors);
         errors
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::update(object, old, &mut errors);
+        let (quota, old) = (FieldRef::<Quota>::root(object), FieldRef::<Quota>::root(old));
+        validation::update(quota.at(Quota::SPEC), old.at(Quota::SPEC), &mut errors);
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::status(object, &mut errors);
+        let quota = FieldRef::<Quota>::root(object);
+        validation::status(quota.at(Quota::STATUS), &mut errors);
         errors
     }
 
@@ -56,20 +64,23 @@ impl Strategy for ResourceQuota {
         if old.is_some() {
             return Vec::new();
         }
-        ["cpu", "memory", "storage", "ephemeral-storage"].iter().filter_map(|name| unordered(object, name)).collect()
+        let quota = FieldRef::<Quota>::root(object);
+        let spec = quota.at(Quota::SPEC);
+        let hard = spec.at(Spec::HARD);
+        ["cpu", "memory", "storage", "ephemeral-storage"].iter().filter_map(|name| unordered(hard, name)).collect()
     }
 }
 
 /// Returns the warning about requests of a resource that are above its limits.
-fn unordered(object: &Value, name: &str) -> Option<String> {
-    let hard = |name: &str| object.at(&["spec", "hard", name]).and_then(resources::quantity);
+fn unordered(hard: FieldRef<Map<Quantity>>, name: &str) -> Option<String> {
+    let amount = |name: &str| resources::quantity(hard.key(name).value());
     let (prefixed, limits) = (format!("requests.{name}"), format!("limits.{name}"));
     let bare = matches!(name, "cpu" | "memory");
-    let (requests, request) = match hard(&prefixed) {
+    let (requests, request) = match amount(&prefixed) {
         Some(request) => (prefixed.as_str(), request),
-        None => (name, hard(name).filter(|_| bare)?),
+        None => (name, amount(name).filter(|_| bare)?),
     };
-    let limit = hard(&limits).filter(|limit| request > *limit)?;
+    let limit = amount(&limits).filter(|limit| request > *limit)?;
     Some(format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"))
 }
 

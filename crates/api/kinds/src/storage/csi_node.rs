@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::storage::v1::{CSINode, CSINodeDriver as Driver, CSINodeSpec, VolumeNodeResources};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 use binnacle_validation::checks::{not_negative, qualified_name};
+use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::repeated;
 
 use super::driver_name;
-use crate::checks::{immutable_as, items, member, spec_path, texts};
+use crate::prepare::semantically_equal;
 use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 const NODE_ID_MAX: usize = 256;
@@ -22,66 +25,76 @@ impl Strategy for CsiNode {
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let spec = member(object, "spec");
-        let drivers = spec.list_at(&["drivers"]);
-        let repeated = repeated(drivers, |driver| driver.str_at(&["name"]));
-        for (i, (at, driver)) in errors.while_room(items(spec, "drivers", &spec_path()).enumerate()) {
-            validate_driver(driver, repeated[i], &at, &mut errors);
+        let node = FieldRef::<CSINode>::root(object);
+        let spec = node.at(CSINode::SPEC);
+        let drivers = spec.at(CSINodeSpec::DRIVERS);
+        let drivers: Vec<FieldRef<Driver>> = drivers.items().collect();
+        let repeated = repeated(&drivers, |driver| driver.at(Driver::NAME).str());
+        for (driver, is_repeated) in errors.while_room(drivers.iter().zip(repeated)) {
+            validate_driver(*driver, is_repeated, &mut errors);
         }
         errors
     }
 
     /// Validates an update; of a registered driver only the number of attachable volumes may change.
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        let drivers = |node: &Value| node.list_at(&["spec", "drivers"]).iter().map(without_count).collect::<Vec<_>>();
-        let mut new_drivers: HashMap<String, Vec<Value>> = HashMap::new();
-        for new in drivers(object) {
-            new_drivers.entry(new.str_at(&["name"]).to_owned()).or_default().push(new);
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        let (node, old_node) = (FieldRef::<CSINode>::root(object), FieldRef::<CSINode>::root(old));
+        let spec = node.at(CSINode::SPEC);
+        let drivers = spec.at(CSINodeSpec::DRIVERS);
+        let mut new_drivers: HashMap<&str, Vec<Value>> = HashMap::new();
+        for driver in drivers.items() {
+            new_drivers.entry(driver.at(Driver::NAME).str()).or_default().push(without_count(driver));
         }
-        for old in errors.while_room(&drivers(old)) {
+        for old in errors.while_room(old_node.at(CSINode::SPEC).at(CSINodeSpec::DRIVERS).items()) {
             if errors.is_full() {
                 break;
             }
-            for new in errors.while_room(new_drivers.get(old.str_at(&["name"])).into_iter().flatten()) {
-                let shown = || internal::shown_as("io.k8s.api.storage.v1.CSINodeDriver", Some(new));
-                immutable_as(&spec_path().child("drivers"), Some(new), Some(old), shown, &mut errors);
+            let same_name = new_drivers.get(old.at(Driver::NAME).str());
+            let old = without_count(old);
+            for new in errors.while_room(same_name.into_iter().flatten()) {
+                if !semantically_equal(Some(new), Some(&old)) {
+                    let shown = internal::shown(FieldRef::<Driver>::root(new));
+                    errors.push(drivers.invalid_as(shown, IMMUTABLE));
+                }
             }
         }
         errors
     }
 }
 
-fn without_count(driver: &Value) -> Value {
-    let mut driver = driver.clone();
-    driver.make_object().remove("allocatable");
+fn without_count(driver: FieldRef<Driver>) -> Value {
+    let mut driver = driver.value().clone();
+    FieldMut::<Driver>::root(&mut driver).remove(Driver::ALLOCATABLE);
     driver
 }
 
-fn validate_driver(driver: &Value, is_repeated: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let name = driver.str_at(&["name"]);
-    driver_name(name, &path.child("name"), errors);
-    let (id, at) = (driver.str_at(&["nodeID"]), path.child("nodeID"));
+fn validate_driver(driver: FieldRef<Driver>, is_repeated: bool, errors: &mut FieldErrors) {
+    let name = driver.at(Driver::NAME);
+    driver_name(name.str(), &name, errors);
+    let id = driver.at(Driver::NODE_ID);
     if id.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(id.required(""));
     }
-    if id.len() > NODE_ID_MAX {
-        errors.push(FieldError::invalid(&at, id, format!("must be {NODE_ID_MAX} characters or less")));
+    if id.str().len() > NODE_ID_MAX {
+        errors.push(id.invalid(format!("must be {NODE_ID_MAX} characters or less")));
     }
-    let at = path.child("allocatable").child("count");
-    not_negative(&at, driver.int_at(&["allocatable", "count"]), errors);
+    let allocatable = driver.at(Driver::ALLOCATABLE);
+    let count = allocatable.at(VolumeNodeResources::COUNT);
+    not_negative(&count, count.int(), errors);
     if is_repeated {
-        errors.push(FieldError::duplicate(&path.child("name"), name));
+        errors.push(FieldError::duplicate(&name, name.str()));
     }
-    let keys = texts(driver, "topologyKeys");
+    let keys: Vec<&str> = driver.at(Driver::TOPOLOGY_KEYS).strs().collect();
     let repeated = repeated(&keys, |key| *key);
-    for (i, key) in errors.while_room(keys.iter().enumerate()) {
+    // kube-apiserver reports keys as errors of the driver.
+    for (key, is_repeated) in errors.while_room(keys.iter().zip(repeated)) {
         if key.is_empty() {
-            errors.push(FieldError::required(path, ""));
+            errors.push(driver.required(""));
         }
-        if repeated[i] {
-            errors.push(FieldError::duplicate(path, *key));
+        if is_repeated {
+            errors.push(FieldError::duplicate(&driver, *key));
         }
-        qualified_name(path, key, errors);
+        qualified_name(&driver, key, errors);
     }
 }

@@ -1,12 +1,13 @@
 //! CSIStorageCapacity: the storage of a class that is available in a part of the cluster.
 
-use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::storage::v1::CSIStorageCapacity as Capacity;
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::{names, numbers, selectors};
+use binnacle_validation::{checks, numbers, selectors};
 
-use crate::checks::{immutable_struct_as, immutable_value, invalid_each, present};
+use crate::checks::{immutable, immutable_struct};
 use crate::node::deprecated_labels_in_selector;
-use crate::workload_names::validation::SELECTOR;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct CsiStorageCapacity;
@@ -17,31 +18,35 @@ impl Strategy for CsiStorageCapacity {
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validate(object, false)
+        validate(FieldRef::root(object), false)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = validate(object, selectors::is_invalid(old.get("nodeTopology")));
-        let (new, before) = (object.get("nodeTopology"), old.get("nodeTopology"));
-        immutable_struct_as(SELECTOR, &FieldPath::new("nodeTopology"), new, before, &mut errors);
-        let (new, before) = (object.get("storageClassName"), old.get("storageClassName"));
-        immutable_value(&FieldPath::new("storageClassName"), new, before, &mut errors);
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        let (topology, old_topology) = (new.at(Capacity::NODE_TOPOLOGY), old.at(Capacity::NODE_TOPOLOGY));
+        let mut errors = validate(new, selectors::is_invalid(old_topology.get()));
+        immutable_struct(topology, old_topology, &mut errors);
+        let class = Capacity::STORAGE_CLASS_NAME;
+        immutable(new.at(class), old.at(class), &mut errors);
         errors
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
-        deprecated_labels_in_selector(object.get("nodeTopology"), &FieldPath::new("nodeTopology"))
+        let capacity = FieldRef::root(object);
+        let topology = capacity.at(Capacity::NODE_TOPOLOGY);
+        deprecated_labels_in_selector(topology.get(), &topology.path())
     }
 }
 
-fn validate(capacity: &Value, any_label_value: bool) -> FieldErrors {
+fn validate(capacity: FieldRef<Capacity>, any_label_value: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("nodeTopology");
-    selectors::label_selector(capacity.get("nodeTopology"), any_label_value, &path, &mut errors);
-    let class = capacity.str_at(&["storageClassName"]);
-    invalid_each(&FieldPath::new("storageClassName"), class, &names::dns1123_subdomain(class), &mut errors);
-    if let Some(amount) = present(capacity, "capacity").and_then(Value::as_str) {
-        numbers::non_negative_quantity(&FieldPath::new("capacity"), amount, &mut errors);
+    let topology = capacity.at(Capacity::NODE_TOPOLOGY);
+    selectors::label_selector(topology.get(), any_label_value, &topology.path(), &mut errors);
+    let class = capacity.at(Capacity::STORAGE_CLASS_NAME);
+    checks::subdomain(&class, class.str(), &mut errors);
+    let amount = capacity.at(Capacity::CAPACITY);
+    if let Some(text) = amount.get_str() {
+        numbers::non_negative_quantity(&amount, text, &mut errors);
     }
     errors
 }

@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::core::v1::{TopologySelectorLabelRequirement as Requirement, TopologySelectorTerm as Term};
+use binnacle_fields::storage::v1::StorageClass as Class;
+use binnacle_fields::types::List;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
-use binnacle_validation::metadata::{IMMUTABLE, shown};
-use binnacle_validation::names;
+use binnacle_validation::checks::{one_of, qualified_name};
+use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::repeated;
 
 use super::{parameters, provisioner};
-use crate::checks::{immutable_value, invalid_each, items, one_of, present, texts};
+use crate::checks::immutable;
 use crate::equality::equal_maps;
 use crate::node::deprecated_label;
-use crate::prepare::default_to;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct StorageClass;
@@ -23,46 +26,49 @@ impl Strategy for StorageClass {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let class = object.make_object();
-        default_to(class, "reclaimPolicy", "Delete");
-        default_to(class, "volumeBindingMode", "Immediate");
+        let mut class = FieldMut::root(object);
+        class.default_nil(Class::RECLAIM_POLICY, "Delete");
+        class.default_nil(Class::VOLUME_BINDING_MODE, "Immediate");
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        provisioner(object.str_at(&["provisioner"]), &FieldPath::new("provisioner"), &mut errors);
-        parameters(object, false, &mut errors);
-        let policy = object.str_at(&["reclaimPolicy"]);
+        let class = FieldRef::root(object);
+        provisioner(class.at(Class::PROVISIONER), &mut errors);
+        parameters(class.at(Class::PARAMETERS), false, &mut errors);
+        let policy = class.at(Class::RECLAIM_POLICY);
         if !policy.is_empty() {
-            one_of(&FieldPath::new("reclaimPolicy"), policy, &["Delete", "Retain"], &mut errors);
+            one_of(&policy, policy.str(), &["Delete", "Retain"], &mut errors);
         }
-        let path = FieldPath::new("volumeBindingMode");
-        match present(object, "volumeBindingMode").and_then(Value::as_str) {
-            None => errors.push(FieldError::required(&path, "")),
-            Some(mode) => one_of(&path, mode, &["Immediate", "WaitForFirstConsumer"], &mut errors),
+        let mode = class.at(Class::VOLUME_BINDING_MODE);
+        match mode.get_str() {
+            None => errors.push(mode.required("")),
+            Some(text) => one_of(&mode, text, &["Immediate", "WaitForFirstConsumer"], &mut errors),
         }
-        topologies(object, &mut errors);
+        topologies(class.at(Class::ALLOWED_TOPOLOGIES), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        if !equal_maps(object.get("parameters"), old.get("parameters")) {
-            let given = shown(object.get("parameters"));
-            errors.push(FieldError::invalid(&FieldPath::new("parameters"), given, IMMUTABLE));
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        let parameters = new.at(Class::PARAMETERS);
+        if !equal_maps(parameters.get(), old.at(Class::PARAMETERS).get()) {
+            errors.push(parameters.invalid(IMMUTABLE));
         }
-        for field in ["provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            immutable_value(&FieldPath::new(field), object.get(field), old.get(field), &mut errors);
+        for field in [Class::PROVISIONER, Class::RECLAIM_POLICY, Class::VOLUME_BINDING_MODE] {
+            immutable(new.at(field), old.at(field), &mut errors);
         }
         errors
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (at, term) in items(object, "allowedTopologies", &FieldPath::root()) {
-            for (at, expression) in items(term, "matchLabelExpressions", &at) {
-                if let Some(message) = deprecated_label(expression.str_at(&["key"])) {
-                    warnings.push(format!("{}: {message}", at.child("key")));
+        for term in FieldRef::root(object).at(Class::ALLOWED_TOPOLOGIES).items() {
+            for expression in term.at(Term::MATCH_LABEL_EXPRESSIONS).items() {
+                let key = expression.at(Requirement::KEY);
+                if let Some(message) = deprecated_label(key.str()) {
+                    warnings.push(format!("{}: {message}", key.path()));
                 }
             }
         }
@@ -70,38 +76,39 @@ impl Strategy for StorageClass {
     }
 }
 
-fn topologies(class: &Value, errors: &mut FieldErrors) {
+fn topologies(terms: FieldRef<List<Term>>, errors: &mut FieldErrors) {
     // kube-apiserver compares each term with the terms before it, initially as many empty ones, so an empty term is
     // always reported.
-    let count = class.list_at(&["allowedTopologies"]).len();
-    let mut earlier: HashMap<Vec<(&str, Vec<&str>)>, usize> = HashMap::from([(Vec::new(), count)]);
-    for (at, term) in errors.while_room(items(class, "allowedTopologies", &FieldPath::root())) {
+    let mut earlier: HashMap<Vec<(&str, Vec<&str>)>, usize> = HashMap::from([(Vec::new(), terms.len())]);
+    for term in errors.while_room(terms.items()) {
+        let expressions = term.at(Term::MATCH_LABEL_EXPRESSIONS);
         let mut keys: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (at, requirement) in errors.while_room(items(term, "matchLabelExpressions", &at)) {
-            let values = requirement_values(requirement, &at, errors);
-            let key = requirement.str_at(&["key"]);
-            if keys.insert(key, values).is_some() {
-                errors.push(FieldError::duplicate(&at.child("key"), key));
+        for requirement in errors.while_room(expressions.items()) {
+            let values = requirement_values(requirement, errors);
+            let key = requirement.at(Requirement::KEY);
+            if keys.insert(key.str(), values).is_some() {
+                errors.push(FieldError::duplicate(&key, key.str()));
             }
         }
         let same = earlier.entry(keys.into_iter().collect()).or_default();
-        errors.extend((0..*same).map(|_| FieldError::duplicate(&at.child("matchLabelExpressions"), "")));
+        errors.extend((0..*same).map(|_| FieldError::duplicate(&expressions, "")));
         *same += 1;
     }
 }
 
 /// Validates a requirement. Returns its values, sorted.
-fn requirement_values<'a>(requirement: &'a Value, path: &FieldPath, errors: &mut FieldErrors) -> Vec<&'a str> {
-    let (mut values, at) = (texts(requirement, "values"), path.child("values"));
-    if values.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+fn requirement_values<'v>(requirement: FieldRef<'_, 'v, Requirement>, errors: &mut FieldErrors) -> Vec<&'v str> {
+    let list = requirement.at(Requirement::VALUES);
+    if list.is_empty() {
+        errors.push(list.required(""));
     }
+    let mut values: Vec<&str> = list.strs().collect();
     let repeated = repeated(&values, |value| *value);
-    for (i, value) in errors.while_room(values.iter().enumerate().filter(|(i, _)| repeated[*i])) {
-        errors.push(FieldError::duplicate(&at.index(i), *value));
+    for (value, _) in errors.while_room(list.items().zip(repeated).filter(|(_, is_repeated)| *is_repeated)) {
+        errors.push(value.duplicate());
     }
-    let key = requirement.str_at(&["key"]);
-    invalid_each(&path.child("key"), key, &names::label_key(key), errors);
+    let key = requirement.at(Requirement::KEY);
+    qualified_name(&key, key.str(), errors);
     values.sort_unstable();
     values.dedup();
     values

@@ -1,13 +1,19 @@
 //! VolumeAttachment: a request to attach a volume to a node.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::names;
+use binnacle_fields::core::v1::{HostPathVolumeSource, PersistentVolumeSpec};
+use binnacle_fields::storage::v1::{
+    VolumeAttachment as Attachment, VolumeAttachmentSource as Source, VolumeAttachmentSpec as Spec,
+    VolumeAttachmentStatus as Status, VolumeError,
+};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
+use binnacle_schema::{Object, Value};
+use binnacle_validation::{checks, names};
 
 use super::driver_name;
-use crate::checks::{immutable_struct_as, invalid_each, member, present, spec_path};
+use crate::checks::immutable_struct;
 use crate::core::persistent_volume;
-use crate::prepare::{clear_status, default_to, put_back, put_back_metadata};
+use crate::prepare::keep_metadata;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct VolumeAttachment;
@@ -18,98 +24,93 @@ impl Strategy for VolumeAttachment {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let Some(volume) = object.at_mut(&["spec", "source", "inlineVolumeSpec"]) else { return };
-        if let Some(host_path) = volume.get_mut("hostPath").and_then(Value::as_object_mut) {
-            default_to(host_path, "type", "");
+        let mut attachment = FieldMut::<Attachment>::root(object);
+        let Some(mut spec) = attachment.structure(Attachment::SPEC) else { return };
+        let Some(mut source) = spec.structure(Spec::SOURCE) else { return };
+        let Some(mut volume) = source.structure(Source::INLINE_VOLUME_SPEC) else { return };
+        if let Some(mut host_path) = volume.structure(PersistentVolumeSpec::HOST_PATH) {
+            host_path.default_nil(HostPathVolumeSource::TYPE, "");
         }
-        for (_, amount) in
-            volume.get_mut("capacity").and_then(Value::as_object_mut).into_iter().flat_map(|c| c.iter_mut())
-        {
+        for (_, amount) in volume.map(PersistentVolumeSpec::CAPACITY).into_iter().flat_map(Object::iter_mut) {
             round_up_to_milli(amount);
         }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
+        FieldMut::<Attachment>::root(object).remove(Attachment::STATUS);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
+        FieldMut::<Attachment>::root(object).keep(FieldRef::root(old), Attachment::STATUS);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_metadata(object, old);
+        let mut attachment = FieldMut::<Attachment>::root(object);
+        let old = FieldRef::root(old);
+        attachment.keep(old, Attachment::SPEC);
+        keep_metadata(&mut attachment, old);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (spec, path) = (member(object, "spec"), spec_path());
-        driver_name(spec.str_at(&["attacher"]), &path.child("attacher"), &mut errors);
-        source(member(spec, "source"), &path.child("source"), &mut errors);
-        let node = spec.str_at(&["nodeName"]);
-        invalid_each(&path.child("nodeName"), node, &names::dns1123_subdomain(node), &mut errors);
-        status(member(object, "status"), &mut errors);
-        if let Some(name) = spec.at(&["source", "persistentVolumeName"]).and_then(Value::as_str) {
-            let at = path.child("source").child("persistentVolumeName");
-            invalid_each(&at, name, &names::dns1123_subdomain(name), &mut errors);
+        let attachment = FieldRef::<Attachment>::root(object);
+        let spec = attachment.at(Attachment::SPEC);
+        let attacher = spec.at(Spec::ATTACHER);
+        driver_name(attacher.str(), &attacher, &mut errors);
+        source(spec.at(Spec::SOURCE), &mut errors);
+        let node = spec.at(Spec::NODE_NAME);
+        checks::subdomain(&node, node.str(), &mut errors);
+        status(attachment.at(Attachment::STATUS), &mut errors);
+        let source = spec.at(Spec::SOURCE);
+        let name = source.at(Source::PERSISTENT_VOLUME_NAME);
+        if let Some(text) = name.get_str() {
+            checks::subdomain(&name, text, &mut errors);
         }
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        let (new, old) = (object.get("spec"), old.get("spec"));
-        immutable_struct_as("io.k8s.api.storage.v1.VolumeAttachmentSpec", &spec_path(), new, old, &mut errors);
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        let (new, old) = (FieldRef::<Attachment>::root(object), FieldRef::root(old));
+        immutable_struct(new.at(Attachment::SPEC), old.at(Attachment::SPEC), &mut errors);
         errors
     }
 
-    fn validate_subresource(
-        &self,
-        _: &str,
-        situation: &StrategyContext<'_>,
-        object: &Value,
-        old: &Value,
-    ) -> FieldErrors {
-        self.validate_update(situation, object, old)
+    fn validate_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        self.validate_update(ctx, object, old)
     }
 }
 
 const METADATA_SIZE_MAX: usize = 256 * 1024;
 const ERROR_MAX: usize = 1024;
 
-fn source(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn source(source: FieldRef<Source>, errors: &mut FieldErrors) {
     const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-    match (present(source, "inlineVolumeSpec"), present(source, "persistentVolumeName")) {
-        (None, None) => errors.push(FieldError::required(path, ONE)),
-        (Some(_), Some(_)) => errors.push(FieldError::forbidden(path, ONE)),
-        (None, Some(name)) => {
-            if name.as_str().is_none_or(str::is_empty) {
-                let detail = "must specify non empty persistentVolumeName";
-                errors.push(FieldError::required(&path.child("persistentVolumeName"), detail));
-            }
-        }
-        (Some(volume), None) => persistent_volume::validate_inline(volume, &path.child("inlineVolumeSpec"), errors),
+    let (volume, name) = (source.at(Source::INLINE_VOLUME_SPEC), source.at(Source::PERSISTENT_VOLUME_NAME));
+    match (volume.is_set(), name.is_set()) {
+        (false, false) => errors.push(source.required(ONE)),
+        (true, true) => errors.push(source.forbidden(ONE)),
+        (false, true) if name.is_empty() => errors.push(name.required("must specify non empty persistentVolumeName")),
+        (false, true) => {}
+        (true, false) => persistent_volume::validate_inline(volume, errors),
     }
 }
 
-fn status(status: &Value, errors: &mut FieldErrors) {
-    let path = FieldPath::new("status");
-    let metadata = status.object_at(&["attachmentMetadata"]).into_iter().flat_map(|metadata| metadata.iter());
-    let size: usize = metadata.map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum();
+fn status(status: FieldRef<Status>, errors: &mut FieldErrors) {
+    let metadata = status.at(Status::ATTACHMENT_METADATA);
+    let size: usize = metadata.entries().map(|(name, value)| name.len() + value.str().len()).sum();
     if size > METADATA_SIZE_MAX {
-        errors.push(FieldError::too_long(&path.child("attachmentMetadata"), METADATA_SIZE_MAX));
+        errors.push(metadata.too_long(METADATA_SIZE_MAX));
     }
-    for name in ["attachError", "detachError"] {
-        let Some(error) = present(status, name) else { continue };
-        let at = path.child(name);
-        if error.str_at(&["message"]).len() > ERROR_MAX {
+    for error in [Status::ATTACH_ERROR, Status::DETACH_ERROR] {
+        let error = status.at(error);
+        let (message, code) = (error.at(VolumeError::MESSAGE), error.at(VolumeError::ERROR_CODE));
+        if message.str().len() > ERROR_MAX {
             // kube-apiserver's message names the other limit here.
-            errors.push(FieldError::too_long(&at.child("message"), METADATA_SIZE_MAX));
+            errors.push(message.too_long(METADATA_SIZE_MAX));
         }
-        if let Some(code) = error.int_at(&["errorCode"]).filter(|code| *code < 0) {
-            let detail = names::inclusive_range_error(0, i64::from(i32::MAX));
-            errors.push(FieldError::invalid(&at.child("errorCode"), code, detail));
+        if code.int().is_some_and(|code| code < 0) {
+            errors.push(code.invalid(names::inclusive_range_error(0, i64::from(i32::MAX))));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! VolumeAttributesClass: mutable parameters of volumes.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::storage::v1::VolumeAttributesClass as Class;
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use super::{parameters, provisioner};
@@ -16,22 +18,24 @@ impl Strategy for VolumeAttributesClass {
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        provisioner(object.str_at(&["driverName"]), &FieldPath::new("driverName"), &mut errors);
-        parameters(object, true, &mut errors);
+        let class = FieldRef::root(object);
+        provisioner(class.at(Class::DRIVER_NAME), &mut errors);
+        parameters(class.at(Class::PARAMETERS), true, &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let same_driver = object.str_at(&["driverName"]) == old.str_at(&["driverName"]);
-        let same_parameters = equal_maps(object.get("parameters"), old.get("parameters"));
-        for (field, _) in
-            [("driverName", same_driver), ("parameters", same_parameters)].iter().filter(|(_, same)| !same)
-        {
-            let detail = format!("updates to {field} are forbidden.");
-            errors.push(FieldError::forbidden(&FieldPath::new(field), detail));
+        let (class, old) = (FieldRef::root(object), FieldRef::root(old));
+        let driver = class.at(Class::DRIVER_NAME);
+        if driver.str() != old.at(Class::DRIVER_NAME).str() {
+            errors.push(driver.forbidden("updates to driverName are forbidden."));
         }
-        errors.extend(self.validate(situation, object));
+        let parameters = class.at(Class::PARAMETERS);
+        if !equal_maps(parameters.get(), old.at(Class::PARAMETERS).get()) {
+            errors.push(parameters.forbidden("updates to parameters are forbidden."));
+        }
+        errors.extend(self.validate(ctx, object));
         errors
     }
 }

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
-use binnacle_schema::Value;
-use binnacle_validation::{names, resource_names};
-
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{LimitRange, LimitRangeItem as Limit, LimitRangeSpec};
+use binnacle_fields::types::Str;
+use binnacle_meta::{FieldError, FieldErrors, Quantity};
 use binnacle_validation::pod_resources::quantity;
+use binnacle_validation::{checks, names, resource_names};
+
+use super::Amounts;
 
 const STORAGE: &str = "storage";
 const STANDARD_TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
@@ -14,86 +17,86 @@ const STANDARD_TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
 /// Amounts above this value do not fit 64 bits in thousandths: kube-apiserver then compares whole numbers.
 const MILLI_MAX: i64 = i64::MAX / 1000;
 
-pub(super) fn validate(object: &Value) -> FieldErrors {
+pub(super) fn validate(limit_range: FieldRef<LimitRange>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("spec").child("limits");
+    let spec = limit_range.at(LimitRange::SPEC);
+    let limits = spec.at(LimitRangeSpec::LIMITS);
     let mut types = BTreeSet::new();
-    for (i, limit) in errors.while_room(object.list_at(&["spec", "limits"]).iter().enumerate()) {
-        let (at, kind) = (path.index(i), limit.str_at(&["type"]));
-        type_name(kind, &at.child("type"), &mut errors);
-        if !types.insert(kind) {
-            errors.push(FieldError::duplicate(&at.child("type"), kind));
+    for limit in errors.while_room(limits.items()) {
+        let kind = limit.at(Limit::TYPE);
+        type_name(kind, &mut errors);
+        if !types.insert(kind.str()) {
+            errors.push(FieldError::duplicate(&kind, kind.str()));
         }
-        limit_rules(limit, kind, &at, &mut errors);
+        limit_rules(limit, &mut errors);
     }
     errors
 }
 
-fn type_name(kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let messages = names::label_key(kind);
-    errors.extend(messages.iter().map(|message| FieldError::invalid(path, kind, message)));
-    if messages.is_empty() && !kind.contains('/') && !STANDARD_TYPES.contains(&kind) {
-        errors.push(FieldError::invalid(path, kind, "must be a standard limit type or fully qualified"));
+fn type_name(kind: FieldRef<Str>, errors: &mut FieldErrors) {
+    let name = kind.str();
+    let messages = names::label_key(name);
+    if messages.is_empty() && !name.contains('/') && !STANDARD_TYPES.contains(&name) {
+        errors.push(kind.invalid("must be a standard limit type or fully qualified"));
     }
+    checks::invalid_for(&kind, name, messages, errors);
 }
 
-fn limit_rules(limit: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let mut bounds = Bounds { limit, kind, path, errors, names: BTreeSet::new() };
-    let max = bounds.list("max");
-    let min = bounds.list("min");
+fn limit_rules(limit: FieldRef<Limit>, errors: &mut FieldErrors) {
+    let kind = limit.at(Limit::TYPE).str();
+    let mut bounds = Bounds { limit, kind, errors, names: BTreeSet::new() };
+    let max = bounds.list(Limit::MAX);
+    let min = bounds.list(Limit::MIN);
     let (mut default, mut request) = (BTreeMap::new(), BTreeMap::new());
     if kind == "Pod" {
-        bounds.forbidden_for_pods("default");
-        bounds.forbidden_for_pods("defaultRequest");
+        bounds.forbidden_for_pods(Limit::DEFAULT);
+        bounds.forbidden_for_pods(Limit::DEFAULT_REQUEST);
     } else {
-        default = bounds.list("default");
-        request = bounds.list("defaultRequest");
+        default = bounds.list(Limit::DEFAULT);
+        request = bounds.list(Limit::DEFAULT_REQUEST);
     }
     if kind == "PersistentVolumeClaim" && !min.contains_key(STORAGE) && !max.contains_key(STORAGE) {
         let why = "either minimum or maximum storage value is required, but neither was provided";
-        bounds.errors.push(FieldError::required(&path.child("limits"), why));
+        bounds.errors.push(FieldError::required(&limit.path().child("limits"), why));
     }
-    let ratio = bounds.list("maxLimitRequestRatio");
+    let ratio = bounds.list(Limit::MAX_LIMIT_REQUEST_RATIO);
     let names = std::mem::take(&mut bounds.names);
     for name in bounds.errors.while_room(names) {
         let of = |list: &BTreeMap<&str, Quantity>| list.get(name).cloned();
         let own =
             Own { name, max: of(&max), min: of(&min), default: of(&default), request: of(&request), ratio: of(&ratio) };
-        own.order(path, bounds.errors);
-        own.ratio(path, bounds.errors);
-        own.no_overcommit(path, bounds.errors);
+        own.order(limit, bounds.errors);
+        own.ratio(limit, bounds.errors);
+        own.no_overcommit(limit, bounds.errors);
     }
 }
 
 /// Reads the lists of one limit, and collects the resources that they name.
-struct Bounds<'a, 'e> {
-    limit: &'a Value,
-    kind: &'a str,
-    path: &'e FieldPath,
+struct Bounds<'p, 'v, 'e> {
+    limit: FieldRef<'p, 'v, Limit>,
+    kind: &'v str,
     errors: &'e mut FieldErrors,
-    names: BTreeSet<&'a str>,
+    names: BTreeSet<&'v str>,
 }
 
-impl<'a> Bounds<'a, '_> {
-    fn list(&mut self, list: &str) -> BTreeMap<&'a str, Quantity> {
-        let members = self.limit.object_at(&[list]).into_iter().flat_map(|members| members.iter());
+impl<'v> Bounds<'_, 'v, '_> {
+    fn list(&mut self, list: Amounts) -> BTreeMap<&'v str, Quantity> {
         let mut amounts = BTreeMap::new();
-        for (name, value) in self.errors.while_room(members) {
-            let at = self.path.child(list).key(name);
+        for (name, amount) in self.errors.while_room(self.limit.at(list).entries()) {
             match self.kind {
-                "Pod" | "Container" => resource_names::of_containers(&at, name, self.errors),
-                _ => resource_names::any(&at, name, self.errors),
+                "Pod" | "Container" => resource_names::of_containers(&amount, name, self.errors),
+                _ => resource_names::any(&amount, name, self.errors),
             }
             self.names.insert(name);
-            amounts.extend(quantity(value).map(|quantity| (name.as_str(), quantity)));
+            amounts.extend(quantity(amount.value()).map(|quantity| (name, quantity)));
         }
         amounts
     }
 
-    fn forbidden_for_pods(&mut self, list: &str) {
-        if self.limit.object_at(&[list]).is_some_and(|members| !members.is_empty()) {
-            let why = "may not be specified when `type` is 'Pod'";
-            self.errors.push(FieldError::forbidden(&self.path.child(list), why));
+    fn forbidden_for_pods(&mut self, list: Amounts) {
+        let list = self.limit.at(list);
+        if !list.is_empty() {
+            self.errors.push(list.forbidden("may not be specified when `type` is 'Pod'"));
         }
     }
 }
@@ -110,38 +113,38 @@ struct Own<'a> {
 
 impl Own<'_> {
     /// Requires min <= default request <= default <= max.
-    fn order(&self, path: &FieldPath, errors: &mut FieldErrors) {
+    fn order(&self, limit: FieldRef<Limit>, errors: &mut FieldErrors) {
         // Each item: the list of the error, the two amounts, and true if the message shows the lower one.
         let min = ("min value", &self.min);
         let max = ("max value", &self.max);
         let default = ("default value", &self.default);
-        let limit = ("default limit value", &self.default);
+        let default_limit = ("default limit value", &self.default);
         let request = ("default request value", &self.request);
         let (low, high) = (true, false);
         let pairs = [
-            ("min", min, max, low),
-            ("defaultRequest", min, request, high),
-            ("defaultRequest", request, max, low),
-            ("defaultRequest", request, limit, low),
-            ("default", min, default, low),
-            ("default", default, max, high),
+            (Limit::MIN, min, max, low),
+            (Limit::DEFAULT_REQUEST, min, request, high),
+            (Limit::DEFAULT_REQUEST, request, max, low),
+            (Limit::DEFAULT_REQUEST, request, default_limit, low),
+            (Limit::DEFAULT, min, default, low),
+            (Limit::DEFAULT, default, max, high),
         ];
         for (list, (lower, a), (upper, b), shows_lower) in pairs {
             let (Some(a), Some(b)) = (a, b) else { continue };
             if a > b {
                 let shown = if shows_lower { a } else { b }.to_string();
                 let why = format!("{lower} {a} is greater than {upper} {b}");
-                errors.push(FieldError::invalid(&path.child(list).key(self.name), shown.as_str(), why));
+                errors.push(limit.at(list).key(self.name).invalid_as(&shown, why));
             }
         }
     }
 
-    fn ratio(&self, path: &FieldPath, errors: &mut FieldErrors) {
+    fn ratio(&self, limit: FieldRef<Limit>, errors: &mut FieldErrors) {
         let Some(ratio) = &self.ratio else { return };
-        let at = path.child("maxLimitRequestRatio").key(self.name);
-        let shown = ratio.to_string();
+        let list = limit.at(Limit::MAX_LIMIT_REQUEST_RATIO);
+        let (field, shown) = (list.key(self.name), ratio.to_string());
         if *ratio < Quantity::new(1, ratio.format()) {
-            errors.push(FieldError::invalid(&at, shown.as_str(), format!("ratio {ratio} is less than 1")));
+            errors.push(field.invalid_as(&shown, format!("ratio {ratio} is less than 1")));
         }
         let (Some(min), Some(max)) = (&self.min, &self.max) else { return };
         let small = [ratio, min, max].iter().all(|quantity| quantity.value() < MILLI_MAX);
@@ -151,19 +154,18 @@ impl Own<'_> {
             (ratio.value() as f64, max.value() as f64 / min.value() as f64)
         };
         if value > bound {
-            let why = format!("ratio {ratio} is greater than max/min = {bound:.6}");
-            errors.push(FieldError::invalid(&at, shown.as_str(), why));
+            errors.push(field.invalid_as(&shown, format!("ratio {ratio} is greater than max/min = {bound:.6}")));
         }
     }
 
     /// Requires the default and the default request to be equal for a resource that cannot be overcommitted.
-    fn no_overcommit(&self, path: &FieldPath, errors: &mut FieldErrors) {
+    fn no_overcommit(&self, limit: FieldRef<Limit>, errors: &mut FieldErrors) {
         let overcommit = resource_names::is_native(self.name) && !resource_names::is_huge_pages(self.name);
         let (Some(default), Some(request)) = (&self.default, &self.request) else { return };
         if !overcommit && default != request {
             let why = format!("default value {default} must equal to defaultRequest value {request} in {}", self.name);
-            let at = path.child("defaultRequest").key(self.name);
-            errors.push(FieldError::invalid(&at, request.to_string().as_str(), why));
+            let field = limit.at(Limit::DEFAULT_REQUEST);
+            errors.push(field.key(self.name).invalid_as(&request.to_string(), why));
         }
     }
 }
@@ -217,11 +219,11 @@ mod tests {
             ),
         ] {
             let object = value!({"spec": {"limits": [limit]}});
-            let got: Vec<String> = validate(&object).iter().map(ToString::to_string).collect();
+            let got: Vec<String> = validate(FieldRef::root(&object)).iter().map(ToString::to_string).collect();
             assert_eq!(got, want, "{object:?}");
         }
         let twice = value!({"spec": {"limits": [{"type": "Pod"}, {"type": "Pod"}]}});
-        let got: Vec<String> = validate(&twice).iter().map(ToString::to_string).collect();
+        let got: Vec<String> = validate(FieldRef::root(&twice)).iter().map(ToString::to_string).collect();
         assert_eq!(got, ["spec.limits[1].type: Duplicate value: \"Pod\""]);
     }
 }

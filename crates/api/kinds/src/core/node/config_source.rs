@@ -1,69 +1,72 @@
 //! Validation of a node's config source, for nodes that are older than the removal of the feature (KEP-281).
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::core::v1::{
+    ConfigMapNodeConfigSource as ConfigMap, NodeConfigSource as Source, NodeConfigStatus as Status,
+};
+use binnacle_fields::types::Str;
+use binnacle_fields::{Field, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_validation::{checks, names};
 
 use crate::internal;
-use crate::tree_names::member;
 
-const SOURCE: &str = "io.k8s.api.core.v1.NodeConfigSource";
+const VERSION: [Field<ConfigMap, Str>; 2] = [ConfigMap::UID, ConfigMap::RESOURCE_VERSION];
 
-pub(super) fn spec(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(source) = object.get("spec").and_then(|spec| member(spec, "configSource")) else { return };
-    if let Some(map) = member(source, "configMap") {
-        let at = path.child("configMap");
-        for field in ["uid", "resourceVersion"] {
-            if !map.str_at(&[field]).is_empty() {
-                errors.push(FieldError::forbidden(&at.child(field), format!("{field} must not be set in spec")));
+pub(super) fn spec(source: FieldRef<Source>, errors: &mut FieldErrors) {
+    if !source.is_set() {
+        return;
+    }
+    let map = source.at(Source::CONFIG_MAP);
+    if map.is_set() {
+        for name in VERSION {
+            let field = map.at(name);
+            if !field.is_empty() {
+                errors.push(field.forbidden(format!("{} must not be set in spec", name.name())));
             }
         }
-        config_map(map, &at, errors);
+        config_map(map, errors);
     }
-    exactly_one(source, path, errors);
+    exactly_one(source, errors);
 }
 
-pub(super) fn status(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(config) = object.get("status").and_then(|status| member(status, "config")) else { return };
-    for name in ["assigned", "active", "lastKnownGood"] {
-        let Some(source) = member(config, name) else { continue };
-        if let Some(map) = member(source, "configMap") {
-            let at = path.child(name).child("configMap");
-            for field in ["uid", "resourceVersion"] {
-                checks::required(&at.child(field), map.str_at(&[field]), errors);
+pub(super) fn status(config: FieldRef<Status>, errors: &mut FieldErrors) {
+    for source in [Status::ASSIGNED, Status::ACTIVE, Status::LAST_KNOWN_GOOD] {
+        let Some(source) = config.at(source).set() else { continue };
+        let map = source.at(Source::CONFIG_MAP);
+        if map.is_set() {
+            for field in VERSION {
+                let field = map.at(field);
+                checks::required(&field, field.str(), errors);
             }
-            config_map(map, &at, errors);
+            config_map(map, errors);
         }
-        exactly_one(source, &path.child(name), errors);
+        exactly_one(source, errors);
     }
 }
 
-fn exactly_one(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if member(source, "configMap").is_none() {
-        let why = "exactly one reference subfield must be non-nil";
-        errors.push(FieldError::invalid(path, internal::shown_as(SOURCE, Some(source)), why));
+fn exactly_one(source: FieldRef<Source>, errors: &mut FieldErrors) {
+    if !source.at(Source::CONFIG_MAP).is_set() {
+        errors.push(source.invalid_as(internal::shown(source), "exactly one reference subfield must be non-nil"));
     }
 }
 
-fn config_map(map: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for field in ["namespace", "name", "kubeletConfigKey"] {
-        let (value, at) = (map.str_at(&[field]), path.child(field));
-        let messages = match field {
-            _ if value.is_empty() => {
-                errors.push(FieldError::required(&at, ""));
-                continue;
-            }
-            "namespace" => names::dns1123_label(value),
-            "name" => names::dns1123_subdomain(value),
-            _ => names::config_map_key(value),
-        };
-        checks::invalid_for(&at, value, messages, errors);
+fn config_map(map: FieldRef<ConfigMap>, errors: &mut FieldErrors) {
+    required_name(map.at(ConfigMap::NAMESPACE), names::dns1123_label, errors);
+    required_name(map.at(ConfigMap::NAME), names::dns1123_subdomain, errors);
+    required_name(map.at(ConfigMap::KUBELET_CONFIG_KEY), names::config_map_key, errors);
+}
+
+fn required_name(field: FieldRef<Str>, rule: fn(&str) -> Vec<String>, errors: &mut FieldErrors) {
+    match field.str() {
+        "" => errors.push(field.required("")),
+        name => checks::invalid_for(&field, name, rule(name), errors),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
     use binnacle_schema::value;
 
     #[test]
@@ -85,11 +88,12 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            spec(&value!({"spec": {"configSource": source}}), &FieldPath::new("s"), &mut errors);
+            spec(FieldRef::located(&source, &FieldPath::new("s")), &mut errors);
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
         }
         let mut errors = FieldErrors::new();
-        status(&value!({"status": {"config": {"active": config}}}), &FieldPath::new("c"), &mut errors);
+        let config = value!({"active": config});
+        status(FieldRef::located(&config, &FieldPath::new("c")), &mut errors);
         let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             got,

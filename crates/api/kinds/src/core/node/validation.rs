@@ -1,18 +1,20 @@
 //! Validation of nodes, and of changes to them.
 
-use binnacle_validation::repeated;
 use std::collections::BTreeSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Limits, Value, json};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Node, NodeAddress, NodeSpec as Spec, NodeStatus as Status, NodeSwapStatus, NodeSystemInfo, Taint,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{List, Map, Str};
+use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_schema::{Limits, json};
 use binnacle_validation::ip::Legacy;
-use binnacle_validation::metadata::shown;
-use binnacle_validation::{checks, ip, names, resource_names};
+use binnacle_validation::{checks, ip, names, repeated, resource_names};
 
 use super::config_source;
-use crate::Features;
-use crate::internal;
-use crate::tree_names::member;
+use crate::{Features, internal};
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const AVOID_PODS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
@@ -21,101 +23,104 @@ const CIDRS_ARE_KEPT: &str = "node updates may not change podCIDR except from \"
 const PROVIDER_IS_KEPT: &str = "node updates may not change providerID except from \"\" to valid";
 
 /// Validates any node. The paths of taints and swap are those that kube-apiserver reports.
-pub(super) fn node(features: &Features, object: &Value, errors: &mut FieldErrors) {
-    let metadata = FieldPath::new("metadata");
-    annotations(object, &metadata.child("annotations"), errors);
-    taints(object.list_at(&["spec", "taints"]), &metadata.child("taints"), errors);
-    resources(object, errors);
-    if let Some(capacity) = object.int_at(&["status", "nodeInfo", "swap", "capacity"])
-        && capacity <= 0
-    {
-        let at = metadata.child("nodeSwapStatus").child("capacity");
+pub(super) fn node(features: &Features, node: FieldRef<Node>, errors: &mut FieldErrors) {
+    let (metadata, spec, status) = (node.at(Node::METADATA), node.at(Node::SPEC), node.at(Node::STATUS));
+    annotations(metadata.at(ObjectMeta::ANNOTATIONS), errors);
+    taints(spec.reported_as("metadata").at(Spec::TAINTS), errors);
+    resources(status, errors);
+    let swap = status.at(Status::NODE_INFO).at(NodeSystemInfo::SWAP).at(NodeSwapStatus::CAPACITY).int();
+    if let Some(capacity) = swap.filter(|capacity| *capacity <= 0) {
+        let at = metadata.path().child("nodeSwapStatus").child("capacity");
         errors.push(FieldError::invalid(&at, capacity, "must be greater than zero"));
     }
-    declared_features(object, errors);
-    pod_cidrs(features, object, errors);
+    declared_features(status.at(Status::DECLARED_FEATURES), errors);
+    pod_cidrs(features, spec.at(Spec::POD_CIDRS), errors);
 }
 
 /// Validates an update, which includes many of the rules for new nodes.
-pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
-    let (metadata, spec, status) = (FieldPath::new("metadata"), FieldPath::new("spec"), FieldPath::new("status"));
-    annotations(object, &metadata.child("annotations"), errors);
-    resources(object, errors);
-    declared_features(object, errors);
-    let addresses = object.list_at(&["status", "addresses"]);
-    let repeated = repeated(addresses, |address| ["type", "address"].map(|name| address.str_at(&[name])));
-    for (i, address) in errors.while_room(addresses.iter().enumerate()) {
-        if repeated[i] {
-            let shown = internal::shown_as("io.k8s.api.core.v1.NodeAddress", Some(address));
-            errors.push(FieldError::duplicate(&status.child("addresses").index(i), shown));
-        }
-    }
-    let (cidrs, before) = (object.list_at(&["spec", "podCIDRs"]), old.list_at(&["spec", "podCIDRs"]));
-    if !before.is_empty() {
-        let changes = if cidrs.len() == before.len() {
-            cidrs.iter().zip(before).filter(|(new, old)| new != old).count()
+pub(super) fn update(node: FieldRef<Node>, old: FieldRef<Node>, errors: &mut FieldErrors) {
+    let (metadata, spec, status) = (node.at(Node::METADATA), node.at(Node::SPEC), node.at(Node::STATUS));
+    let old = old.at(Node::SPEC);
+    annotations(metadata.at(ObjectMeta::ANNOTATIONS), errors);
+    resources(status, errors);
+    declared_features(status.at(Status::DECLARED_FEATURES), errors);
+    addresses(status.at(Status::ADDRESSES), errors);
+    let (cidrs, old_cidrs) = (spec.at(Spec::POD_CIDRS), old.at(Spec::POD_CIDRS));
+    if !old_cidrs.is_empty() {
+        let changes = if cidrs.len() == old_cidrs.len() {
+            cidrs.list().iter().zip(old_cidrs.list()).filter(|(new, old)| new != old).count()
         } else {
             1
         };
-        let at = spec.child("podCIDRs");
-        errors.extend((0..changes).map(|_| FieldError::forbidden(&at, CIDRS_ARE_KEPT)));
+        errors.extend((0..changes).map(|_| cidrs.forbidden(CIDRS_ARE_KEPT)));
     }
-    let provider = old.str_at(&["spec", "providerID"]);
-    if !provider.is_empty() && provider != object.str_at(&["spec", "providerID"]) {
-        errors.push(FieldError::forbidden(&spec.child("providerID"), PROVIDER_IS_KEPT));
+    let (provider, old_provider) = (spec.at(Spec::PROVIDER_ID), old.at(Spec::PROVIDER_ID));
+    if !old_provider.is_empty() && old_provider.str() != provider.str() {
+        errors.push(provider.forbidden(PROVIDER_IS_KEPT));
     }
-    config_source::spec(object, &spec.child("configSource"), errors);
-    config_source::status(object, &status.child("config"), errors);
-    taints(object.list_at(&["spec", "taints"]), &metadata.child("taints"), errors);
-    if object.str_at(&["spec", "externalID"]) != old.str_at(&["spec", "externalID"]) {
-        errors.push(FieldError::forbidden(&spec.child("externalID"), "may not be updated"));
+    config_source::spec(spec.at(Spec::CONFIG_SOURCE), errors);
+    config_source::status(status.at(Status::CONFIG), errors);
+    taints(spec.reported_as("metadata").at(Spec::TAINTS), errors);
+    let id = spec.at(Spec::EXTERNAL_ID);
+    if id.str() != old.at(Spec::EXTERNAL_ID).str() {
+        errors.push(id.forbidden("may not be updated"));
     }
 }
 
-fn taints(taints: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    let mut seen = BTreeSet::new();
-    for (i, taint) in errors.while_room(taints.iter().enumerate()) {
-        let at = path.index(i);
-        let [key, value, effect] = ["key", "value", "effect"].map(|name| taint.str_at(&[name]));
-        checks::qualified_name(&at.child("key"), key, errors);
-        let messages = names::label_value(value);
-        if !messages.is_empty() {
-            errors.push(FieldError::invalid(&at.child("value"), value, messages.join(";")));
+fn addresses(addresses: FieldRef<List<NodeAddress>>, errors: &mut FieldErrors) {
+    let addresses: Vec<FieldRef<NodeAddress>> = addresses.items().collect();
+    let fields = [NodeAddress::TYPE, NodeAddress::ADDRESS];
+    let repeated = repeated(&addresses, |address| fields.map(|field| address.at(field).str()));
+    for (address, is_repeated) in errors.while_room(addresses.iter().zip(repeated)) {
+        if is_repeated {
+            errors.push(FieldError::duplicate(address, internal::shown(*address)));
         }
-        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        checks::required_one_of(&at.child("effect"), effect, &effects, errors);
-        if !seen.insert((effect, key)) {
-            let shown = internal::shown_as("io.k8s.api.core.v1.Taint", Some(taint));
+    }
+}
+
+fn taints(taints: FieldRef<List<Taint>>, errors: &mut FieldErrors) {
+    let mut seen = BTreeSet::new();
+    for taint in errors.while_room(taints.items()) {
+        let (key, value, effect) = (taint.at(Taint::KEY), taint.at(Taint::VALUE), taint.at(Taint::EFFECT));
+        checks::qualified_name(&key, key.str(), errors);
+        let messages = names::label_value(value.str());
+        if !messages.is_empty() {
+            errors.push(value.invalid(messages.join(";")));
+        }
+        checks::required_one_of(&effect, effect.str(), &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
+        if !seen.insert((effect.str(), key.str())) {
             let why = "taints must be unique by key and effect pair";
-            errors.push(FieldError::duplicate_because(&at, shown, why));
+            errors.push(FieldError::duplicate_because(&taint, internal::shown(taint), why));
         }
     }
 }
 
 /// Validates annotations that fields have replaced.
-fn annotations(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let annotation = |name: &str| object.str_at(&["metadata", "annotations", name]);
+fn annotations(annotations: FieldRef<Map<Str>>, errors: &mut FieldErrors) {
     let parse = |text: &str| json::parse(text.as_bytes(), &Limits::default()).map_err(|error| error.to_string());
-    let text = annotation(TAINTS_ANNOTATION);
-    if !text.is_empty() {
-        match parse(text) {
-            Ok(list) => taints(list.as_list().unwrap_or(&[]), &path.child(TAINTS_ANNOTATION), errors),
-            Err(why) => errors.push(FieldError::invalid(path, TAINTS_ANNOTATION, why)),
+    let annotation = annotations.key(TAINTS_ANNOTATION);
+    if !annotation.is_empty() {
+        match parse(annotation.str()) {
+            Ok(list) => {
+                let path = annotation.reported_as(TAINTS_ANNOTATION).path();
+                taints(FieldRef::located(&list, &path), errors);
+            }
+            Err(why) => errors.push(annotations.invalid_as(TAINTS_ANNOTATION, why)),
         }
     }
-    let text = annotation(AVOID_PODS_ANNOTATION);
-    if text.is_empty() {
+    let annotation = annotations.key(AVOID_PODS_ANNOTATION);
+    if annotation.is_empty() {
         return;
     }
-    let avoid = match parse(text) {
+    let path = annotations.path();
+    let avoid = match parse(annotation.str()) {
         Ok(avoid) => avoid,
-        Err(why) => {
-            return errors.push(FieldError::invalid(&path.child("AvoidPods"), AVOID_PODS_ANNOTATION, why));
-        }
+        Err(why) => return errors.push(FieldError::invalid(&path.child("AvoidPods"), AVOID_PODS_ANNOTATION, why)),
     };
     for (i, entry) in errors.while_room(avoid.list_at(&["preferAvoidPods"]).iter().enumerate()) {
         let at = path.child(AVOID_PODS_ANNOTATION).index(i).child("PodSignature");
-        match entry.get("podSignature").and_then(|signature| member(signature, "podController")) {
+        let controller = entry.get("podSignature").and_then(|signature| signature.get("podController"));
+        match controller.filter(|controller| !controller.is_null()) {
             None => errors.push(FieldError::required(&at, "")),
             Some(controller) if !controller.bool_at(&["controller"]) => {
                 let at = at.child("PodController").child("Controller");
@@ -126,37 +131,33 @@ fn annotations(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn resources(object: &Value, errors: &mut FieldErrors) {
-    for list in ["capacity", "allocatable"] {
-        let members = object.object_at(&["status", list]).into_iter().flat_map(|members| members.iter());
-        for (name, value) in errors.while_room(members) {
-            let at = FieldPath::new("status").child(list).child(name);
-            resource_names::amount(&at, name, value.as_str().unwrap_or(""), errors);
+fn resources(status: FieldRef<Status>, errors: &mut FieldErrors) {
+    for list in [Status::CAPACITY, Status::ALLOCATABLE] {
+        for (name, amount) in errors.while_room(status.at(list).entries()) {
+            // kube-apiserver reports `status.capacity.cpu`.
+            resource_names::amount(&amount.reported_as(name), name, amount.str(), errors);
         }
     }
 }
 
 /// Validates the features that the node declares, which are sorted and unique (KEP-5328).
-fn declared_features(object: &Value, errors: &mut FieldErrors) {
-    let path = FieldPath::new("status").child("declaredFeatures");
-    let list = object.list_at(&["status", "declaredFeatures"]);
-    let texts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-    for (i, name) in errors.while_room(texts.iter().enumerate()) {
+fn declared_features(features: FieldRef<List<Str>>, errors: &mut FieldErrors) {
+    for (i, feature) in errors.while_room(features.items().enumerate()) {
+        let name = feature.str();
         if name.len() > FEATURE_NAME_MAX {
             let why = format!("invalid feature name {name:?}: must be no more than {FEATURE_NAME_MAX} characters");
-            errors.push(FieldError::invalid(&path.index(i), *name, why));
+            errors.push(feature.invalid(why));
         } else if !is_feature_name(name) {
             let why = format!(
                 "invalid feature name {name:?}: must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
             );
-            errors.push(FieldError::invalid(&path.index(i), *name, why));
+            errors.push(feature.invalid(why));
         }
-        let Some(next) = texts.get(i + 1) else { continue };
-        let at = path.index(i + 1);
-        if name == next {
-            errors.push(FieldError::duplicate(&at, *next));
-        } else if name > next {
-            errors.push(FieldError::invalid(&at, *next, "list must be sorted alphabetically"));
+        let Some(next) = features.item(i + 1) else { continue };
+        if name == next.str() {
+            errors.push(next.duplicate());
+        } else if name > next.str() {
+            errors.push(next.invalid("list must be sorted alphabetically"));
         }
     }
 }
@@ -169,30 +170,23 @@ fn is_feature_name(name: &str) -> bool {
     })
 }
 
-fn pod_cidrs(features: &Features, object: &Value, errors: &mut FieldErrors) {
-    let path = FieldPath::new("spec").child("podCIDRs");
-    let list = object.list_at(&["spec", "podCIDRs"]);
-    let texts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+fn pod_cidrs(features: &Features, cidrs: FieldRef<List<Str>>, errors: &mut FieldErrors) {
     let legacy = Legacy::of(features);
-    for (i, cidr) in errors.while_room(texts.iter().enumerate()) {
-        ip::legacy_cidr(&path.index(i), cidr, &legacy, errors);
+    for cidr in errors.while_room(cidrs.items()) {
+        ip::legacy_cidr(&cidr, cidr.str(), &legacy, errors);
     }
-    if texts.len() < 2 {
+    if cidrs.len() < 2 {
         return;
     }
-    let parsed: Vec<_> = texts.iter().map(|cidr| ip::parse_cidr(cidr)).collect();
-    if let Some(bad) = parsed.iter().position(Option::is_none) {
-        let why = format!(
-            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {}",
-            texts[bad]
-        );
-        errors.push(FieldError::internal(&path, why));
+    let parsed: Vec<_> = cidrs.strs().map(ip::parse_cidr).collect();
+    if let Some((bad, _)) = cidrs.strs().zip(&parsed).find(|(_, parsed)| parsed.is_none()) {
+        let why = format!("invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {bad}");
+        errors.push(FieldError::internal(&cidrs, why));
     }
     let v6 = |cidr: &Option<ip::Cidr>| cidr.is_some_and(|cidr| cidr.is_ipv6());
     let dual = parsed.iter().all(Option::is_some) && parsed.iter().any(v6) && !parsed.iter().all(v6);
-    if !dual || texts.len() > 2 {
-        let why = "may specify no more than one CIDR for each IP family";
-        errors.push(FieldError::invalid(&path, shown(object.at(&["spec", "podCIDRs"])), why));
+    if !dual || parsed.len() > 2 {
+        errors.push(cidrs.invalid("may specify no more than one CIDR for each IP family"));
     }
 }
 
@@ -255,7 +249,7 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            node(&Features::default(), &object, &mut errors);
+            node(&Features::default(), FieldRef::root(&object), &mut errors);
             assert_eq!(texts(&errors), want, "{object:?}");
         }
     }
@@ -280,7 +274,7 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            update(&new, &old, &mut errors);
+            update(FieldRef::root(&new), FieldRef::root(&old), &mut errors);
             assert_eq!(texts(&errors), want, "{new:?}");
         }
     }

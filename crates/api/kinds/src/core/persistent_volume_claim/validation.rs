@@ -1,14 +1,22 @@
 //! Validation of claims, and of the claim templates of ephemeral volumes and stateful sets.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
+use binnacle_fields::core::v1::{
+    PersistentVolumeClaim as Claim, PersistentVolumeClaimSpec as Spec, PersistentVolumeClaimStatus as Status,
+    PersistentVolumeClaimTemplate as Template, TypedObjectReference as Reference,
+    VolumeResourceRequirements as Resources,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{self, List, Map, Str};
+use binnacle_fields::{Field, FieldMut, FieldRef};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, Location};
 use binnacle_schema::Value;
-use binnacle_validation::metadata::{self, shown};
+use binnacle_validation::metadata::{self, IMMUTABLE};
+use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names, resource_names, selectors};
 
-use crate::equality::equal_as;
-use crate::tree_names::member;
-use crate::{diff, tree_names as tree};
-use binnacle_validation::pod_resources::quantity;
+use crate::checks::immutable;
+use crate::diff;
+use crate::equality::equal;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -23,8 +31,6 @@ const RESIZE_STATUSES: [&str; 5] = [
     "NodeResizePending",
 ];
 
-const DEFINITION: &str = "io.k8s.api.core.v1.PersistentVolumeClaimSpec";
-
 /// Rules that an update relaxes for invalid values of the old claim.
 #[derive(Clone, Copy, Default)]
 struct ClaimValidationOptions {
@@ -32,278 +38,291 @@ struct ClaimValidationOptions {
     any_api_group: bool,
 }
 
-pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn validate(claim: FieldRef<Claim>, old: Option<FieldRef<Claim>>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let spec = object.get("spec").unwrap_or(&Value::Null);
     let options = old.map(ClaimValidationOptions::for_update).unwrap_or_default();
-    spec_rules(spec, options, &FieldPath::new("spec"), &mut errors);
+    spec_rules(claim.at(Claim::SPEC), options, &mut errors);
     errors
 }
 
 /// Validates the spec of a new claim.
 pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    spec_rules(spec, ClaimValidationOptions::default(), path, errors);
+    spec_rules(FieldRef::located(spec, path), ClaimValidationOptions::default(), errors);
 }
 
 /// Validates the claim template of an ephemeral volume.
 pub(crate) fn validate_template(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     template_metadata(template, path, errors);
-    validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
+    let template = FieldRef::<Template>::located(template, path);
+    spec_rules(template.at(Template::SPEC), ClaimValidationOptions::default(), errors);
 }
 
-/// Validates the metadata of a template: labels and annotations only.
+/// Validates the metadata of a template, of claims or other objects: labels and annotations only.
 pub(crate) fn template_metadata(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let at = path.child("metadata");
-    let null = Value::Null;
-    let given = template.get("metadata").unwrap_or(&null);
-    metadata::annotations(given.get("annotations"), &at.child("annotations"), errors);
-    metadata::labels(given.get("labels"), &at.child("labels"), errors);
+    let template = FieldRef::<Template>::located(template, path);
+    let metadata = template.at(Template::METADATA);
+    let (annotations, labels) = (metadata.at(ObjectMeta::ANNOTATIONS), metadata.at(ObjectMeta::LABELS));
+    metadata::annotations(annotations.get(), &annotations.path(), errors);
+    metadata::labels(labels.get(), &labels.path(), errors);
     // In the order of the Go struct, with its case of initials.
-    let fields = [
-        ("name", "name"),
-        ("generateName", "generateName"),
-        ("namespace", "namespace"),
-        ("selfLink", "selfLink"),
-        ("uid", "uID"),
-        ("resourceVersion", "resourceVersion"),
-        ("generation", "generation"),
-        ("creationTimestamp", "creationTimestamp"),
-        ("deletionTimestamp", "deletionTimestamp"),
-        ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
-        ("ownerReferences", "ownerReferences"),
-        ("finalizers", "finalizers"),
-        ("managedFields", "managedFields"),
-    ];
-    for (field, shown) in fields {
-        if member(given, field).is_some() {
-            errors.push(FieldError::forbidden(&at.child(shown), "cannot be set"));
-        }
+    cannot_be_set(metadata.at(ObjectMeta::NAME), errors);
+    cannot_be_set(metadata.at(ObjectMeta::GENERATE_NAME), errors);
+    cannot_be_set(metadata.at(ObjectMeta::NAMESPACE), errors);
+    cannot_be_set(metadata.at(ObjectMeta::SELF_LINK), errors);
+    cannot_be_set(metadata.at(ObjectMeta::UID).reported_as("uID"), errors);
+    cannot_be_set(metadata.at(ObjectMeta::RESOURCE_VERSION), errors);
+    cannot_be_set(metadata.at(ObjectMeta::GENERATION), errors);
+    cannot_be_set(metadata.at(ObjectMeta::CREATION_TIMESTAMP), errors);
+    cannot_be_set(metadata.at(ObjectMeta::DELETION_TIMESTAMP), errors);
+    cannot_be_set(metadata.at(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS), errors);
+    cannot_be_set(metadata.at(ObjectMeta::OWNER_REFERENCES), errors);
+    cannot_be_set(metadata.at(ObjectMeta::FINALIZERS), errors);
+    cannot_be_set(metadata.at(ObjectMeta::MANAGED_FIELDS), errors);
+}
+
+fn cannot_be_set<T>(field: FieldRef<T>, errors: &mut FieldErrors) {
+    if field.is_set() {
+        errors.push(field.forbidden("cannot be set"));
     }
 }
 
 /// Validates access modes: known ones, and ReadWriteOncePod only alone.
-pub(crate) fn access_modes(modes: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+pub(crate) fn access_modes(modes: FieldRef<List<Str>>, errors: &mut FieldErrors) {
     let (mut alone, mut others) = (false, false);
-    for mode in errors.while_room(modes.iter().filter_map(Value::as_str)) {
-        checks::one_of(path, mode, &ACCESS_MODES, errors);
+    for mode in errors.while_room(modes.strs()) {
+        checks::one_of(&modes, mode, &ACCESS_MODES, errors);
         alone |= mode == "ReadWriteOncePod";
         others |= mode != "ReadWriteOncePod" && ACCESS_MODES.contains(&mode);
     }
     if alone && others {
-        errors.push(FieldError::forbidden(path, "may not use ReadWriteOncePod with other access modes"));
+        errors.push(modes.forbidden("may not use ReadWriteOncePod with other access modes"));
     }
 }
 
-pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
-    let mut errors = validate(object, Some(old));
-    let (mut new_spec, mut old_spec) =
-        (object.get("spec").cloned().unwrap_or_default(), old.get("spec").cloned().unwrap_or_default());
+pub(super) fn validate_update(claim: FieldRef<Claim>, old_claim: FieldRef<Claim>) -> FieldErrors {
+    let mut errors = validate(claim, Some(old_claim));
+    let (spec, old_spec) = (claim.at(Claim::SPEC), old_claim.at(Claim::SPEC));
+    let (mut new, mut old) = (spec.value().clone(), old_spec.value().clone());
+    let (mut new, mut old) = (FieldMut::<Spec>::root(&mut new), FieldMut::<Spec>::root(&mut old));
     // Claims that older versions stored lack one of the two data sources.
-    super::normalize_data_sources(old_spec.make_object());
+    super::normalize_data_sources(&mut old);
 
     // A claim can be bound to a volume once.
-    if old_spec.str_at(&["volumeName"]).is_empty() {
-        tree::keep_at(&mut old_spec, &new_spec.clone(), &["volumeName"]);
+    if old.str(Spec::VOLUME_NAME).is_empty() {
+        old.keep(spec, Spec::VOLUME_NAME);
     }
-    settle_class(object, old, &mut new_spec, &old_spec, &mut errors);
-    if object.str_at(&["status", "phase"]) == "Bound" {
-        if new_spec.object_at(&["resources", "requests"]).is_some() {
-            let size = old_spec.at(&["resources", "requests", "storage"]).cloned().unwrap_or_else(|| "0".into());
-            new_spec.make_at(&["resources", "requests"]).insert("storage", size);
+    update_class(claim, old_claim, &mut new, old.read(), &mut errors);
+    if claim.at(Claim::STATUS).at(Status::PHASE).str() == "Bound" {
+        let size = old.read().at(Spec::RESOURCES).at(Resources::REQUESTS).key("storage").get().cloned();
+        if let Some(mut resources) = new.structure(Spec::RESOURCES)
+            && let Some(requests) = resources.map(Resources::REQUESTS)
+        {
+            requests.insert("storage", size.unwrap_or_else(|| "0".into()));
         }
-        tree::keep_at(&mut new_spec, &old_spec, &["volumeAttributesClassName"]);
+        new.keep(old.read(), Spec::VOLUME_ATTRIBUTES_CLASS_NAME);
     }
-    if !equal_as(DEFINITION, Some(&new_spec), Some(&old_spec)) {
-        let difference = diff::of(DEFINITION, Some(&old_spec), Some(&new_spec));
+    if !equal(new.read(), old.read()) {
+        let difference = diff::between(old.read(), new.read());
         let why = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{difference}"
         );
-        errors.push(FieldError::forbidden(&FieldPath::new("spec"), why));
+        errors.push(spec.forbidden(why));
     }
-    size_change(object, old, &mut errors);
-    let mode = |object: &Value| object.at(&["spec", "volumeMode"]).cloned();
-    let at = FieldPath::new("volumeMode");
-    checks::immutable(&at, mode(object) == mode(old), shown(mode(object).as_ref()), &mut errors);
-    attributes_class(object, old, &mut errors);
+    size_change(claim, old_claim, &mut errors);
+    // kube-apiserver reports the mode as a field of the claim.
+    let bare = FieldRef::<Spec>::root(spec.value());
+    immutable(bare.at(Spec::VOLUME_MODE), old_spec.at(Spec::VOLUME_MODE), &mut errors);
+    attributes_class(claim, old_claim, &mut errors);
     errors
 }
 
-pub(super) fn validate_status(object: &Value) -> FieldErrors {
+pub(super) fn validate_status(claim: FieldRef<Claim>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    if object.list_at(&["spec", "accessModes"]).is_empty() {
-        errors.push(FieldError::required(&FieldPath::new("Spec").child("accessModes"), ""));
+    let spec = claim.at(Claim::SPEC).reported_as("Spec");
+    let modes = spec.at(Spec::ACCESS_MODES);
+    if modes.is_empty() {
+        errors.push(modes.required(""));
     }
-    let status = FieldPath::new("status");
-    let amounts = |field: &str| object.object_at(&["status", field]).into_iter().flat_map(|list| list.iter());
-    for (name, value) in errors.while_room(amounts("capacity")) {
-        not_below_zero(value, &status.child("capacity").key(name), &mut errors);
+    let status = claim.at(Claim::STATUS);
+    let capacity = status.at(Status::CAPACITY);
+    for (_, amount) in errors.while_room(capacity.entries()) {
+        not_below_zero(amount, &mut errors);
     }
-    let at = status.child("allocatedResourceStatuses");
-    for (name, value) in errors.while_room(amounts("allocatedResourceStatuses")) {
-        resource_key(name, &at, &mut errors);
-        if !RESIZE_STATUSES.contains(&value.as_str().unwrap_or("")) {
-            errors.push(FieldError::not_supported(&at, name, &RESIZE_STATUSES));
+    let statuses = status.at(Status::ALLOCATED_RESOURCE_STATUSES);
+    for (name, value) in errors.while_room(statuses.entries()) {
+        resource_key(name, &statuses, &mut errors);
+        if !RESIZE_STATUSES.contains(&value.str()) {
+            errors.push(FieldError::not_supported(&statuses, name, &RESIZE_STATUSES));
         }
     }
-    let at = status.child("allocatedResources");
-    for (name, value) in errors.while_room(amounts("allocatedResources")) {
+    let allocated = status.at(Status::ALLOCATED_RESOURCES);
+    for (name, amount) in errors.while_room(allocated.entries()) {
         let before = errors.len();
-        resource_key(name, &at, &mut errors);
+        resource_key(name, &allocated, &mut errors);
         if errors.len() == before {
-            not_below_zero(value, &at.key(name), &mut errors);
+            not_below_zero(amount, &mut errors);
         }
         if errors.len() == before {
-            resource_names::amount(&at.key(name), "storage", value.as_str().unwrap_or(""), &mut errors);
+            resource_names::amount(&amount, "storage", amount.str(), &mut errors);
         }
     }
     errors
 }
 
 impl ClaimValidationOptions {
-    fn for_update(old: &Value) -> Self {
-        let sources = ["dataSource", "dataSourceRef"];
+    fn for_update(old: FieldRef<Claim>) -> Self {
+        let spec = old.at(Claim::SPEC);
         Self {
-            any_selector_value: selectors::is_invalid(old.at(&["spec", "selector"])),
-            any_api_group: sources
-                .iter()
-                .any(|source| old.at(&["spec", source, "apiGroup"]).is_some_and(|group| !group.is_null())),
+            any_selector_value: selectors::is_invalid(spec.at(Spec::SELECTOR).get()),
+            any_api_group: data_sources(&spec).iter().any(|source| source.at(Reference::API_GROUP).is_set()),
         }
     }
 }
 
-fn spec_rules(spec: &Value, options: ClaimValidationOptions, path: &FieldPath, errors: &mut FieldErrors) {
-    let modes = spec.list_at(&["accessModes"]);
-    let at = path.child("accessModes");
+/// Returns `dataSource` and `dataSourceRef`. The latter's type has all fields of the other, and a namespace.
+fn data_sources<'p, 'v>(spec: &'p FieldRef<'_, 'v, Spec>) -> [FieldRef<'p, 'v, Reference>; 2] {
+    [spec.at(Spec::DATA_SOURCE).cast(), spec.at(Spec::DATA_SOURCE_REF)]
+}
+
+fn spec_rules(spec: FieldRef<Spec>, options: ClaimValidationOptions, errors: &mut FieldErrors) {
+    let modes = spec.at(Spec::ACCESS_MODES);
     if modes.is_empty() {
-        errors.push(FieldError::required(&at, "at least 1 access mode is required"));
+        errors.push(modes.required("at least 1 access mode is required"));
     }
-    let selector_at = path.child("selector");
-    selectors::label_selector(spec.get("selector"), options.any_selector_value, &selector_at, errors);
-    access_modes(modes, &at, errors);
-    let at = path.child("resources").key("storage");
-    match spec.at(&["resources", "requests", "storage"]).and_then(quantity) {
-        None => errors.push(FieldError::required(&at, "")),
-        Some(size) if size.sign() <= 0 => {
-            errors.push(FieldError::invalid(&at, size.to_string().as_str(), "must be greater than zero"));
-        }
-        Some(size) => resource_names::amount(&at, "storage", &size.to_string(), errors),
+    let selector = spec.at(Spec::SELECTOR);
+    selectors::label_selector(selector.get(), options.any_selector_value, &selector.path(), errors);
+    access_modes(modes, errors);
+    size(spec.at(Spec::RESOURCES), errors);
+    class_name(spec.at(Spec::STORAGE_CLASS_NAME), errors);
+    let mode = spec.at(Spec::VOLUME_MODE);
+    if let Some(text) = mode.get_str() {
+        checks::one_of(&mode, text, &["Block", "Filesystem"], errors);
     }
-    let class = |field: &str, errors: &mut FieldErrors| {
-        if let Some(name) = spec.get(field).and_then(Value::as_str).filter(|name| !name.is_empty()) {
-            checks::subdomain(&path.child(field), name, errors);
-        }
-    };
-    class("storageClassName", errors);
-    if let Some(mode) = spec.get("volumeMode").and_then(Value::as_str) {
-        checks::one_of(&path.child("volumeMode"), mode, &["Block", "Filesystem"], errors);
+    let [source, reference] = data_sources(&spec);
+    for source in [source, reference].iter().filter(|source| source.is_set()) {
+        data_source(*source, options, errors);
     }
-    let sources = ["dataSource", "dataSourceRef"].map(|field| member(spec, field));
-    for (field, source) in ["dataSource", "dataSourceRef"].into_iter().zip(sources) {
-        if let Some(source) = source {
-            data_source(source, options, &path.child(field), errors);
-        }
-    }
-    if let [Some(source), Some(reference)] = sources {
-        let text = |source: &Value, field: &str| source.get(field).and_then(Value::as_str).map(str::to_owned);
-        let same = ["apiGroup", "kind", "name"].iter().all(|field| text(source, field) == text(reference, field));
-        let why = if !reference.str_at(&["namespace"]).is_empty() {
+    if source.is_set() && reference.is_set() {
+        let fields = [Reference::API_GROUP, Reference::KIND, Reference::NAME];
+        let why = if !reference.at(Reference::NAMESPACE).is_empty() {
             Some("may not be specified when dataSourceRef.namespace is specified")
         } else {
+            let same = fields.into_iter().all(|field| source.at(field).get_str() == reference.at(field).get_str());
             (!same).then_some("must match dataSourceRef")
         };
         // The value in kube-apiserver's message is the path, which is shown as an empty struct.
-        errors.extend(why.map(|why| FieldError::invalid(path, binnacle_meta::ErrorValue::raw("{}"), why)));
+        errors.extend(why.map(|why| spec.invalid_as(ErrorValue::raw("{}"), why)));
     }
-    class("volumeAttributesClassName", errors);
+    class_name(spec.at(Spec::VOLUME_ATTRIBUTES_CLASS_NAME), errors);
 }
 
-fn data_source(source: &Value, options: ClaimValidationOptions, path: &FieldPath, errors: &mut FieldErrors) {
-    for field in ["name", "kind"] {
-        checks::required(&path.child(field), source.str_at(&[field]), errors);
+/// Requires a size, which kube-apiserver reports without `requests`.
+fn size(resources: FieldRef<Resources>, errors: &mut FieldErrors) {
+    let reported = resources.cast::<Map<types::Quantity>>();
+    let reported = reported.key("storage");
+    match quantity(resources.at(Resources::REQUESTS).key("storage").value()) {
+        None => errors.push(reported.required("")),
+        Some(size) if size.sign() <= 0 => {
+            errors.push(reported.invalid_as(&size.to_string(), "must be greater than zero"));
+        }
+        Some(size) => resource_names::amount(&reported, "storage", &size.to_string(), errors),
     }
-    let (group, kind) = (source.str_at(&["apiGroup"]), source.str_at(&["kind"]));
-    if group.is_empty() && kind != "PersistentVolumeClaim" {
+}
+
+fn class_name(name: FieldRef<Str>, errors: &mut FieldErrors) {
+    if !name.is_empty() {
+        checks::subdomain(&name, name.str(), errors);
+    }
+}
+
+fn data_source(source: FieldRef<Reference>, options: ClaimValidationOptions, errors: &mut FieldErrors) {
+    let (group, kind) = (source.at(Reference::API_GROUP), source.at(Reference::KIND));
+    let (name, namespace) = (source.at(Reference::NAME), source.at(Reference::NAMESPACE));
+    checks::required(&name, name.str(), errors);
+    checks::required(&kind, kind.str(), errors);
+    if group.is_empty() && kind.str() != "PersistentVolumeClaim" {
         let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-        errors.push(FieldError::invalid(path, kind, why));
+        errors.push(source.invalid_as(kind.str(), why));
     }
     if !group.is_empty() && !options.any_api_group {
-        checks::subdomain(&path.child("apiGroup"), group, errors);
+        checks::subdomain(&group, group.str(), errors);
     }
-    let namespace = source.str_at(&["namespace"]);
     if !namespace.is_empty() {
-        checks::invalid_for(&path.child("namespace"), namespace, names::dns1123_label_name(namespace, false), errors);
+        checks::invalid_for(&namespace, namespace.str(), names::dns1123_label_name(namespace.str(), false), errors);
     }
 }
 
 /// Accepts a storage class where there was none: moved from the annotation, or set to the default class.
-fn settle_class(object: &Value, old: &Value, new_spec: &mut Value, old_spec: &Value, errors: &mut FieldErrors) {
-    let annotation = |object: &Value| {
-        object.at(&["metadata", "annotations", CLASS_ANNOTATION]).and_then(Value::as_str).map(str::to_owned)
-    };
-    let (new_annotation, old_annotation) = (annotation(object), annotation(old));
-    let class = |object: &Value| object.at(&["spec", "storageClassName"]).and_then(Value::as_str).map(str::to_owned);
-    let (new_class, old_class) = (class(object), class(old));
-    let moved = old_annotation.is_some()
-        && old_class.is_none()
-        && new_class == old_annotation
-        && new_annotation.as_ref().is_none_or(|new| Some(new) == old_annotation.as_ref());
-    if moved {
-        tree::remove_at(new_spec, &["storageClassName"]);
+fn update_class(
+    claim: FieldRef<Claim>,
+    old: FieldRef<Claim>,
+    new_spec: &mut FieldMut<Spec>,
+    old_spec: FieldRef<Spec>,
+    errors: &mut FieldErrors,
+) {
+    const CLASS: Field<Spec, Str> = Spec::STORAGE_CLASS_NAME;
+    let (class, old_class) = (claim.at(Claim::SPEC).at(CLASS).get_str(), old.at(Claim::SPEC).at(CLASS).get_str());
+    let (annotations, old) = (claim.at(Claim::METADATA), old.at(Claim::METADATA));
+    let (annotations, old) = (annotations.at(ObjectMeta::ANNOTATIONS), old.at(ObjectMeta::ANNOTATIONS));
+    let annotation = annotations.key(CLASS_ANNOTATION);
+    let (new, old) = (annotation.get_str(), old.key(CLASS_ANNOTATION).get_str());
+    let is_moved = old.is_some() && old_class.is_none() && class == old && (new.is_none() || new == old);
+    if is_moved {
+        new_spec.remove(CLASS);
         return;
     }
-    let (new_text, old_text) = (new_annotation.unwrap_or_default(), old_annotation.clone().unwrap_or_default());
-    if new_text != old_text {
-        let at = FieldPath::new("metadata").child("annotations").child(CLASS_ANNOTATION);
-        errors.push(FieldError::invalid(&at, new_text.as_str(), metadata::IMMUTABLE));
+    if new.unwrap_or("") != old.unwrap_or("") {
+        errors.push(annotation.reported_as(CLASS_ANNOTATION).invalid_as(new.unwrap_or(""), IMMUTABLE));
     }
-    if new_class.is_some() && old_class.is_none() && old_annotation.is_none_or(|old| Some(old) == new_class) {
-        tree::keep_at(new_spec, old_spec, &["storageClassName"]);
+    if class.is_some() && old_class.is_none() && (old.is_none() || old == class) {
+        new_spec.keep(old_spec, CLASS);
     }
 }
 
 /// Reports a request at or below the capacity. Larger ones may decrease, which reverts a failed expansion (KEP-1790).
-fn size_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
-    let amount = |object: &Value, path: &[&str]| object.at(path).and_then(quantity).unwrap_or_else(zero);
-    let size = |object: &Value| amount(object, &["spec", "resources", "requests", "storage"]);
-    let (new_size, old_size) = (size(object), size(old));
-    if new_size < old_size && new_size <= amount(old, &["status", "capacity", "storage"]) {
-        let at = FieldPath::new("spec").child("resources").child("requests").child("storage");
-        errors.push(FieldError::forbidden(&at, "field can not be less than status.capacity"));
+fn size_change(claim: FieldRef<Claim>, old: FieldRef<Claim>, errors: &mut FieldErrors) {
+    let amount = |field: FieldRef<types::Quantity>| quantity(field.value()).unwrap_or_default();
+    let resources = claim.at(Claim::SPEC);
+    let resources = resources.at(Spec::RESOURCES);
+    let requests = resources.at(Resources::REQUESTS);
+    let new_size = amount(requests.key("storage"));
+    let old_size = amount(old.at(Claim::SPEC).at(Spec::RESOURCES).at(Resources::REQUESTS).key("storage"));
+    if new_size < old_size && new_size <= amount(old.at(Claim::STATUS).at(Status::CAPACITY).key("storage")) {
+        // Not `requests[storage]`, as in kube-apiserver.
+        let storage = requests.key("storage").reported_as("storage");
+        errors.push(storage.forbidden("field can not be less than status.capacity"));
     }
 }
 
-fn attributes_class(object: &Value, old: &Value, errors: &mut FieldErrors) {
-    let class = |object: &Value| object.at(&["spec", "volumeAttributesClassName"]).cloned().unwrap_or_default();
-    let current = old.at(&["status", "currentVolumeAttributesClassName"]).is_some_and(|class| !class.is_null());
-    if class(object) == class(old) || !current {
+fn attributes_class(claim: FieldRef<Claim>, old: FieldRef<Claim>, errors: &mut FieldErrors) {
+    let (spec, old_spec) = (claim.at(Claim::SPEC), old.at(Claim::SPEC));
+    let (class, old_class) =
+        (spec.at(Spec::VOLUME_ATTRIBUTES_CLASS_NAME), old_spec.at(Spec::VOLUME_ATTRIBUTES_CLASS_NAME));
+    let current = old.at(Claim::STATUS).at(Status::CURRENT_VOLUME_ATTRIBUTES_CLASS_NAME).is_set();
+    if class.value() == old_class.value() || !current {
         return;
     }
-    let what = match class(object).as_str() {
+    let what = match class.get_str() {
         None => "nil",
         Some("") => "empty string",
         Some(_) => return,
     };
-    let at = FieldPath::new("spec").child("volumeAttributesClassName");
     let why = format!("update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil");
-    errors.push(FieldError::forbidden(&at, why));
+    errors.push(class.forbidden(why));
 }
 
-fn resource_key(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn resource_key(name: &str, location: &dyn Location, errors: &mut FieldErrors) {
     let before = errors.len();
-    checks::qualified_name(path, name, errors);
+    checks::qualified_name(location, name, errors);
     if errors.len() == before && resource_names::is_native(name) {
-        checks::one_of(path, name, &["storage"], errors);
+        checks::one_of(location, name, &["storage"], errors);
     }
 }
 
-fn not_below_zero(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if let Some(amount) = quantity(value)
-        && amount.value() < 0
+fn not_below_zero(amount: FieldRef<types::Quantity>, errors: &mut FieldErrors) {
+    if let Some(quantity) = quantity(amount.value())
+        && quantity.value() < 0
     {
-        errors.push(FieldError::invalid(path, amount.value(), "must be a valid resource quantity"));
+        errors.push(amount.invalid_as(quantity.value(), "must be a valid resource quantity"));
     }
-}
-
-fn zero() -> Quantity {
-    Quantity::default()
 }

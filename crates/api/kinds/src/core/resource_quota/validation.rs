@@ -3,103 +3,104 @@
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::metadata::{IMMUTABLE, shown};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    ResourceQuotaSpec as Spec, ResourceQuotaStatus as Status, ScopeSelector,
+    ScopedResourceSelectorRequirement as Requirement,
+};
+use binnacle_fields::types::{List, Map, Quantity, Str};
+use binnacle_meta::{ErrorValue, FieldErrors};
+use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::resource_names;
 use binnacle_validation::selectors::no_operator;
 
 use crate::internal;
 
-const SELECTOR: &str = "io.k8s.api.core.v1.ScopeSelector";
 const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 const COMPUTE: [&str; 6] = ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 const NEEDS_EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
 
-pub(super) fn spec(object: &Value, errors: &mut FieldErrors) {
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let path = FieldPath::new("spec");
-    amounts(spec, "hard", &path, errors);
-    scopes(spec, &path.child("scopes"), errors);
-    selector(spec, &path.child("scopeSelector").child("matchExpressions"), errors);
+pub(super) fn spec(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let hard = spec.at(Spec::HARD);
+    amounts(hard, errors);
+    let standard = standard_resources(hard);
+    scopes(spec.at(Spec::SCOPES), &standard, errors);
+    selector(spec, &standard, errors);
 }
 
-pub(super) fn status(object: &Value, errors: &mut FieldErrors) {
-    let status = object.get("status").unwrap_or(&Value::Null);
-    for list in ["hard", "used"] {
-        amounts(status, list, &FieldPath::new("status"), errors);
+pub(super) fn status(status: FieldRef<Status>, errors: &mut FieldErrors) {
+    for list in [Status::HARD, Status::USED] {
+        amounts(status.at(list), errors);
     }
 }
 
 /// Validates an update, which may change the order of scopes but not the scopes.
-pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
-    spec(object, errors);
-    let set = |object: &Value| -> BTreeSet<String> {
-        object.list_at(&["spec", "scopes"]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    if set(object) != set(old) {
-        let path = FieldPath::new("spec").child("scopes");
-        errors.push(FieldError::invalid(&path, shown(object.at(&["spec", "scopes"])), IMMUTABLE));
+pub(super) fn update(new: FieldRef<Spec>, old: FieldRef<Spec>, errors: &mut FieldErrors) {
+    spec(new, errors);
+    let scopes = new.at(Spec::SCOPES);
+    if scopes.strs().collect::<BTreeSet<_>>() != old.at(Spec::SCOPES).strs().collect() {
+        errors.push(scopes.invalid(IMMUTABLE));
     }
 }
 
-fn amounts(holder: &Value, list: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    for (name, value) in errors.while_room(holder.object_at(&[list]).into_iter().flat_map(|members| members.iter())) {
-        let at = path.child(list).key(name);
-        resource_names::of_quotas(&at, name, errors);
-        resource_names::amount(&at, name, value.as_str().unwrap_or(""), errors);
+fn amounts(list: FieldRef<Map<Quantity>>, errors: &mut FieldErrors) {
+    for (name, amount) in errors.while_room(list.entries()) {
+        resource_names::of_quotas(&amount, name, errors);
+        resource_names::amount(&amount, name, amount.str(), errors);
     }
 }
 
-fn scopes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let scopes = texts(spec.list_at(&["scopes"]));
-    let standard = standard_resources(spec);
-    let shown = LazyCell::new(|| shown(spec.get("scopes")));
-    let invalid = |why: &str| FieldError::invalid(path, shown.clone(), why);
-    for scope in errors.while_room(&scopes) {
+fn scopes(scopes: FieldRef<List<Str>>, standard: &[&str], errors: &mut FieldErrors) {
+    let shown = LazyCell::new(|| ErrorValue::from(scopes.value()));
+    let invalid = |why: &str| scopes.invalid_as(shown.clone(), why);
+    let names: Vec<&str> = scopes.strs().collect();
+    for scope in errors.while_room(&names) {
         if !is_scope(scope) {
             errors.push(invalid("unsupported scope"));
         }
-        for _ in 0..misfits(&standard, scope) {
+        for _ in 0..misfits(standard, scope) {
             errors.push(invalid("unsupported scope applied to resource"));
         }
     }
-    errors.extend(conflicts(&scopes).map(|_| invalid("conflicting scopes")));
+    errors.extend(conflicts(&names).map(|_| invalid("conflicting scopes")));
 }
 
-fn selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let requirements = spec.list_at(&["scopeSelector", "matchExpressions"]);
-    let standard = standard_resources(spec);
-    let selector = LazyCell::new(|| internal::shown_as(SELECTOR, spec.get("scopeSelector")));
-    for requirement in errors.while_room(requirements) {
-        let (scope, operator) = (requirement.str_at(&["scopeName"]), requirement.str_at(&["operator"]));
-        if !is_scope(scope) {
-            errors.push(FieldError::invalid(&path.child("scopeName"), scope, "unsupported scope"));
+fn selector(spec: FieldRef<Spec>, standard: &[&str], errors: &mut FieldErrors) {
+    let selector = spec.at(Spec::SCOPE_SELECTOR);
+    let requirements = selector.at(ScopeSelector::MATCH_EXPRESSIONS);
+    let shown = LazyCell::new(|| internal::shown(selector));
+    for requirement in errors.while_room(requirements.items()) {
+        // kube-apiserver reports requirements without their index.
+        let requirement = requirement.located_at(&requirements);
+        let (scope, operator) = (requirement.at(Requirement::SCOPE_NAME), requirement.at(Requirement::OPERATOR));
+        if !is_scope(scope.str()) {
+            errors.push(scope.invalid_as(scope.str(), "unsupported scope"));
         }
-        for _ in 0..misfits(&standard, scope) {
-            errors.push(FieldError::invalid(path, selector.clone(), "unsupported scope applied to resource"));
+        for _ in 0..misfits(standard, scope.str()) {
+            errors.push(requirement.invalid_as(shown.clone(), "unsupported scope applied to resource"));
         }
         let only_exists = ["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
-        if only_exists.contains(&scope) && operator != "Exists" {
-            errors.push(FieldError::invalid(&path.child("operator"), operator, NEEDS_EXISTS));
+        if only_exists.contains(&scope.str()) && operator.str() != "Exists" {
+            errors.push(operator.invalid_as(operator.str(), NEEDS_EXISTS));
         }
-        let (values, at) = (requirement.list_at(&["values"]), path.child("values"));
-        match operator {
+        let values = requirement.at(Requirement::VALUES);
+        match operator.str() {
             "In" | "NotIn" if values.is_empty() => {
                 let why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
-                errors.push(FieldError::required(&at, why));
+                errors.push(values.required(why));
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
                 let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                errors.push(FieldError::invalid(&at, shown(requirement.get("values")), why));
+                errors.push(values.invalid(why));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            _ => errors.push(no_operator(operator, path)),
+            text => errors.push(no_operator(text, &requirement.path())),
         }
     }
-    let named: Vec<&str> = requirements.iter().map(|requirement| requirement.str_at(&["scopeName"])).collect();
+    let named: Vec<&str> =
+        requirements.items().map(|requirement| requirement.at(Requirement::SCOPE_NAME).str()).collect();
     for _ in errors.while_room(conflicts(&named)) {
-        errors.push(FieldError::invalid(path, shown(spec.get("scopes")), "conflicting scopes"));
+        errors.push(requirements.invalid_as(spec.at(Spec::SCOPES).value(), "conflicting scopes"));
     }
 }
 
@@ -113,9 +114,8 @@ fn misfits(standard: &[&str], scope: &str) -> usize {
 }
 
 /// Returns the limited resources that exist in every cluster: few, even if a quota names many resources.
-fn standard_resources(spec: &Value) -> Vec<&str> {
-    let names = spec.object_at(&["hard"]).into_iter().flat_map(|hard| hard.keys());
-    names.map(|name| name.as_str()).filter(|name| resource_names::is_standard_for_quotas(name)).collect()
+fn standard_resources<'v>(hard: FieldRef<'_, 'v, Map<Quantity>>) -> Vec<&'v str> {
+    hard.entries().map(|(name, _)| name).filter(|name| resource_names::is_standard_for_quotas(name)).collect()
 }
 
 fn fits(scope: &str, resource: &str) -> bool {
@@ -142,14 +142,11 @@ fn is_scope(scope: &str) -> bool {
     )
 }
 
-fn texts(list: &[Value]) -> Vec<&str> {
-    list.iter().filter_map(Value::as_str).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use binnacle_schema::value;
+    use binnacle_fields::core::v1::ResourceQuota;
+    use binnacle_schema::{Value, value};
 
     #[test]
     fn rules() {
@@ -184,7 +181,7 @@ mod tests {
         ] {
             let mut errors = FieldErrors::new();
             let object = value!({"spec": own});
-            spec(&object, &mut errors);
+            spec(FieldRef::<ResourceQuota>::root(&object).at(ResourceQuota::SPEC), &mut errors);
             let got: Vec<String> = errors.iter().map(ToString::to_string).collect();
             assert_eq!(got, want, "{object:?}");
         }
@@ -199,7 +196,8 @@ mod tests {
             (of(value!(["Terminating"])), vec!["spec.scopes: Invalid value: [\"Terminating\"]: field is immutable"]),
         ] {
             let mut errors = FieldErrors::new();
-            update(&new, &old, &mut errors);
+            let (new, old) = (FieldRef::<ResourceQuota>::root(&new), FieldRef::<ResourceQuota>::root(&old));
+            update(new.at(ResourceQuota::SPEC), old.at(ResourceQuota::SPEC), &mut errors);
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
         }
     }
