@@ -70,5 +70,4 @@ pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("kinds/node/runtime_class.rs", "limits[]", AS_IN_GO),
     ("kinds/pod_spec/validation/requirements.rs", "containers[][].limits", AS_IN_GO),
     ("kinds/pod_spec/validation/scheduling.rs", "{topologyKey, whenUnsatisfiable}", AS_IN_GO),
-    ("kinds/pod_spec/validation/sources.rs", "initiatorname", AS_IN_GO),
 ];
