@@ -10,6 +10,8 @@ mod events;
 mod go_json;
 mod resource;
 
+use binnacle_fields::meta::v1::PartialObjectMetadata;
+use binnacle_fields::{Field, FieldMut};
 use binnacle_schema::{Value, canonical};
 
 use crate::tables;
@@ -124,33 +126,46 @@ const CONVERSIONS: &[Conversion] = &[
 
 /// Sets `apiVersion` and `kind` and leaves all other members unchanged.
 fn set_type(object: &mut Value, api_version: &'static str, kind: &'static str) {
-    let members = object.make_object();
-    members.insert("kind", kind);
-    members.insert("apiVersion", api_version);
+    let mut object = FieldMut::root(object);
+    object.set(PartialObjectMetadata::KIND, kind);
+    object.set(PartialObjectMetadata::API_VERSION, api_version);
 }
 
 /// Sets the type of a converted object and brings it into the canonical form of that version.
 fn finish(object: &mut Value, group: &'static str, version: &'static str, kind: &'static str) {
-    let members = object.make_object();
-    members.insert("kind", kind);
+    let mut typed = FieldMut::root(object);
+    typed.set(PartialObjectMetadata::KIND, kind);
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    members.insert("apiVersion", api_version);
+    typed.set(PartialObjectMetadata::API_VERSION, api_version);
     if let Some(message) = tables::kind(group, version, kind) {
         canonical::canonicalize(object, message);
     }
 }
 
-/// Renames a member.
-fn rename(object: &mut Value, from: &str, to: &'static str) {
+/// The names of a field in two versions.
+type Names = (&'static str, &'static str);
+
+const fn names<M, N, T>(from: Field<M, T>, to: Field<N, T>) -> Names {
+    (from.name(), to.name())
+}
+
+/// Renames a field of a version to that of another.
+fn rename<M, N, T>(object: &mut FieldMut<M>, from: Field<M, T>, to: Field<N, T>) {
+    rename_member(object.value(), names(from, to));
+}
+
+fn rename_member(object: &mut Value, (from, to): Names) {
     let Some(members) = object.as_object_mut() else { return };
     if let Some(value) = members.remove(from) {
         members.insert(to, value);
     }
 }
 
-/// Runs `change` over the items of the list at a path.
-fn each(object: &mut Value, path: &[&str], change: impl FnMut(&mut Value)) {
-    object.at_mut(path).and_then(Value::as_list_mut).into_iter().flatten().for_each(change);
+/// Sets a field, if there is a value for it.
+fn set_some<M, T>(object: &mut FieldMut<M>, field: Field<M, T>, value: Option<Value>) {
+    if let Some(value) = value {
+        object.set(field, value);
+    }
 }
 
 #[cfg(test)]

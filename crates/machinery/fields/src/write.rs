@@ -175,6 +175,16 @@ impl<'a, M> FieldMut<'a, M> {
         }
     }
 
+    /// Returns the same structure as another type, for conversions between versions. The caller vouches for it.
+    pub fn cast<N>(&mut self) -> FieldMut<'_, N> {
+        FieldMut::root(self.value)
+    }
+
+    /// Removes a field and returns its value, unless that was null.
+    pub fn take<T>(&mut self, field: Field<M, T>) -> Option<Value> {
+        self.remove(field).filter(|value| !value.is_null())
+    }
+
     /// Returns a new structure, which starts empty.
     pub fn build(fill: impl FnOnce(FieldMut<M>)) -> Value {
         let mut value = Value::Object(Object::new());

@@ -3,11 +3,21 @@
 
 use std::sync::LazyLock;
 
+use binnacle_fields::autoscaling::v1;
+use binnacle_fields::autoscaling::v2::{
+    self, ContainerResourceMetricSource, ContainerResourceMetricStatus, ExternalMetricSource, ExternalMetricStatus,
+    HPAScalingPolicy, HPAScalingRules, HorizontalPodAutoscalerBehavior as Behavior, MetricIdentifier, MetricSpec,
+    MetricStatus, MetricTarget, MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource,
+    PodsMetricStatus, ResourceMetricSource, ResourceMetricStatus,
+};
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
+use binnacle_fields::types::List;
+use binnacle_fields::{Field, FieldMut, FieldRef};
 use binnacle_meta::Quantity;
-use binnacle_schema::{Message, Object, Value, canonical, json, value};
+use binnacle_schema::{Message, Value, canonical, json, value};
 
 use super::autoscaling_v1::{BEHAVIOR, CONDITIONS, CURRENT_METRICS, ITEMS, METRICS};
-use super::{finish, go_json, rename};
+use super::{Names, finish, go_json, rename_member, set_some};
 
 const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -29,22 +39,27 @@ const DEFAULT_UTILIZATION: i64 = 80;
 
 /// Removes the annotations that hold fields, in versions that have those fields.
 pub(crate) fn drop_round_trip_annotations(autoscaler: &mut Value) {
-    let Some(metadata) = autoscaler.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    let mut object = FieldMut::root(autoscaler);
+    let Some(mut metadata) = object.structure(PartialObjectMetadata::METADATA) else { return };
+    let Some(annotations) = metadata.map(ObjectMeta::ANNOTATIONS) else { return };
     if !ROUND_TRIP_ANNOTATIONS.iter().any(|name| annotations.contains(name)) {
         return;
     }
     ROUND_TRIP_ANNOTATIONS.iter().for_each(|name| drop(annotations.remove(name)));
     if annotations.is_empty() {
-        metadata.remove("annotations");
+        metadata.remove(ObjectMeta::ANNOTATIONS);
     }
 }
 
 /// Returns CPU utilization as a metric.
 pub(crate) fn processor_utilization(percent: i64) -> Value {
-    value!({
-        "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}
+    FieldMut::build(|mut metric| {
+        metric.set(MetricSpec::TYPE, "Resource");
+        let mut source = metric.entry(MetricSpec::RESOURCE);
+        source.set(ResourceMetricSource::NAME, "cpu");
+        let mut target = source.entry(ResourceMetricSource::TARGET);
+        target.set(MetricTarget::TYPE, "Utilization");
+        target.set(MetricTarget::AVERAGE_UTILIZATION, percent);
     })
 }
 
@@ -53,251 +68,292 @@ pub(crate) fn default_metric() -> Value {
     processor_utilization(DEFAULT_UTILIZATION)
 }
 
-pub(super) fn to_v2(autoscaler: &mut Value) {
-    let items = |annotation| list_annotation(autoscaler, annotation);
+fn current_processor_utilization(percent: i64) -> Value {
+    FieldMut::build(|mut metric| {
+        metric.set(MetricStatus::TYPE, "Resource");
+        let mut source = metric.entry(MetricStatus::RESOURCE);
+        source.set(ResourceMetricStatus::NAME, "cpu");
+        source.entry(ResourceMetricStatus::CURRENT).set(MetricValueStatus::AVERAGE_UTILIZATION, percent);
+    })
+}
+
+pub(super) fn to_v2(object: &mut Value) {
+    let items = |annotation| list_annotation(FieldRef::root(object), annotation);
     let other_metrics = items((METRICS_ANNOTATION, &METRICS));
     let current_metrics = items((CURRENT_METRICS_ANNOTATION, &CURRENT_METRICS));
     let conditions = items((CONDITIONS_ANNOTATION, &CONDITIONS));
-    let behavior = behavior_annotation(autoscaler);
-    drop_round_trip_annotations(autoscaler);
+    let behavior = behavior_annotation(FieldRef::root(object));
+    drop_round_trip_annotations(object);
 
-    let spec = autoscaler.make_at(&["spec"]);
-    let percent = spec.remove("targetCPUUtilizationPercentage").and_then(|v| v.as_i64());
+    let mut autoscaler = FieldMut::<v1::HorizontalPodAutoscaler>::root(object);
+    let mut spec = autoscaler.entry(v1::HorizontalPodAutoscaler::SPEC);
+    let percent = spec.remove(v1::HorizontalPodAutoscalerSpec::TARGET_CPU_UTILIZATION_PERCENTAGE);
     let mut metrics: Vec<Value> = other_metrics.unwrap_or_default().into_iter().map(metric_to_v2).collect();
-    metrics.extend(percent.map(processor_utilization));
+    metrics.extend(percent.and_then(|percent| percent.as_i64()).map(processor_utilization));
     // The default of v1 depends on the annotations, so it is set here.
     if metrics.is_empty() {
         metrics.push(default_metric());
     }
-    spec.insert("metrics", metrics);
-    if let Some(behavior) = behavior {
-        spec.insert("behavior", behavior);
-    }
+    let mut spec = spec.cast();
+    spec.set(v2::HorizontalPodAutoscalerSpec::METRICS, metrics);
+    set_some(&mut spec, v2::HorizontalPodAutoscalerSpec::BEHAVIOR, behavior);
 
-    let status = autoscaler.make_at(&["status"]);
-    let percent = status.remove("currentCPUUtilizationPercentage").and_then(|v| v.as_i64());
+    let mut status = autoscaler.entry(v1::HorizontalPodAutoscaler::STATUS);
+    let percent = status.remove(v1::HorizontalPodAutoscalerStatus::CURRENT_CPU_UTILIZATION_PERCENTAGE);
+    let percent = percent.and_then(|percent| percent.as_i64());
+    let mut status = status.cast();
     if let Some(current) = current_metrics {
-        status.insert("currentMetrics", current.into_iter().map(status_to_v2).collect::<Vec<_>>());
+        let current: Vec<Value> = current.into_iter().map(status_to_v2).collect();
+        status.set(v2::HorizontalPodAutoscalerStatus::CURRENT_METRICS, current);
     } else if let Some(percent) = percent {
-        let current =
-            value!({"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": percent}}});
-        status.insert("currentMetrics", vec![current]);
+        let current = current_processor_utilization(percent);
+        status.set(v2::HorizontalPodAutoscalerStatus::CURRENT_METRICS, vec![current]);
     }
     if let Some(conditions) = conditions {
-        status.insert("conditions", conditions);
+        status.set(v2::HorizontalPodAutoscalerStatus::CONDITIONS, conditions);
     }
-    finish(autoscaler, "autoscaling", "v2", "HorizontalPodAutoscaler");
+    finish(object, "autoscaling", "v2", "HorizontalPodAutoscaler");
 }
 
-pub(super) fn from_v2(autoscaler: &mut Value) {
-    drop_round_trip_annotations(autoscaler);
+pub(super) fn from_v2(object: &mut Value) {
+    drop_round_trip_annotations(object);
 
-    let spec = autoscaler.make_at(&["spec"]);
-    let metrics = taken_list(spec, "metrics");
-    let behavior = spec.remove("behavior").filter(|v| !v.is_null());
-    let utilization = ["resource", "target", "averageUtilization"];
-    if let Some(percent) = metrics.iter().filter(|m| is_processor(m)).find_map(|m| m.int_at(&utilization)) {
-        spec.insert("targetCPUUtilizationPercentage", percent);
+    let mut autoscaler = FieldMut::<v2::HorizontalPodAutoscaler>::root(object);
+    let mut spec = autoscaler.entry(v2::HorizontalPodAutoscaler::SPEC);
+    let metrics = take_list(&mut spec, v2::HorizontalPodAutoscalerSpec::METRICS);
+    let behavior = spec.take(v2::HorizontalPodAutoscalerSpec::BEHAVIOR);
+    if let Some(percent) = metrics.iter().find_map(target_utilization) {
+        spec.cast().set(v1::HorizontalPodAutoscalerSpec::TARGET_CPU_UTILIZATION_PERCENTAGE, percent);
     }
-    let others: Vec<Value> = metrics
-        .into_iter()
-        .filter(|m| !(is_processor(m) && m.int_at(&utilization).is_some()))
-        .map(metric_to_v1)
-        .collect();
+    let others = metrics.into_iter().filter(|metric| target_utilization(metric).is_none()).map(metric_to_v1).collect();
 
-    let status = autoscaler.make_at(&["status"]);
-    let current = taken_list(status, "currentMetrics");
-    let conditions = taken_list(status, "conditions");
-    let percent = current
-        .iter()
-        .filter(|m| is_processor(m))
-        .filter_map(|m| m.int_at(&["resource", "current", "averageUtilization"]))
-        .next_back();
-    if let Some(percent) = percent {
-        status.insert("currentCPUUtilizationPercentage", percent);
+    let mut status = autoscaler.entry(v2::HorizontalPodAutoscaler::STATUS);
+    let current = take_list(&mut status, v2::HorizontalPodAutoscalerStatus::CURRENT_METRICS);
+    let conditions = take_list(&mut status, v2::HorizontalPodAutoscalerStatus::CONDITIONS);
+    if let Some(percent) = current.iter().filter_map(current_utilization).next_back() {
+        status.cast().set(v1::HorizontalPodAutoscalerStatus::CURRENT_CPU_UTILIZATION_PERCENTAGE, percent);
     }
     // All statuses are kept, even if the percentage has the same information, as the raw value would be lost.
-    let current: Vec<Value> = current.into_iter().map(status_to_v1).collect();
+    let current = current.into_iter().map(status_to_v1).collect();
 
-    annotate_list(autoscaler, METRICS_ANNOTATION, &METRICS, others);
-    annotate_list(autoscaler, CURRENT_METRICS_ANNOTATION, &CURRENT_METRICS, current);
+    let mut autoscaler = FieldMut::root(object);
+    annotate_list(&mut autoscaler, METRICS_ANNOTATION, &METRICS, others);
+    annotate_list(&mut autoscaler, CURRENT_METRICS_ANNOTATION, &CURRENT_METRICS, current);
     if let Some(mut behavior) = behavior {
         rename_behavior(&mut behavior, |(inner, v2)| (v2, inner));
         canonical::canonicalize(&mut behavior, &BEHAVIOR);
-        annotate(autoscaler, BEHAVIOR_ANNOTATION, &behavior);
+        annotate(&mut autoscaler, BEHAVIOR_ANNOTATION, &behavior);
     }
-    annotate_list(autoscaler, CONDITIONS_ANNOTATION, &CONDITIONS, conditions);
-    finish(autoscaler, "autoscaling", "v1", "HorizontalPodAutoscaler");
+    annotate_list(&mut autoscaler, CONDITIONS_ANNOTATION, &CONDITIONS, conditions);
+    finish(object, "autoscaling", "v1", "HorizontalPodAutoscaler");
 }
 
-fn is_processor(metric: &Value) -> bool {
-    metric.str_at(&["type"]) == "Resource" && metric.str_at(&["resource", "name"]) == "cpu"
+/// Returns the target of a metric that is CPU utilization.
+fn target_utilization(metric: &Value) -> Option<i64> {
+    let metric = FieldRef::<MetricSpec>::root(metric);
+    let source = metric.at(MetricSpec::RESOURCE);
+    let is_processor =
+        metric.at(MetricSpec::TYPE).str() == "Resource" && source.at(ResourceMetricSource::NAME).str() == "cpu";
+    let percent = source.at(ResourceMetricSource::TARGET).at(MetricTarget::AVERAGE_UTILIZATION).int();
+    percent.filter(|_| is_processor)
 }
 
-// === Metrics ===
+/// Returns the value of a current metric that is CPU utilization.
+fn current_utilization(metric: &Value) -> Option<i64> {
+    let metric = FieldRef::<MetricStatus>::root(metric);
+    let source = metric.at(MetricStatus::RESOURCE);
+    let is_processor =
+        metric.at(MetricStatus::TYPE).str() == "Resource" && source.at(ResourceMetricStatus::NAME).str() == "cpu";
+    let percent = source.at(ResourceMetricStatus::CURRENT).at(MetricValueStatus::AVERAGE_UTILIZATION).int();
+    percent.filter(|_| is_processor)
+}
+
+// === Metrics: their sources have the same names in v1 and v2; names that only v1 has are texts ===
 
 fn metric_to_v2(mut metric: Value) -> Value {
-    change(&mut metric, "object", |source| {
-        rename_in(source, "target", "describedObject");
-        identify(source, "selector");
-        let average = source.remove("averageValue");
+    let mut new = FieldMut::<MetricSpec>::root(&mut metric);
+    if let Some(mut source) = new.structure(MetricSpec::OBJECT) {
+        let object = remove(&mut source, "target");
+        set_some(&mut source, ObjectMetricSource::DESCRIBED_OBJECT, object);
+        identify(&mut source, "selector", ObjectMetricSource::METRIC);
         // In v1 the value is not optional; zero beside an average means that there is no value.
-        let value = source.remove("targetValue").filter(|v| average.is_none() || !is_zero_quantity(v));
-        let kind = if average.is_none() { "Value" } else { "AverageValue" };
-        source.insert("target", target(kind, [("value", value), ("averageValue", average)]));
-    });
-    change(&mut metric, "pods", |source| {
-        identify(source, "selector");
-        let average = source.remove("targetAverageValue");
-        source.insert("target", target("AverageValue", [("averageValue", average)]));
-    });
-    for name in ["resource", "containerResource"] {
-        change(&mut metric, name, |source| {
-            let utilization = source.remove("targetAverageUtilization");
-            let average = source.remove("targetAverageValue");
-            let kind = if utilization.is_none() { "AverageValue" } else { "Utilization" };
-            source.insert("target", target(kind, [("averageValue", average), ("averageUtilization", utilization)]));
+        let members = source.object();
+        if members.contains("averageValue") && members.get("targetValue").is_some_and(is_zero_quantity) {
+            members.remove("targetValue");
+        }
+        set_target(&mut source, "averageValue", ObjectMetricSource::TARGET, |target| {
+            if target.at(MetricTarget::AVERAGE_VALUE).is_set() { "AverageValue" } else { "Value" }
         });
     }
-    change(&mut metric, "external", |source| {
-        identify(source, "metricSelector");
-        let (value, average) = (source.remove("targetValue"), source.remove("targetAverageValue"));
-        let kind = if value.is_none() { "AverageValue" } else { "Value" };
-        source.insert("target", target(kind, [("value", value), ("averageValue", average)]));
-    });
+    if let Some(mut source) = new.structure(MetricSpec::PODS) {
+        identify(&mut source, "selector", PodsMetricSource::METRIC);
+        set_target(&mut source, "targetAverageValue", PodsMetricSource::TARGET, |_| "AverageValue");
+    }
+    let of_resource = |target: FieldRef<MetricTarget>| {
+        if target.at(MetricTarget::AVERAGE_UTILIZATION).is_set() { "Utilization" } else { "AverageValue" }
+    };
+    if let Some(mut source) = new.structure(MetricSpec::RESOURCE) {
+        set_target(&mut source, "targetAverageValue", ResourceMetricSource::TARGET, of_resource);
+    }
+    if let Some(mut source) = new.structure(MetricSpec::CONTAINER_RESOURCE) {
+        set_target(&mut source, "targetAverageValue", ContainerResourceMetricSource::TARGET, of_resource);
+    }
+    if let Some(mut source) = new.structure(MetricSpec::EXTERNAL) {
+        identify(&mut source, "metricSelector", ExternalMetricSource::METRIC);
+        set_target(&mut source, "targetAverageValue", ExternalMetricSource::TARGET, |target| {
+            if target.at(MetricTarget::VALUE).is_set() { "Value" } else { "AverageValue" }
+        });
+    }
     metric
 }
 
 fn metric_to_v1(mut metric: Value) -> Value {
-    change(&mut metric, "object", |source| {
-        let mut target = taken_object(source, "target");
-        rename_in(source, "describedObject", "target");
-        unidentify(source, "selector");
-        move_as(&mut target, "value", source, "targetValue");
-        move_as(&mut target, "averageValue", source, "averageValue");
-    });
-    change(&mut metric, "pods", |source| {
-        let mut target = taken_object(source, "target");
-        unidentify(source, "selector");
-        move_as(&mut target, "averageValue", source, "targetAverageValue");
-    });
-    for name in ["resource", "containerResource"] {
-        change(&mut metric, name, |source| {
-            let mut target = taken_object(source, "target");
-            move_as(&mut target, "averageUtilization", source, "targetAverageUtilization");
-            move_as(&mut target, "averageValue", source, "targetAverageValue");
-        });
+    let mut old = FieldMut::<MetricSpec>::root(&mut metric);
+    if let Some(mut source) = old.structure(MetricSpec::OBJECT) {
+        unset_target(&mut source, "averageValue", ObjectMetricSource::TARGET);
+        let object = source.remove(ObjectMetricSource::DESCRIBED_OBJECT);
+        insert(&mut source, "target", object);
+        unidentify(&mut source, "selector", ObjectMetricSource::METRIC);
     }
-    change(&mut metric, "external", |source| {
-        let mut target = taken_object(source, "target");
-        unidentify(source, "metricSelector");
-        move_as(&mut target, "value", source, "targetValue");
-        move_as(&mut target, "averageValue", source, "targetAverageValue");
-    });
+    if let Some(mut source) = old.structure(MetricSpec::PODS) {
+        unset_target(&mut source, "targetAverageValue", PodsMetricSource::TARGET);
+        unidentify(&mut source, "selector", PodsMetricSource::METRIC);
+    }
+    if let Some(mut source) = old.structure(MetricSpec::RESOURCE) {
+        unset_target(&mut source, "targetAverageValue", ResourceMetricSource::TARGET);
+    }
+    if let Some(mut source) = old.structure(MetricSpec::CONTAINER_RESOURCE) {
+        unset_target(&mut source, "targetAverageValue", ContainerResourceMetricSource::TARGET);
+    }
+    if let Some(mut source) = old.structure(MetricSpec::EXTERNAL) {
+        unset_target(&mut source, "targetAverageValue", ExternalMetricSource::TARGET);
+        unidentify(&mut source, "metricSelector", ExternalMetricSource::METRIC);
+    }
     metric
 }
 
 fn status_to_v2(mut metric: Value) -> Value {
-    change(&mut metric, "object", |source| {
-        rename_in(source, "target", "describedObject");
-        identify(source, "selector");
-        let (value, average) = (source.remove("currentValue"), source.remove("averageValue"));
-        source.insert("current", members([("value", value), ("averageValue", average)]));
-    });
-    change(&mut metric, "pods", |source| {
-        identify(source, "selector");
-        let average = source.remove("currentAverageValue");
-        source.insert("current", members([("averageValue", average)]));
-    });
-    for name in ["resource", "containerResource"] {
-        change(&mut metric, name, |source| {
-            let utilization = source.remove("currentAverageUtilization");
-            let average = source.remove("currentAverageValue");
-            source.insert("current", members([("averageValue", average), ("averageUtilization", utilization)]));
-        });
+    let mut new = FieldMut::<MetricStatus>::root(&mut metric);
+    if let Some(mut source) = new.structure(MetricStatus::OBJECT) {
+        let object = remove(&mut source, "target");
+        set_some(&mut source, ObjectMetricStatus::DESCRIBED_OBJECT, object);
+        identify(&mut source, "selector", ObjectMetricStatus::METRIC);
+        set_current(&mut source, "averageValue", ObjectMetricStatus::CURRENT);
     }
-    change(&mut metric, "external", |source| {
-        identify(source, "metricSelector");
-        let (value, average) = (source.remove("currentValue"), source.remove("currentAverageValue"));
-        source.insert("current", members([("value", value), ("averageValue", average)]));
-    });
+    if let Some(mut source) = new.structure(MetricStatus::PODS) {
+        identify(&mut source, "selector", PodsMetricStatus::METRIC);
+        set_current(&mut source, "currentAverageValue", PodsMetricStatus::CURRENT);
+    }
+    if let Some(mut source) = new.structure(MetricStatus::RESOURCE) {
+        set_current(&mut source, "currentAverageValue", ResourceMetricStatus::CURRENT);
+    }
+    if let Some(mut source) = new.structure(MetricStatus::CONTAINER_RESOURCE) {
+        set_current(&mut source, "currentAverageValue", ContainerResourceMetricStatus::CURRENT);
+    }
+    if let Some(mut source) = new.structure(MetricStatus::EXTERNAL) {
+        identify(&mut source, "metricSelector", ExternalMetricStatus::METRIC);
+        set_current(&mut source, "currentAverageValue", ExternalMetricStatus::CURRENT);
+    }
     metric
 }
 
 fn status_to_v1(mut metric: Value) -> Value {
-    change(&mut metric, "object", |source| {
-        let mut current = taken_object(source, "current");
-        rename_in(source, "describedObject", "target");
-        unidentify(source, "selector");
-        move_as(&mut current, "value", source, "currentValue");
-        move_as(&mut current, "averageValue", source, "averageValue");
-    });
-    change(&mut metric, "pods", |source| {
-        let mut current = taken_object(source, "current");
-        unidentify(source, "selector");
-        move_as(&mut current, "averageValue", source, "currentAverageValue");
-    });
-    for name in ["resource", "containerResource"] {
-        change(&mut metric, name, |source| {
-            let mut current = taken_object(source, "current");
-            move_as(&mut current, "averageUtilization", source, "currentAverageUtilization");
-            move_as(&mut current, "averageValue", source, "currentAverageValue");
-        });
+    let mut old = FieldMut::<MetricStatus>::root(&mut metric);
+    if let Some(mut source) = old.structure(MetricStatus::OBJECT) {
+        unset_current(&mut source, "averageValue", ObjectMetricStatus::CURRENT);
+        let object = source.remove(ObjectMetricStatus::DESCRIBED_OBJECT);
+        insert(&mut source, "target", object);
+        unidentify(&mut source, "selector", ObjectMetricStatus::METRIC);
     }
-    change(&mut metric, "external", |source| {
-        let mut current = taken_object(source, "current");
-        unidentify(source, "metricSelector");
-        move_as(&mut current, "value", source, "currentValue");
-        move_as(&mut current, "averageValue", source, "currentAverageValue");
-    });
+    if let Some(mut source) = old.structure(MetricStatus::PODS) {
+        unset_current(&mut source, "currentAverageValue", PodsMetricStatus::CURRENT);
+        unidentify(&mut source, "selector", PodsMetricStatus::METRIC);
+    }
+    if let Some(mut source) = old.structure(MetricStatus::RESOURCE) {
+        unset_current(&mut source, "currentAverageValue", ResourceMetricStatus::CURRENT);
+    }
+    if let Some(mut source) = old.structure(MetricStatus::CONTAINER_RESOURCE) {
+        unset_current(&mut source, "currentAverageValue", ContainerResourceMetricStatus::CURRENT);
+    }
+    if let Some(mut source) = old.structure(MetricStatus::EXTERNAL) {
+        unset_current(&mut source, "currentAverageValue", ExternalMetricStatus::CURRENT);
+        unidentify(&mut source, "metricSelector", ExternalMetricStatus::METRIC);
+    }
     metric
 }
 
-/// Runs `change` on the source under `name`, if the metric has it.
-fn change(metric: &mut Value, name: &str, change: impl FnOnce(&mut Object)) {
-    if let Some(source) = metric.get_mut(name).and_then(Value::as_object_mut) {
-        change(source);
-    }
+/// Moves the values of a source in v1 into its target; `average` is the name of the average in v1.
+fn set_target<M>(
+    source: &mut FieldMut<M>,
+    average: &str,
+    field: Field<M, MetricTarget>,
+    kind: impl FnOnce(FieldRef<MetricTarget>) -> &'static str,
+) {
+    let target = FieldMut::build(|mut target| {
+        set_some(&mut target, MetricTarget::VALUE, remove(source, "targetValue"));
+        set_some(&mut target, MetricTarget::AVERAGE_VALUE, remove(source, average));
+        set_some(&mut target, MetricTarget::AVERAGE_UTILIZATION, remove(source, "targetAverageUtilization"));
+        let kind = kind(target.read());
+        target.set(MetricTarget::TYPE, kind);
+    });
+    source.set(field, target);
+}
+
+/// The reverse of [`set_target`]. Values that a source does not have in v1 are dropped with all unknown members.
+fn unset_target<M>(source: &mut FieldMut<M>, average: &'static str, field: Field<M, MetricTarget>) {
+    let mut target = source.remove(field).unwrap_or_default();
+    let mut target = FieldMut::root(&mut target);
+    insert(source, "targetValue", target.take(MetricTarget::VALUE));
+    insert(source, average, target.take(MetricTarget::AVERAGE_VALUE));
+    insert(source, "targetAverageUtilization", target.take(MetricTarget::AVERAGE_UTILIZATION));
+}
+
+/// Moves the values of a status in v1 into its current values; `average` is the name of the average in v1.
+fn set_current<M>(source: &mut FieldMut<M>, average: &str, field: Field<M, MetricValueStatus>) {
+    let current = FieldMut::build(|mut current| {
+        set_some(&mut current, MetricValueStatus::VALUE, remove(source, "currentValue"));
+        set_some(&mut current, MetricValueStatus::AVERAGE_VALUE, remove(source, average));
+        set_some(&mut current, MetricValueStatus::AVERAGE_UTILIZATION, remove(source, "currentAverageUtilization"));
+    });
+    source.set(field, current);
+}
+
+/// The reverse of [`set_current`].
+fn unset_current<M>(source: &mut FieldMut<M>, average: &'static str, field: Field<M, MetricValueStatus>) {
+    let mut current = source.remove(field).unwrap_or_default();
+    let mut current = FieldMut::root(&mut current);
+    insert(source, "currentValue", current.take(MetricValueStatus::VALUE));
+    insert(source, average, current.take(MetricValueStatus::AVERAGE_VALUE));
+    insert(source, "currentAverageUtilization", current.take(MetricValueStatus::AVERAGE_UTILIZATION));
 }
 
 /// Moves the name and selector of a metric into `metric`.
-fn identify(source: &mut Object, selector: &str) {
-    let (name, selector) = (source.remove("metricName"), source.remove(selector));
-    source.insert("metric", members([("name", name), ("selector", selector)]));
+fn identify<M>(source: &mut FieldMut<M>, selector: &str, metric: Field<M, MetricIdentifier>) {
+    let (name, selector) = (remove(source, "metricName"), remove(source, selector));
+    let identifier = FieldMut::build(|mut identifier| {
+        set_some(&mut identifier, MetricIdentifier::NAME, name);
+        set_some(&mut identifier, MetricIdentifier::SELECTOR, selector);
+    });
+    source.set(metric, identifier);
 }
 
 /// The reverse of [`identify`].
-fn unidentify(source: &mut Object, selector: &'static str) {
-    let mut metric = taken_object(source, "metric");
-    move_as(&mut metric, "name", source, "metricName");
-    move_as(&mut metric, "selector", source, selector);
+fn unidentify<M>(source: &mut FieldMut<M>, selector: &'static str, metric: Field<M, MetricIdentifier>) {
+    let mut identifier = source.remove(metric).unwrap_or_default();
+    let mut identifier = FieldMut::root(&mut identifier);
+    insert(source, "metricName", identifier.take(MetricIdentifier::NAME));
+    insert(source, selector, identifier.take(MetricIdentifier::SELECTOR));
 }
 
-fn target<const N: usize>(kind: &'static str, values: [(&'static str, Option<Value>); N]) -> Object {
-    let mut target = members(values);
-    target.insert("type", kind);
-    target
+/// Removes a member that only the struct of v1 has.
+fn remove<M>(source: &mut FieldMut<M>, name: &str) -> Option<Value> {
+    source.object().remove(name)
 }
 
-fn members<const N: usize>(values: [(&'static str, Option<Value>); N]) -> Object {
-    let mut object = Object::new();
-    for (name, value) in values {
-        if let Some(value) = value {
-            object.insert(name, value);
-        }
-    }
-    object
-}
-
-fn move_as(from: &mut Object, name: &str, to: &mut Object, new_name: &'static str) {
-    if let Some(value) = from.remove(name).filter(|v| !v.is_null()) {
-        to.insert(new_name, value);
-    }
-}
-
-fn rename_in(object: &mut Object, name: &str, new_name: &'static str) {
-    if let Some(value) = object.remove(name) {
-        object.insert(new_name, value);
+/// Sets a member that only the struct of v1 has.
+fn insert<M>(source: &mut FieldMut<M>, name: &'static str, value: Option<Value>) {
+    if let Some(value) = value {
+        source.object().insert(name, value);
     }
 }
 
@@ -305,12 +361,8 @@ fn is_zero_quantity(value: &Value) -> bool {
     value.as_str().and_then(|text| Quantity::parse(text).ok()).is_some_and(|quantity| quantity.is_zero())
 }
 
-fn taken_object(object: &mut Object, name: &str) -> Object {
-    object.remove(name).and_then(Value::into_object).unwrap_or_default()
-}
-
-fn taken_list(object: &mut Object, name: &str) -> Vec<Value> {
-    match object.remove(name) {
+fn take_list<M, T>(object: &mut FieldMut<M>, field: Field<M, List<T>>) -> Vec<Value> {
+    match object.remove(field) {
         Some(Value::List(items)) => items,
         _ => Vec::new(),
     }
@@ -318,23 +370,33 @@ fn taken_list(object: &mut Object, name: &str) -> Vec<Value> {
 
 // === Annotations ===
 
+fn annotation<'v>(autoscaler: FieldRef<'_, 'v, v1::HorizontalPodAutoscaler>, name: &str) -> Option<&'v str> {
+    autoscaler.at(v1::HorizontalPodAutoscaler::METADATA).at(ObjectMeta::ANNOTATIONS).key(name).get_str()
+}
+
 /// Returns the items of the list in an annotation; `None` if the annotation is absent or invalid.
-fn list_annotation(autoscaler: &Value, (name, message): (&'static str, &LazyLock<Message>)) -> Option<Vec<Value>> {
-    let text = autoscaler.at(&["metadata", "annotations", name])?.as_str()?;
-    let list = go_json::unmarshal(text, message, Some(ITEMS))?;
+fn list_annotation(
+    autoscaler: FieldRef<v1::HorizontalPodAutoscaler>,
+    (name, message): (&'static str, &LazyLock<Message>),
+) -> Option<Vec<Value>> {
+    let list = go_json::unmarshal(annotation(autoscaler, name)?, message, Some(ITEMS))?;
     Some(list.list_at(&[ITEMS]).to_vec())
 }
 
 /// Returns the behavior in the annotation, in the form of v2; `None` if it is absent, invalid or empty.
-fn behavior_annotation(autoscaler: &Value) -> Option<Value> {
-    let text = autoscaler.at(&["metadata", "annotations", BEHAVIOR_ANNOTATION])?.as_str()?;
-    let mut behavior = go_json::unmarshal(text, &BEHAVIOR, None)?;
+fn behavior_annotation(autoscaler: FieldRef<v1::HorizontalPodAutoscaler>) -> Option<Value> {
+    let mut behavior = go_json::unmarshal(annotation(autoscaler, BEHAVIOR_ANNOTATION)?, &BEHAVIOR, None)?;
     drop_nulls(&mut behavior);
     rename_behavior(&mut behavior, |names| names);
     behavior.as_object().is_some_and(|members| !members.is_empty()).then_some(behavior)
 }
 
-fn annotate_list(autoscaler: &mut Value, name: &'static str, message: &LazyLock<Message>, items: Vec<Value>) {
+fn annotate_list(
+    autoscaler: &mut FieldMut<v1::HorizontalPodAutoscaler>,
+    name: &'static str,
+    message: &LazyLock<Message>,
+    items: Vec<Value>,
+) {
     if items.is_empty() {
         return;
     }
@@ -345,33 +407,34 @@ fn annotate_list(autoscaler: &mut Value, name: &'static str, message: &LazyLock<
     }
 }
 
-fn annotate(autoscaler: &mut Value, name: &'static str, what: &Value) {
-    let annotations = autoscaler.make_at(&["metadata", "annotations"]);
-    annotations.insert(name, json::to_string(what));
+fn annotate(autoscaler: &mut FieldMut<v1::HorizontalPodAutoscaler>, name: &'static str, what: &Value) {
+    let mut metadata = autoscaler.entry(v1::HorizontalPodAutoscaler::METADATA);
+    metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(name, json::to_string(what));
 }
 
 /// Members in the internal struct and in v2.
-const BEHAVIOR_NAMES: [(&str, &str); 2] = [("ScaleUp", "scaleUp"), ("ScaleDown", "scaleDown")];
-const RULES_NAMES: [(&str, &str); 4] = [
-    ("StabilizationWindowSeconds", "stabilizationWindowSeconds"),
-    ("SelectPolicy", "selectPolicy"),
-    ("Policies", "policies"),
-    ("Tolerance", "tolerance"),
+const BEHAVIOR_NAMES: [Names; 2] = [("ScaleUp", Behavior::SCALE_UP.name()), ("ScaleDown", Behavior::SCALE_DOWN.name())];
+const POLICIES: Names = ("Policies", HPAScalingRules::POLICIES.name());
+const RULES_NAMES: [Names; 4] = [
+    ("StabilizationWindowSeconds", HPAScalingRules::STABILIZATION_WINDOW_SECONDS.name()),
+    ("SelectPolicy", HPAScalingRules::SELECT_POLICY.name()),
+    POLICIES,
+    ("Tolerance", HPAScalingRules::TOLERANCE.name()),
 ];
-const POLICY_NAMES: [(&str, &str); 3] = [("Type", "type"), ("Value", "value"), ("PeriodSeconds", "periodSeconds")];
+const POLICY_NAMES: [Names; 3] = [
+    ("Type", HPAScalingPolicy::TYPE.name()),
+    ("Value", HPAScalingPolicy::VALUE.name()),
+    ("PeriodSeconds", HPAScalingPolicy::PERIOD_SECONDS.name()),
+];
 
 /// Renames all members of a behavior; `direction` turns a pair of names into the old and the new one.
-fn rename_behavior(behavior: &mut Value, direction: fn((&'static str, &'static str)) -> (&'static str, &'static str)) {
-    let rename_all = |value: &mut Value, names: &[(&'static str, &'static str)]| {
-        for pair in names {
-            let (old, new) = direction(*pair);
-            rename(value, old, new);
-        }
-    };
+fn rename_behavior(behavior: &mut Value, direction: fn(Names) -> Names) {
+    let rename_all =
+        |value: &mut Value, names: &[Names]| names.iter().for_each(|pair| rename_member(value, direction(*pair)));
     rename_all(behavior, &BEHAVIOR_NAMES);
     for (_, rules) in behavior.make_object().iter_mut() {
         rename_all(rules, &RULES_NAMES);
-        let (_, policies) = direction(RULES_NAMES[2]);
+        let (_, policies) = direction(POLICIES);
         for policy in rules.get_mut(policies).and_then(Value::as_list_mut).into_iter().flatten() {
             rename_all(policy, &POLICY_NAMES);
         }

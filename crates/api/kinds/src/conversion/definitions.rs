@@ -1,113 +1,119 @@
 //! `apiextensions.k8s.io/v1beta1` CustomResourceDefinition, as old releases stored it: fields that v1 has per version
 //! could be given once for all versions, and some defaults were different.
 
-use binnacle_schema::{Object, Value, value};
+use binnacle_fields::apiextensions::v1;
+use binnacle_fields::apiextensions::v1beta1::{
+    CustomResourceColumnDefinition as Column, CustomResourceConversion as Conversion, CustomResourceDefinition,
+    CustomResourceDefinitionNames as DefinitionNames, CustomResourceDefinitionSpec as Spec,
+    CustomResourceDefinitionStatus as Status, CustomResourceDefinitionVersion as Version, ServiceReference,
+    WebhookClientConfig,
+};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_schema::{Value, value};
 
-use super::{finish, rename};
+use super::{Names, finish, names, rename, set_some};
 
 /// The fields that could be given once for all versions, and their names in a version.
-const SHARED: [(&str, &str); 4] = [
-    ("validation", "schema"),
-    ("subresources", "subresources"),
-    ("additionalPrinterColumns", "additionalPrinterColumns"),
-    ("selectableFields", "selectableFields"),
+const SHARED: [Names; 4] = [
+    names(Spec::VALIDATION, Version::SCHEMA),
+    names(Spec::SUBRESOURCES, Version::SUBRESOURCES),
+    names(Spec::ADDITIONAL_PRINTER_COLUMNS, Version::ADDITIONAL_PRINTER_COLUMNS),
+    names(Spec::SELECTABLE_FIELDS, Version::SELECTABLE_FIELDS),
 ];
 
-pub(super) fn to_v1(definition: &mut Value) {
-    set_defaults(definition);
-    let spec = definition.make_at(&["spec"]);
-    spec.remove("version");
-    let shared: Vec<(&'static str, Value)> = SHARED
-        .iter()
-        .filter_map(|(name, within)| Some((*within, spec.remove(name).filter(|value| !value.is_null())?)))
-        .collect();
-    for version in spec.get_mut("versions").and_then(Value::as_list_mut).into_iter().flatten() {
+pub(super) fn to_v1(object: &mut Value) {
+    let mut definition = FieldMut::<CustomResourceDefinition>::root(object);
+    set_defaults(&mut definition);
+    let mut spec = definition.entry(CustomResourceDefinition::SPEC);
+    spec.remove(Spec::VERSION);
+    let mut take = |name| spec.object().remove(name).filter(|value| !value.is_null());
+    let shared: Vec<_> = SHARED.iter().filter_map(|(name, within)| Some((*within, take(name)?))).collect();
+    for mut version in spec.items(Spec::VERSIONS) {
         for (name, value) in &shared {
-            version.make_object().insert(*name, value.clone());
+            version.object().insert(*name, value.clone());
         }
-        rename_paths(version, "JSONPath", "jsonPath");
-    }
-    if let Some(conversion) = spec.get_mut("conversion") {
-        let conversion = conversion.make_object();
-        let parts = [("webhookClientConfig", "clientConfig"), ("conversionReviewVersions", "conversionReviewVersions")];
-        let webhook: Object = parts
-            .into_iter()
-            .filter_map(|(name, within)| Some((within, conversion.remove(name).filter(|value| !value.is_null())?)))
-            .collect();
-        if !webhook.is_empty() {
-            conversion.insert("webhook", Value::Object(webhook));
+        for mut column in version.items(Version::ADDITIONAL_PRINTER_COLUMNS) {
+            rename(&mut column, Column::JSON_PATH, v1::CustomResourceColumnDefinition::JSON_PATH);
         }
     }
-    finish(definition, "apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    if let Some(mut conversion) = spec.structure(Spec::CONVERSION) {
+        let config = conversion.take(Conversion::WEBHOOK_CLIENT_CONFIG);
+        let reviews = conversion.take(Conversion::CONVERSION_REVIEW_VERSIONS);
+        if config.is_some() || reviews.is_some() {
+            let mut conversion = conversion.cast();
+            let mut webhook = conversion.entry(v1::CustomResourceConversion::WEBHOOK);
+            set_some(&mut webhook, v1::WebhookConversion::CLIENT_CONFIG, config);
+            set_some(&mut webhook, v1::WebhookConversion::CONVERSION_REVIEW_VERSIONS, reviews);
+        }
+    }
+    finish(object, "apiextensions.k8s.io", "v1", "CustomResourceDefinition");
 }
 
-pub(super) fn from_v1(definition: &mut Value) {
-    let spec = definition.make_at(&["spec"]);
-    let first = spec.get("versions").and_then(Value::as_list).and_then(<[Value]>::first);
-    if let Some(name) = first.and_then(|version| version.get("name")).cloned() {
-        spec.insert("version", name);
-    }
-    for version in spec.get_mut("versions").and_then(Value::as_list_mut).into_iter().flatten() {
-        rename_paths(version, "jsonPath", "JSONPath");
-    }
-    if let Some(conversion) = spec.get_mut("conversion") {
-        if let Some(Value::Object(webhook)) = conversion.make_object().remove("webhook") {
-            webhook.into_iter().for_each(|(name, value)| drop(conversion.make_object().insert(name, value)));
+pub(super) fn from_v1(object: &mut Value) {
+    let mut definition = FieldMut::<v1::CustomResourceDefinition>::root(object);
+    let mut spec = definition.entry(v1::CustomResourceDefinition::SPEC);
+    let versions = spec.get(v1::CustomResourceDefinitionSpec::VERSIONS);
+    let first = versions.as_list().and_then(<[Value]>::first).map(FieldRef::root);
+    let name = first.and_then(|version| version.at(v1::CustomResourceDefinitionVersion::NAME).get()).cloned();
+    set_some(&mut spec.cast(), Spec::VERSION, name);
+    for mut version in spec.items(v1::CustomResourceDefinitionSpec::VERSIONS) {
+        for mut column in version.items(v1::CustomResourceDefinitionVersion::ADDITIONAL_PRINTER_COLUMNS) {
+            rename(&mut column, v1::CustomResourceColumnDefinition::JSON_PATH, Column::JSON_PATH);
         }
-        rename(conversion, "clientConfig", "webhookClientConfig");
     }
-    finish(definition, "apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition");
-}
-
-fn rename_paths(version: &mut Value, from: &str, to: &'static str) {
-    let columns = version.at_mut(&["additionalPrinterColumns"]).and_then(Value::as_list_mut);
-    columns.into_iter().flatten().for_each(|column| rename(column, from, to));
+    if let Some(mut conversion) = spec.structure(v1::CustomResourceDefinitionSpec::CONVERSION)
+        && let Some(mut webhook) = conversion.take(v1::CustomResourceConversion::WEBHOOK)
+    {
+        let mut webhook = FieldMut::root(&mut webhook);
+        let config = webhook.take(v1::WebhookConversion::CLIENT_CONFIG);
+        let reviews = webhook.take(v1::WebhookConversion::CONVERSION_REVIEW_VERSIONS);
+        let mut conversion = conversion.cast();
+        set_some(&mut conversion, Conversion::WEBHOOK_CLIENT_CONFIG, config);
+        set_some(&mut conversion, Conversion::CONVERSION_REVIEW_VERSIONS, reviews);
+    }
+    finish(object, "apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition");
 }
 
 /// Sets the defaults of v1beta1, which apply when an object is read.
-fn set_defaults(definition: &mut Value) {
-    let spec = definition.make_at(&["spec"]);
-    let is_empty = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => true,
-        Some(Value::Str(text)) => text.is_empty(),
-        Some(Value::List(items)) => items.is_empty(),
-        Some(_) => false,
-    };
-    if is_empty(spec.get("scope")) {
-        spec.insert("scope", "Namespaced");
+fn set_defaults(definition: &mut FieldMut<CustomResourceDefinition>) {
+    let mut spec = definition.entry(CustomResourceDefinition::SPEC);
+    spec.default_zero(Spec::SCOPE, "Namespaced");
+    let mut names = spec.entry(Spec::NAMES);
+    let kind = names.str(DefinitionNames::KIND).to_owned();
+    names.default_zero(DefinitionNames::SINGULAR, kind.to_lowercase());
+    if !kind.is_empty() {
+        names.default_zero(DefinitionNames::LIST_KIND, format!("{kind}List"));
     }
-    let names = spec.entry("names", || Value::Object(Object::new()));
-    let kind = names.str_at(&["kind"]).to_owned();
-    let names = names.make_object();
-    if is_empty(names.get("singular")) {
-        names.insert("singular", kind.to_lowercase());
+    let version = spec.str(Spec::VERSION).to_owned();
+    if !version.is_empty() && spec.read().at(Spec::VERSIONS).is_empty() {
+        let version = FieldMut::build(|mut only| {
+            only.set(Version::NAME, version);
+            only.set(Version::SERVED, true);
+            only.set(Version::STORAGE, true);
+        });
+        spec.set(Spec::VERSIONS, vec![version]);
     }
-    if is_empty(names.get("listKind")) && !kind.is_empty() {
-        names.insert("listKind", format!("{kind}List"));
+    spec.default_nil(Spec::PRESERVE_UNKNOWN_FIELDS, true);
+    if spec.is_nil(Spec::CONVERSION) {
+        spec.entry(Spec::CONVERSION).set(Conversion::STRATEGY, "None");
     }
-    let version = spec.get("version").filter(|version| !is_empty(Some(version))).cloned();
-    if let Some(version) = version.filter(|_| is_empty(spec.get("versions"))) {
-        spec.insert("versions", value!([{"name": version, "served": true, "storage": true}]));
+    let mut conversion = spec.entry(Spec::CONVERSION);
+    if conversion.str(Conversion::STRATEGY) == "Webhook"
+        && conversion.read().at(Conversion::CONVERSION_REVIEW_VERSIONS).is_empty()
+    {
+        conversion.set(Conversion::CONVERSION_REVIEW_VERSIONS, value!(["v1beta1"]));
     }
-    if is_empty(spec.get("preserveUnknownFields")) {
-        spec.insert("preserveUnknownFields", true);
+    if let Some(mut config) = conversion.structure(Conversion::WEBHOOK_CLIENT_CONFIG)
+        && let Some(mut service) = config.structure(WebhookClientConfig::SERVICE)
+    {
+        service.default_nil(ServiceReference::PORT, 443i64);
     }
-    if is_empty(spec.get("conversion")) {
-        spec.insert("conversion", value!({"strategy": "None"}));
-    }
-    if let Some(conversion) = spec.get_mut("conversion") {
-        if conversion.str_at(&["strategy"]) == "Webhook" && is_empty(conversion.get("conversionReviewVersions")) {
-            conversion.make_object().insert("conversionReviewVersions", value!(["v1beta1"]));
-        }
-        let service = conversion.at_mut(&["webhookClientConfig", "service"]).filter(|service| !service.is_null());
-        if let Some(service) = service.filter(|service| is_empty(service.get("port"))) {
-            service.make_object().insert("port", 443i64);
-        }
-    }
-    let stored = definition.list_at(&["spec", "versions"]).iter().find(|version| version.bool_at(&["storage"]));
-    let stored = stored.map(|version| version.str_at(&["name"]).to_owned());
-    let status = definition.make_at(&["status"]);
-    if let Some(stored) = stored.filter(|_| is_empty(status.get("storedVersions"))) {
-        status.insert("storedVersions", value!([stored]));
+    let versions = spec.read();
+    let versions = versions.at(Spec::VERSIONS);
+    let stored = versions.items().find(|version| version.at(Version::STORAGE).bool());
+    let stored = stored.map(|version| version.at(Version::NAME).str().to_owned());
+    let mut status = definition.entry(CustomResourceDefinition::STATUS);
+    if let Some(stored) = stored.filter(|_| status.read().at(Status::STORED_VERSIONS).is_empty()) {
+        status.set(Status::STORED_VERSIONS, value!([stored]));
     }
 }

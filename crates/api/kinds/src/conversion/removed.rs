@@ -2,9 +2,17 @@
 //! them. These are the versions that Kubernetes v1.36 reads; each object is converted to the version that its kind is
 //! stored in today.
 
-use binnacle_schema::{Object, Value, value};
+use binnacle_fields::admissionregistration::v1beta1 as admission;
+use binnacle_fields::apps::v1beta1 as apps;
+use binnacle_fields::extensions::v1beta1 as extensions;
+use binnacle_fields::flowcontrol::{v1 as flowcontrol, v1beta1 as old_flowcontrol};
+use binnacle_fields::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
+use binnacle_fields::types::{Int, Kind};
+use binnacle_fields::{Field, FieldMut, FieldRef, apps::v1beta2, discovery, networking, node, policy, rbac};
+use binnacle_schema::{Value, value};
 
-use super::{Conversion, definitions, each, events, finish, old_workloads, rename, set_type};
+use super::{Conversion, definitions, events, finish, old_workloads, rename, set_some, set_type};
+use crate::workload::validation::is_empty;
 
 pub(super) const CONVERSIONS: &[Conversion] = &[
     Conversion {
@@ -14,14 +22,14 @@ pub(super) const CONVERSIONS: &[Conversion] = &[
         to: definitions::to_v1,
         from: definitions::from_v1,
     },
-    converted!("admissionregistration.k8s.io", "v1beta1" => "v1", "MutatingWebhookConfiguration", webhook_defaults, same),
-    converted!("admissionregistration.k8s.io", "v1beta1" => "v1", "ValidatingWebhookConfiguration", webhook_defaults, same),
+    converted!("admissionregistration.k8s.io", "v1beta1" => "v1", "MutatingWebhookConfiguration", mutating_webhook_defaults, same),
+    converted!("admissionregistration.k8s.io", "v1beta1" => "v1", "ValidatingWebhookConfiguration", validating_webhook_defaults, same),
     renamed!("admissionregistration.k8s.io", "v1alpha1" => "v1", "ValidatingAdmissionPolicy"),
     renamed!("admissionregistration.k8s.io", "v1alpha1" => "v1", "ValidatingAdmissionPolicyBinding"),
     renamed!("apiregistration.k8s.io", "v1beta1" => "v1", "APIService"),
     renamed!("apps", "v1beta1" => "v1", "ControllerRevision"),
     converted!("apps", "v1beta1" => "v1", "Deployment", deployment_to_v1, rollback_from_annotation),
-    converted!("apps", "v1beta1" => "v1", "StatefulSet", old_workloads::updated_on_delete, same),
+    converted!("apps", "v1beta1" => "v1", "StatefulSet", old_workloads::stateful_set, same),
     renamed!("apps", "v1beta2" => "v1", "ControllerRevision"),
     converted!("apps", "v1beta2" => "v1", "DaemonSet", complete_generation, same),
     renamed!("apps", "v1beta2" => "v1", "Deployment"),
@@ -45,7 +53,7 @@ pub(super) const CONVERSIONS: &[Conversion] = &[
     converted!("extensions", "v1beta1" => "apps", "v1", "Deployment", deployment_of_extensions_to_v1, rollback_from_annotation),
     converted!("extensions", "v1beta1" => "networking.k8s.io", "v1", "Ingress", backends_to_services, backends_from_services),
     converted!("extensions", "v1beta1" => "networking.k8s.io", "v1", "NetworkPolicy", same, same),
-    converted!("extensions", "v1beta1" => "apps", "v1", "ReplicaSet", old_workloads::labels_and_selector, same),
+    converted!("extensions", "v1beta1" => "apps", "v1", "ReplicaSet", old_workloads::labels_and_selector::<extensions::ReplicaSet>, same),
     renamed!("flowcontrol.apiserver.k8s.io", "v1beta1" => "v1", "FlowSchema"),
     converted!("flowcontrol.apiserver.k8s.io", "v1beta1" => "v1", "PriorityLevelConfiguration", shares_to_nominal, shares_from_nominal),
     renamed!("flowcontrol.apiserver.k8s.io", "v1beta2" => "v1", "FlowSchema"),
@@ -88,33 +96,45 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 fn same(_: &mut Value) {}
 
-/// Sets the defaults of v1beta1 for fields of webhooks where they differ from those of v1.
-fn webhook_defaults(configuration: &mut Value) {
-    let is_mutating = configuration.str_at(&["kind"]) == "MutatingWebhookConfiguration";
-    each(configuration, &["webhooks"], |webhook| {
-        let mut defaults = vec![
-            ("failurePolicy", value!("Ignore")),
-            ("matchPolicy", value!("Exact")),
-            ("sideEffects", value!("Unknown")),
-            ("timeoutSeconds", value!(30)),
-            ("admissionReviewVersions", value!(["v1beta1"])),
-        ];
-        if is_mutating {
-            defaults.push(("reinvocationPolicy", value!("Never")));
-        }
-        let webhook = webhook.make_object();
-        for (name, default) in defaults {
-            if webhook.get(name).is_none_or(|value| value.is_null() || value.as_list().is_some_and(<[Value]>::is_empty))
-            {
-                webhook.insert(name, default);
-            }
-        }
-    });
+fn take_annotation<K: Kind>(object: &mut FieldMut<K>, name: &str) -> Option<Value> {
+    object.structure(K::METADATA)?.map(ObjectMeta::ANNOTATIONS)?.remove(name)
 }
 
-fn annotations(object: &mut Value) -> Option<&mut Object> {
-    object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut)
+fn annotate<K: Kind>(object: &mut FieldMut<K>, name: &'static str, value: impl Into<Value>) {
+    object.entry(K::METADATA).map_entry(ObjectMeta::ANNOTATIONS).insert(name, value);
 }
+
+// === Webhooks ===
+
+fn mutating_webhook_defaults(object: &mut Value) {
+    use admission::{MutatingWebhook, MutatingWebhookConfiguration};
+    for mut webhook in FieldMut::root(object).items(MutatingWebhookConfiguration::WEBHOOKS) {
+        // A mutating webhook has all fields of a validating one.
+        webhook_defaults(&mut webhook.cast());
+        webhook.default_nil(MutatingWebhook::REINVOCATION_POLICY, "Never");
+    }
+}
+
+fn validating_webhook_defaults(object: &mut Value) {
+    use admission::ValidatingWebhookConfiguration;
+    for mut webhook in FieldMut::root(object).items(ValidatingWebhookConfiguration::WEBHOOKS) {
+        webhook_defaults(&mut webhook);
+    }
+}
+
+/// Sets the defaults of v1beta1 for fields of webhooks where they differ from those of v1.
+fn webhook_defaults(webhook: &mut FieldMut<admission::ValidatingWebhook>) {
+    use admission::ValidatingWebhook;
+    webhook.default_nil(ValidatingWebhook::FAILURE_POLICY, "Ignore");
+    webhook.default_nil(ValidatingWebhook::MATCH_POLICY, "Exact");
+    webhook.default_nil(ValidatingWebhook::SIDE_EFFECTS, "Unknown");
+    webhook.default_nil(ValidatingWebhook::TIMEOUT_SECONDS, 30i64);
+    if webhook.read().at(ValidatingWebhook::ADMISSION_REVIEW_VERSIONS).is_empty() {
+        webhook.set(ValidatingWebhook::ADMISSION_REVIEW_VERSIONS, value!(["v1beta1"]));
+    }
+}
+
+// === Workloads ===
 
 fn deployment_of_extensions_to_v1(deployment: &mut Value) {
     old_workloads::deployment_of_extensions(deployment);
@@ -126,267 +146,301 @@ fn deployment_to_v1(deployment: &mut Value) {
     rollback_to_annotation(deployment);
 }
 
-fn rollback_to_annotation(deployment: &mut Value) {
-    let rollback = deployment.make_at(&["spec"]).remove("rollbackTo").filter(|rollback| !rollback.is_null());
-    match rollback {
+/// Converts a Deployment of `apps/v1beta1` or `extensions/v1beta1`, which have the same field.
+fn rollback_to_annotation(object: &mut Value) {
+    let mut deployment = FieldMut::<apps::Deployment>::root(object);
+    match deployment.entry(apps::Deployment::SPEC).take(apps::DeploymentSpec::ROLLBACK_TO) {
         Some(rollback) => {
-            let revision = rollback.int_at(&["revision"]).unwrap_or_default().to_string();
-            deployment.make_at(&["metadata", "annotations"]).insert(ROLLBACK_TO, revision);
+            let revision = FieldRef::root(&rollback).at(apps::RollbackConfig::REVISION).int_or_zero();
+            annotate(&mut deployment, ROLLBACK_TO, revision.to_string());
         }
-        None => drop(annotations(deployment).and_then(|annotations| annotations.remove(ROLLBACK_TO))),
+        None => drop(take_annotation(&mut deployment, ROLLBACK_TO)),
     }
 }
 
-fn rollback_from_annotation(deployment: &mut Value) {
-    let revision = annotations(deployment).and_then(|annotations| annotations.remove(ROLLBACK_TO));
-    let revision = revision.as_ref().and_then(Value::as_str).and_then(|revision| revision.parse::<i64>().ok());
-    if let Some(revision) = revision {
-        deployment.make_at(&["spec"]).insert("rollbackTo", value!({"revision": revision}));
+fn rollback_from_annotation(object: &mut Value) {
+    let mut deployment = FieldMut::<apps::Deployment>::root(object);
+    if let Some(revision) = take_number(&mut deployment, ROLLBACK_TO) {
+        let rollback = FieldMut::build(|mut rollback| rollback.set(apps::RollbackConfig::REVISION, revision));
+        deployment.entry(apps::Deployment::SPEC).set(apps::DeploymentSpec::ROLLBACK_TO, rollback);
     }
 }
 
-fn daemon_set_to_v1(set: &mut Value) {
-    old_workloads::updated_on_delete(set);
-    generation_to_annotation(set);
+fn take_number<K: Kind>(object: &mut FieldMut<K>, annotation: &str) -> Option<i64> {
+    take_annotation(object, annotation)?.as_str()?.parse().ok()
 }
 
-fn generation_to_annotation(set: &mut Value) {
-    let generation = set.make_at(&["spec"]).remove("templateGeneration");
-    let generation = generation.as_ref().and_then(Value::as_i64).unwrap_or_default().to_string();
-    set.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, generation);
+fn daemon_set_to_v1(object: &mut Value) {
+    old_workloads::daemon_set(object);
+    let mut set = FieldMut::<extensions::DaemonSet>::root(object);
+    let generation = set.entry(extensions::DaemonSet::SPEC).remove(extensions::DaemonSetSpec::TEMPLATE_GENERATION);
+    let generation = generation.and_then(|generation| generation.as_i64()).unwrap_or_default();
+    annotate(&mut set, TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn generation_from_annotation(set: &mut Value) {
-    let generation = annotations(set).and_then(|annotations| annotations.remove(TEMPLATE_GENERATION));
-    let generation = generation.as_ref().and_then(Value::as_str).and_then(|generation| generation.parse::<i64>().ok());
-    if let Some(generation) = generation {
-        set.make_at(&["spec"]).insert("templateGeneration", generation);
+fn generation_from_annotation(object: &mut Value) {
+    let mut set = FieldMut::<extensions::DaemonSet>::root(object);
+    if let Some(generation) = take_number(&mut set, TEMPLATE_GENERATION) {
+        set.entry(extensions::DaemonSet::SPEC).set(extensions::DaemonSetSpec::TEMPLATE_GENERATION, generation);
     }
 }
 
 /// Sets the annotation with the template generation, which Go always has.
-fn complete_generation(set: &mut Value) {
-    if set.at(&["metadata", "annotations", TEMPLATE_GENERATION]).is_none() {
-        set.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, "0");
-    }
+fn complete_generation(object: &mut Value) {
+    let mut set = FieldMut::root(object);
+    let mut metadata = set.entry(v1beta2::DaemonSet::METADATA);
+    metadata.map_entry(ObjectMeta::ANNOTATIONS).entry(TEMPLATE_GENERATION, || "0".into());
 }
 
-fn topology_to_fields(slice: &mut Value) {
-    each(slice, &["endpoints"], |endpoint| {
-        let Some(Value::Object(mut topology)) = endpoint.make_object().remove("topology") else { return };
-        if let Some(zone) = topology.remove(ZONE) {
-            endpoint.make_object().insert("zone", zone);
-        }
+// === Endpoints ===
+
+fn topology_to_fields(object: &mut Value) {
+    use discovery::{v1, v1beta1};
+    for mut endpoint in FieldMut::root(object).items(v1beta1::EndpointSlice::ENDPOINTS) {
+        let Some(Value::Object(mut topology)) = endpoint.remove(v1beta1::Endpoint::TOPOLOGY) else { continue };
         // A host name that equals the name of the node is dropped.
-        let node = endpoint.at(&["nodeName"]).and_then(Value::as_str);
+        let node = endpoint.get(v1beta1::Endpoint::NODE_NAME).as_str();
         if node.is_some() && topology.get(HOSTNAME).and_then(Value::as_str) == node {
             topology.remove(HOSTNAME);
         }
+        let mut endpoint = endpoint.cast();
+        set_some(&mut endpoint, v1::Endpoint::ZONE, topology.remove(ZONE));
         if !topology.is_empty() {
-            endpoint.make_object().insert("deprecatedTopology", Value::Object(topology));
+            endpoint.set(v1::Endpoint::DEPRECATED_TOPOLOGY, Value::Object(topology));
         }
-    });
+    }
 }
 
-fn topology_from_fields(slice: &mut Value) {
-    each(slice, &["endpoints"], |endpoint| {
-        let node = endpoint.at(&["nodeName"]).filter(|node| !node.is_null()).cloned();
-        rename(endpoint, "deprecatedTopology", "topology");
-        let zone = endpoint.make_object().remove("zone").filter(|zone| !zone.is_null());
+fn topology_from_fields(object: &mut Value) {
+    use discovery::{v1, v1beta1};
+    for mut endpoint in FieldMut::root(object).items(v1::EndpointSlice::ENDPOINTS) {
+        rename(&mut endpoint, v1::Endpoint::DEPRECATED_TOPOLOGY, v1beta1::Endpoint::TOPOLOGY);
+        let zone = endpoint.take(v1::Endpoint::ZONE);
+        let mut endpoint = endpoint.cast();
         if let Some(zone) = zone {
-            endpoint.make_at(&["topology"]).insert(ZONE, zone);
+            endpoint.map_entry(v1beta1::Endpoint::TOPOLOGY).insert(ZONE, zone);
         }
-        if let Some(node) = node
-            && endpoint.str_at(&["topology", HOSTNAME]).is_empty()
-        {
-            endpoint.make_at(&["topology"]).insert(HOSTNAME, node);
+        let node = endpoint.get(v1beta1::Endpoint::NODE_NAME).clone();
+        if !node.is_null() && endpoint.read().at(v1beta1::Endpoint::TOPOLOGY).key(HOSTNAME).is_empty() {
+            endpoint.map_entry(v1beta1::Endpoint::TOPOLOGY).insert(HOSTNAME, node);
         }
-    });
-}
-
-fn backends_to_services(ingress: &mut Value) {
-    let spec = ingress.make_at(&["spec"]);
-    if let Some(backend) = spec.remove("backend").filter(|backend| !backend.is_null()) {
-        spec.insert("defaultBackend", service_of(backend));
     }
-    each_backend(ingress, service_of);
 }
 
-fn backends_from_services(ingress: &mut Value) {
-    let spec = ingress.make_at(&["spec"]);
-    if let Some(backend) = spec.remove("defaultBackend").filter(|backend| !backend.is_null()) {
-        spec.insert("backend", name_of(backend));
+// === Ingresses: those of `extensions/v1beta1` have the fields of `networking.k8s.io/v1beta1` ===
+
+fn backends_to_services(object: &mut Value) {
+    use networking::{v1, v1beta1};
+    let mut ingress = FieldMut::root(object);
+    let mut spec = ingress.entry(v1beta1::Ingress::SPEC);
+    if let Some(mut backend) = spec.take(v1beta1::IngressSpec::BACKEND) {
+        name_to_service(FieldMut::root(&mut backend));
+        spec.cast().set(v1::IngressSpec::DEFAULT_BACKEND, backend);
     }
-    each_backend(ingress, name_of);
+    for mut rule in spec.items(v1beta1::IngressSpec::RULES) {
+        let Some(mut http) = rule.structure(v1beta1::IngressRule::HTTP) else { continue };
+        for mut path in http.items(v1beta1::HTTPIngressRuleValue::PATHS) {
+            path.structure(v1beta1::HTTPIngressPath::BACKEND).into_iter().for_each(name_to_service);
+        }
+    }
 }
 
-fn each_backend(ingress: &mut Value, change: fn(Value) -> Value) {
-    each(ingress, &["spec", "rules"], |rule| {
-        each(rule, &["http", "paths"], |path| {
-            if let Some(backend) = path.make_object().remove("backend") {
-                path.make_object().insert("backend", change(backend));
-            }
-        });
-    });
+fn backends_from_services(object: &mut Value) {
+    use networking::{v1, v1beta1};
+    let mut ingress = FieldMut::root(object);
+    let mut spec = ingress.entry(v1::Ingress::SPEC);
+    if let Some(mut backend) = spec.take(v1::IngressSpec::DEFAULT_BACKEND) {
+        name_from_service(FieldMut::root(&mut backend));
+        spec.cast().set(v1beta1::IngressSpec::BACKEND, backend);
+    }
+    for mut rule in spec.items(v1::IngressSpec::RULES) {
+        let Some(mut http) = rule.structure(v1::IngressRule::HTTP) else { continue };
+        for mut path in http.items(v1::HTTPIngressRuleValue::PATHS) {
+            path.structure(v1::HTTPIngressPath::BACKEND).into_iter().for_each(name_from_service);
+        }
+    }
 }
 
-/// Returns a backend with service and port in the form of v1.
-fn service_of(mut backend: Value) -> Value {
-    let members = backend.make_object();
-    let name = members.remove("serviceName").filter(|name| !name.is_null());
-    let port = members.remove("servicePort").filter(|port| !port.is_null());
+/// Replaces the service name and port of a backend by the service of v1.
+fn name_to_service(mut backend: FieldMut<networking::v1beta1::IngressBackend>) {
+    use networking::v1::{IngressBackend, IngressServiceBackend, ServiceBackendPort};
+    let name = backend.take(networking::v1beta1::IngressBackend::SERVICE_NAME);
+    let port = backend.take(networking::v1beta1::IngressBackend::SERVICE_PORT);
     let has_name = name.as_ref().and_then(Value::as_str).is_some_and(|name| !name.is_empty());
-    let port = match port {
-        Some(Value::Int(0)) | None => value!({}),
-        Some(Value::Int(number)) => value!({"number": number}),
-        Some(name) => value!({"name": name}),
+    let has_port = port.as_ref().is_some_and(|port| *port != Value::Int(0));
+    if !has_name && !has_port {
+        return;
+    }
+    let mut backend = backend.cast();
+    let mut service = backend.entry(IngressBackend::SERVICE);
+    service.set(IngressServiceBackend::NAME, name.unwrap_or_else(|| value!("")));
+    service.set(
+        IngressServiceBackend::PORT,
+        FieldMut::build(|mut of_service| match port {
+            Some(Value::Int(0)) | None => {}
+            Some(Value::Int(number)) => of_service.set(ServiceBackendPort::NUMBER, number),
+            Some(name) => of_service.set(ServiceBackendPort::NAME, name),
+        }),
+    );
+}
+
+/// The reverse of [`name_to_service`].
+fn name_from_service(mut backend: FieldMut<networking::v1::IngressBackend>) {
+    use networking::v1::{IngressBackend, IngressServiceBackend, ServiceBackendPort};
+    let Some(service) = backend.take(IngressBackend::SERVICE) else { return };
+    let service = FieldRef::root(&service);
+    let port = service.at(IngressServiceBackend::PORT);
+    let port = match port.at(ServiceBackendPort::NAME).str() {
+        "" => value!(port.at(ServiceBackendPort::NUMBER).int_or_zero()),
+        name => value!(name),
     };
-    if has_name || port.as_object().is_some_and(|port| !port.is_empty()) {
-        let name = name.unwrap_or_else(|| value!(""));
-        members.insert("service", value!({"name": name, "port": port}));
-    }
-    backend
+    let mut backend = backend.cast();
+    let name = service.at(IngressServiceBackend::NAME).str();
+    backend.set(networking::v1beta1::IngressBackend::SERVICE_NAME, name);
+    backend.set(networking::v1beta1::IngressBackend::SERVICE_PORT, port);
 }
 
-fn name_of(mut backend: Value) -> Value {
-    let members = backend.make_object();
-    if let Some(service) = members.remove("service").filter(|service| !service.is_null()) {
-        let port = match service.str_at(&["port", "name"]) {
-            "" => value!(service.int_at(&["port", "number"]).unwrap_or_default()),
-            name => value!(name),
-        };
-        members.insert("serviceName", value!(service.str_at(&["name"])));
-        members.insert("servicePort", port);
-    }
-    backend
-}
+// === Priority levels ===
 
-fn limited(level: &mut Value) -> Option<&mut Value> {
-    level.at_mut(&["spec", "limited"]).filter(|limited| !limited.is_null())
-}
-
-fn shares_to_nominal(level: &mut Value) {
-    if let Some(limited) = limited(level) {
-        rename(limited, "assuredConcurrencyShares", "nominalConcurrencyShares");
-        default_shares(limited);
+/// Changes the limits of a priority level, which are in the same place in all versions.
+fn change_limited(
+    level: &mut FieldMut<flowcontrol::PriorityLevelConfiguration>,
+    change: impl FnOnce(FieldMut<flowcontrol::LimitedPriorityLevelConfiguration>),
+) {
+    if let Some(mut spec) = level.structure(flowcontrol::PriorityLevelConfiguration::SPEC)
+        && let Some(limited) = spec.structure(flowcontrol::PriorityLevelConfigurationSpec::LIMITED)
+    {
+        change(limited);
     }
 }
 
-fn shares_from_nominal(level: &mut Value) {
-    if let Some(limited) = limited(level) {
-        rename(limited, "nominalConcurrencyShares", "assuredConcurrencyShares");
+const NOMINAL: Field<flowcontrol::LimitedPriorityLevelConfiguration, Int> =
+    flowcontrol::LimitedPriorityLevelConfiguration::NOMINAL_CONCURRENCY_SHARES;
+const ASSURED: Field<old_flowcontrol::LimitedPriorityLevelConfiguration, Int> =
+    old_flowcontrol::LimitedPriorityLevelConfiguration::ASSURED_CONCURRENCY_SHARES;
+/// The old default of shares, also of zero ones.
+const DEFAULT_SHARES: i64 = 30;
+
+fn shares_to_nominal(object: &mut Value) {
+    change_limited(&mut FieldMut::root(object), |mut limited| {
+        rename(&mut limited.cast(), ASSURED, NOMINAL);
+        limited.default_zero(NOMINAL, DEFAULT_SHARES);
+    });
+}
+
+fn shares_from_nominal(object: &mut Value) {
+    change_limited(&mut FieldMut::root(object), |mut limited| rename(&mut limited, NOMINAL, ASSURED));
+}
+
+fn no_shares_to_field(object: &mut Value) {
+    let mut level = FieldMut::root(object);
+    let shares = if take_annotation(&mut level, NO_SHARES).is_some() { 0 } else { DEFAULT_SHARES };
+    change_limited(&mut level, |mut limited| limited.default_zero(NOMINAL, shares));
+}
+
+fn no_shares_from_field(object: &mut Value) {
+    use flowcontrol::{PriorityLevelConfiguration, PriorityLevelConfigurationSpec};
+    let mut level = FieldMut::<PriorityLevelConfiguration>::root(object);
+    let limits = (PriorityLevelConfiguration::SPEC, PriorityLevelConfigurationSpec::LIMITED);
+    if level.read().at(limits.0).at(limits.1).at(NOMINAL).int() == Some(0) {
+        annotate(&mut level, NO_SHARES, "");
     }
 }
 
-/// Sets absent and zero shares to 30, the old default.
-fn default_shares(limited: &mut Value) {
-    if limited.int_at(&["nominalConcurrencyShares"]).unwrap_or_default() == 0 {
-        limited.make_object().insert("nominalConcurrencyShares", value!(30));
-    }
+// === Runtime classes ===
+
+fn runtime_class_without_spec(object: &mut Value) {
+    use node::v1::RuntimeClass;
+    use node::v1alpha1::{self, RuntimeClassSpec};
+    let mut spec = FieldMut::root(object).remove(v1alpha1::RuntimeClass::SPEC).unwrap_or_default();
+    let mut spec = FieldMut::root(&mut spec);
+    let mut class = FieldMut::root(object);
+    class.set(RuntimeClass::HANDLER, spec.str(RuntimeClassSpec::RUNTIME_HANDLER));
+    set_some(&mut class, RuntimeClass::OVERHEAD, spec.take(RuntimeClassSpec::OVERHEAD));
+    set_some(&mut class, RuntimeClass::SCHEDULING, spec.take(RuntimeClassSpec::SCHEDULING));
 }
 
-fn no_shares_to_field(level: &mut Value) {
-    let is_zero = annotations(level).and_then(|annotations| annotations.remove(NO_SHARES)).is_some();
-    if let Some(limited) = limited(level) {
-        match is_zero && limited.int_at(&["nominalConcurrencyShares"]).unwrap_or_default() == 0 {
-            true => drop(limited.make_object().insert("nominalConcurrencyShares", value!(0))),
-            false => default_shares(limited),
-        }
-    }
+fn runtime_class_with_spec(object: &mut Value) {
+    use node::v1::RuntimeClass;
+    use node::v1alpha1::{self, RuntimeClassSpec};
+    let mut class = FieldMut::root(object);
+    let handler = class.remove(RuntimeClass::HANDLER).unwrap_or_default();
+    let (overhead, scheduling) = (class.remove(RuntimeClass::OVERHEAD), class.remove(RuntimeClass::SCHEDULING));
+    let mut class = class.cast();
+    let mut spec = class.entry(v1alpha1::RuntimeClass::SPEC);
+    spec.set(RuntimeClassSpec::RUNTIME_HANDLER, handler);
+    set_some(&mut spec, RuntimeClassSpec::OVERHEAD, overhead);
+    set_some(&mut spec, RuntimeClassSpec::SCHEDULING, scheduling);
 }
 
-fn no_shares_from_field(level: &mut Value) {
-    if limited(level).is_some_and(|limited| limited.int_at(&["nominalConcurrencyShares"]) == Some(0)) {
-        level.make_at(&["metadata", "annotations"]).insert(NO_SHARES, "");
-    }
-}
-
-fn runtime_class_without_spec(class: &mut Value) {
-    let spec = class.make_object().remove("spec").unwrap_or_default();
-    let class = class.make_object();
-    class.insert("handler", value!(spec.str_at(&["runtimeHandler"])));
-    for name in ["overhead", "scheduling"] {
-        if let Some(value) = spec.get(name).filter(|value| !value.is_null()) {
-            class.insert(name, value.clone());
-        }
-    }
-}
-
-fn runtime_class_with_spec(class: &mut Value) {
-    let handler = class.make_object().remove("handler").unwrap_or_default();
-    class.make_at(&["spec"]).insert("runtimeHandler", handler);
-    for name in ["overhead", "scheduling"] {
-        if let Some(value) = class.make_object().remove(name) {
-            class.make_at(&["spec"]).insert(name, value);
-        }
-    }
-}
+// === Disruption budgets ===
 
 /// Returns the selector that selects all pods in v1beta1, or no pods in v1.
-fn labelled(operator: &str) -> Value {
-    value!({"matchExpressions": [{"key": BUDGET_LABEL, "operator": operator}]})
+fn labelled(operator: &'static str) -> Value {
+    let requirement = FieldMut::build(|mut requirement| {
+        requirement.set(LabelSelectorRequirement::KEY, BUDGET_LABEL);
+        requirement.set(LabelSelectorRequirement::OPERATOR, operator);
+    });
+    FieldMut::build(|mut selector| selector.set(LabelSelector::MATCH_EXPRESSIONS, vec![requirement]))
 }
 
-fn selector_to_v1(budget: &mut Value) {
-    let Some(selector) = budget.at_mut(&["spec", "selector"]).filter(|selector| !selector.is_null()) else { return };
-    if is_empty_selector(selector) {
-        *selector = labelled("Exists");
-    } else if *selector == labelled("DoesNotExist") {
-        *selector = value!({});
-    } else {
-        without_budget_label(selector);
+fn selector_to_v1(object: &mut Value) {
+    use policy::v1beta1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+    let mut budget = FieldMut::root(object);
+    let Some(mut spec) = budget.structure(PodDisruptionBudget::SPEC) else { return };
+    let Some(mut selector) = spec.structure(PodDisruptionBudgetSpec::SELECTOR) else { return };
+    if is_empty(selector.read()) {
+        *selector.value() = labelled("Exists");
+    } else if *selector.value() == labelled("DoesNotExist") {
+        *selector.value() = value!({});
+    } else if let Some(Value::List(requirements)) = selector.get_mut(LabelSelector::MATCH_EXPRESSIONS) {
+        requirements.retain(|one| FieldRef::root(one).at(LabelSelectorRequirement::KEY).str() != BUDGET_LABEL);
     }
 }
 
-fn selector_from_v1(budget: &mut Value) {
-    let Some(selector) = budget.at_mut(&["spec", "selector"]).filter(|selector| !selector.is_null()) else { return };
-    if *selector == labelled("Exists") {
-        *selector = value!({});
-    } else if is_empty_selector(selector) {
-        *selector = labelled("DoesNotExist");
+fn selector_from_v1(object: &mut Value) {
+    use policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+    let mut budget = FieldMut::root(object);
+    let Some(mut spec) = budget.structure(PodDisruptionBudget::SPEC) else { return };
+    let Some(mut selector) = spec.structure(PodDisruptionBudgetSpec::SELECTOR) else { return };
+    if *selector.value() == labelled("Exists") {
+        *selector.value() = value!({});
+    } else if is_empty(selector.read()) {
+        *selector.value() = labelled("DoesNotExist");
     }
 }
 
-fn is_empty_selector(selector: &Value) -> bool {
-    selector.list_at(&["matchExpressions"]).is_empty()
-        && selector.get("matchLabels").and_then(Value::as_object).is_none_or(Object::is_empty)
-}
+// === Subjects: those of ClusterRoleBindings are in the same field ===
 
-fn without_budget_label(selector: &mut Value) {
-    if let Some(Value::List(expressions)) = selector.at_mut(&["matchExpressions"]) {
-        expressions.retain(|expression| expression.str_at(&["key"]) != BUDGET_LABEL);
-    }
-}
-
-fn subjects_to_groups(binding: &mut Value) {
-    each(binding, &["subjects"], |subject| {
-        let api_version = subject.make_object().remove("apiVersion").unwrap_or_default();
-        let group = match subject.str_at(&["kind"]) {
+fn subjects_to_groups(object: &mut Value) {
+    use rbac::{v1::Subject, v1alpha1};
+    for mut subject in FieldMut::root(object).items(v1alpha1::RoleBinding::SUBJECTS) {
+        let api_version = subject.remove(v1alpha1::Subject::API_VERSION).unwrap_or_default();
+        let mut subject = subject.cast();
+        let group = match subject.str(Subject::KIND) {
             "ServiceAccount" => "",
             "User" | "Group" => RBAC,
             _ => api_version.as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group),
         };
-        let is_everybody = subject.str_at(&["kind"]) == "User" && subject.str_at(&["name"]) == "*";
-        let group = value!(group);
-        subject.make_object().insert("apiGroup", group);
+        subject.set(Subject::API_GROUP, group);
         // All authenticated users, as a group.
-        if is_everybody {
-            subject.make_object().insert("kind", "Group");
-            subject.make_object().insert("name", "system:authenticated");
+        if subject.str(Subject::KIND) == "User" && subject.str(Subject::NAME) == "*" {
+            subject.set(Subject::KIND, "Group");
+            subject.set(Subject::NAME, "system:authenticated");
         }
-    });
+    }
 }
 
-fn subjects_from_groups(binding: &mut Value) {
-    each(binding, &["subjects"], |subject| {
-        let group = subject.make_object().remove("apiGroup").unwrap_or_default();
-        let group = group.as_str().unwrap_or_default();
-        let api_version = match (subject.str_at(&["kind"]), group) {
+fn subjects_from_groups(object: &mut Value) {
+    use rbac::{v1::Subject, v1alpha1};
+    for mut subject in FieldMut::root(object).items(rbac::v1::RoleBinding::SUBJECTS) {
+        let group = subject.remove(Subject::API_GROUP).unwrap_or_default();
+        let api_version = match (subject.str(Subject::KIND), group.as_str().unwrap_or_default()) {
             ("ServiceAccount", "") => "v1".to_owned(),
             ("User" | "Group", RBAC) => format!("{RBAC}/v1alpha1"),
             (_, "") => String::new(),
             (_, group) => format!("{group}/"),
         };
-        subject.make_object().insert("apiVersion", api_version);
-    });
+        subject.cast().set(v1alpha1::Subject::API_VERSION, api_version);
+    }
 }
