@@ -244,7 +244,7 @@ async fn ensure_slice(work: &Work, addresses: &[String], address_type: &str, por
             created(slices.create(NAMESPACE, slice).await.map(|_| ()))
         }
         Some(there) => {
-            let [there, slice] = [&there, &slice].map(|slice| FieldRef::<EndpointSlice>::root(slice));
+            let [there, slice] = [&there, &slice].map(FieldRef::<EndpointSlice>::root);
             let labels = slice.at(EndpointSlice::METADATA).at(ObjectMeta::LABELS).detached();
             if there.at(EndpointSlice::ENDPOINTS).list() == slice.at(EndpointSlice::ENDPOINTS).list()
                 && there.at(EndpointSlice::PORTS).list() == slice.at(EndpointSlice::PORTS).list()
