@@ -1,5 +1,9 @@
 //! Match criteria: the rules and selectors of one webhook or policy.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{MatchResources, MutatingWebhook, NamedRuleWithOperations};
+use binnacle_fields::meta::v1::LabelSelector as SelectorFields;
+use binnacle_fields::types::{List, Str};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, LabelSelector, Status};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::Value;
@@ -30,25 +34,28 @@ pub struct Matched {
 }
 
 impl Criteria {
-    /// Compiles one of the `webhooks` of a configuration.
-    pub fn of_webhook(webhook: &Value) -> Self {
-        Self { empty_is_all: false, ..Self::of(webhook, "rules") }
+    /// Compiles one of the `webhooks` of a configuration. A mutating one has all fields of a validating one.
+    pub fn of_webhook(webhook: FieldRef<MutatingWebhook>) -> Self {
+        Self {
+            // Rules of webhooks are those of policies without names.
+            rules: rules(webhook.at(MutatingWebhook::RULES).cast()),
+            empty_is_all: false,
+            exclude: Vec::new(),
+            equivalent: is_equivalent(webhook.at(MutatingWebhook::MATCH_POLICY)),
+            namespaces: selector(webhook.at(MutatingWebhook::NAMESPACE_SELECTOR)),
+            objects: selector(webhook.at(MutatingWebhook::OBJECT_SELECTOR)),
+        }
     }
 
     /// Compiles `matchConstraints` of a policy or `matchResources` of a binding, which may be absent.
-    pub fn of_match_resources(resources: &Value) -> Self {
-        Self { exclude: rules(resources, "excludeResourceRules"), ..Self::of(resources, "resourceRules") }
-    }
-
-    fn of(object: &Value, member: &str) -> Self {
-        let selector = |member: &str| selectors::parse(object.get(member)).map_err(|error| error.to_string());
+    pub fn of_match_resources(resources: FieldRef<MatchResources>) -> Self {
         Self {
-            rules: rules(object, member),
+            rules: rules(resources.at(MatchResources::RESOURCE_RULES)),
             empty_is_all: true,
-            exclude: Vec::new(),
-            equivalent: object.str_at(&["matchPolicy"]) == "Equivalent",
-            namespaces: selector("namespaceSelector"),
-            objects: selector("objectSelector"),
+            exclude: rules(resources.at(MatchResources::EXCLUDE_RESOURCE_RULES)),
+            equivalent: is_equivalent(resources.at(MatchResources::MATCH_POLICY)),
+            namespaces: selector(resources.at(MatchResources::NAMESPACE_SELECTOR)),
+            objects: selector(resources.at(MatchResources::OBJECT_SELECTOR)),
         }
     }
 
@@ -113,6 +120,14 @@ impl Criteria {
     }
 }
 
-fn rules(object: &Value, member: &str) -> Vec<Rule> {
-    object.list_at(&[member]).iter().map(Rule::of).collect()
+fn rules(rules: FieldRef<List<NamedRuleWithOperations>>) -> Vec<Rule> {
+    rules.values().map(Rule::of).collect()
+}
+
+fn is_equivalent(policy: FieldRef<Str>) -> bool {
+    policy.str() == "Equivalent"
+}
+
+fn selector(selector: FieldRef<SelectorFields>) -> Result<LabelSelector, String> {
+    selectors::parse(selector.get()).map_err(|error| error.to_string())
 }

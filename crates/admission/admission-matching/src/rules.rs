@@ -1,8 +1,9 @@
 //! `RuleWithOperations` and `NamedRuleWithOperations`.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::NamedRuleWithOperations as Fields;
 use binnacle_meta::{GroupVersionResource, Text};
 use binnacle_registry::admission::{Attributes, Operation};
-use binnacle_schema::Value;
 
 /// All operations, in the order of their indices.
 pub(crate) const OPERATIONS: [Operation; 4] =
@@ -43,11 +44,9 @@ pub(crate) fn place(operation: Operation) -> usize {
 }
 
 impl Rule {
-    pub(crate) fn of(rule: &Value) -> Self {
-        let texts = |member: &str| -> Vec<Text> {
-            rule.list_at(&[member]).iter().filter_map(Value::as_str).map(Text::from).collect()
-        };
-        let asked = texts("operations");
+    pub(crate) fn of(rule: FieldRef<Fields>) -> Self {
+        let texts = |field| -> Vec<Text> { rule.at(field).strs().map(Text::from).collect() };
+        let asked = texts(Fields::OPERATIONS);
         let operations =
             OPERATIONS.map(|operation| asked.iter().any(|asked| asked == ANY || asked == operation.as_str()));
         let parts = |resource: &Text| match resource.split_once('/') {
@@ -56,16 +55,16 @@ impl Rule {
         };
         Self {
             operations,
-            groups: texts("apiGroups"),
-            versions: texts("apiVersions"),
-            resources: texts("resources").iter().map(parts).collect(),
-            scope: match rule.str_at(&["scope"]) {
+            groups: texts(Fields::API_GROUPS),
+            versions: texts(Fields::API_VERSIONS),
+            resources: texts(Fields::RESOURCES).iter().map(parts).collect(),
+            scope: match rule.at(Fields::SCOPE).str() {
                 "" | ANY => Scope::All,
                 "Namespaced" => Scope::Namespaced,
                 "Cluster" => Scope::Cluster,
                 _ => Scope::Unknown,
             },
-            names: texts("resourceNames"),
+            names: texts(Fields::RESOURCE_NAMES),
         }
     }
 

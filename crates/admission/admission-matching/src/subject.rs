@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use binnacle_admission::{Freshness, Labels, Lookup, LookupKind};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::{GroupResource, GroupVersionKind, LabelSelector, Status};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::{Catalog, Snapshot};
@@ -106,5 +108,6 @@ impl<'a> Subject<'a> {
 }
 
 fn selects(selector: &LabelSelector, object: &Value) -> bool {
-    selector.matches(|key| object.at(&["metadata", "labels"])?.get(key)?.as_str())
+    let labels = metadata(object).at(ObjectMeta::LABELS).detached();
+    selector.matches(|key| labels.key(key).get_str())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use binnacle_admission::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState};
 use binnacle_admission_matching::{Criteria, Index, Subject};
 use binnacle_builtin::Releases;
+use binnacle_fields::FieldRef;
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_registry::Catalog;
 use binnacle_registry::admission::{Attributes, Operation, OperationOptions};
@@ -147,7 +148,7 @@ async fn rules() {
         (with(rule("*", "*", "*"), "scope", "*"), namespace, true),
     ] {
         let webhook = value!({"rules": [(rule.clone())], "namespaceSelector": {}, "objectSelector": {}});
-        let criteria = Criteria::of_webhook(&webhook);
+        let criteria = Criteria::of_webhook(FieldRef::root(&webhook));
         let found = matched(&criteria, &about, &value!({"metadata": {}}), None).await;
         assert_eq!(found != "no", want, "{rule:?} {about:?}");
         let indexed = Index::new([&criteria]).candidates(&about).len() == 1;
@@ -183,7 +184,8 @@ async fn equivalents() {
     ] {
         let criteria =
             value!({"matchPolicy": policy, "rules": [(rule.clone())], "namespaceSelector": {}, "objectSelector": {}});
-        let found = matched(&Criteria::of_webhook(&criteria), about, &value!({"metadata": {}}), None).await;
+        let found =
+            matched(&Criteria::of_webhook(FieldRef::root(&criteria)), about, &value!({"metadata": {}}), None).await;
         assert_eq!(found, want, "{policy} {rule:?}");
     }
 }
@@ -229,7 +231,7 @@ async fn selectors() {
             "namespaceSelector": (namespaces.clone()),
             "objectSelector": (objects.clone()),
         });
-        let found = matched(&Criteria::of_webhook(&webhook), about, object, old).await;
+        let found = matched(&Criteria::of_webhook(FieldRef::root(&webhook)), about, object, old).await;
         assert_eq!(found != "no", want, "{namespaces:?} {objects:?} {object:?}");
     }
     for (namespaces, objects, about, want) in [
@@ -245,7 +247,11 @@ async fn selectors() {
             "namespaceSelector": (namespaces.clone()),
             "objectSelector": (objects.clone()),
         });
-        assert_eq!(matched(&Criteria::of_webhook(&webhook), about, &labelled, None).await, want, "{namespaces:?}");
+        assert_eq!(
+            matched(&Criteria::of_webhook(FieldRef::root(&webhook)), about, &labelled, None).await,
+            want,
+            "{namespaces:?}"
+        );
     }
 }
 
@@ -270,15 +276,18 @@ async fn policies() {
             false,
         ),
     ] {
-        let found = matched(&Criteria::of_match_resources(&resources), &pod, &value!({"metadata": {}}), None).await;
+        let found =
+            matched(&Criteria::of_match_resources(FieldRef::root(&resources)), &pod, &value!({"metadata": {}}), None)
+                .await;
         assert_eq!(found != "no", want, "{resources:?}");
     }
 }
 
 #[test]
 fn index() {
-    let of = |resources: &str| Criteria::of_webhook(&value!({"rules": [(rule("", "v1", resources))]}));
-    let criteria = [of("pods"), of("nodes,pods"), of("*"), of("nodes"), Criteria::of_webhook(&value!({}))];
+    let of = |resources: &str| Criteria::of_webhook(FieldRef::root(&value!({"rules": [(rule("", "v1", resources))]})));
+    let criteria =
+        [of("pods"), of("nodes,pods"), of("*"), of("nodes"), Criteria::of_webhook(FieldRef::root(&value!({})))];
     let index = Index::new(&criteria);
     for (operation, plural, want) in [
         (Operation::Create, "/v1/pods", &[0, 1, 2][..]),

@@ -8,6 +8,8 @@ use arc_swap::ArcSwap;
 use binnacle_admission::Decoded;
 use binnacle_admission_matching::Index;
 use binnacle_authz::Ready;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
@@ -210,7 +212,7 @@ impl<E: Evaluator> PolicySet<E> {
     }
 
     fn put_policy(&self, object: &Value) {
-        let present = self.known.lock().policies.get(object.str_at(&["metadata", "name"])).cloned();
+        let present = self.known.lock().policies.get(metadata(object).at(ObjectMeta::NAME).str()).cloned();
         if present.is_some_and(|present| present.has_spec_of(object)) {
             return;
         }

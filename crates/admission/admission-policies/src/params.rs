@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use binnacle_admission::Decoded;
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
+use binnacle_fields::{FieldMut, metadata, route};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, ListOptions, Match, Resource, Snapshot};
 use binnacle_schema::Value;
@@ -110,8 +112,8 @@ fn selected(objects: &dyn OtherObjects, reference: &ParamRef, namespace: &str) -
         Which::Selected(selector) => {
             let selector = selector.as_ref().map_err(String::clone)?;
             let matches = |object: &Arc<Value>| {
-                let labels = object.at(&["metadata", "labels"]);
-                selector.matches(|label| labels?.get(label)?.as_str())
+                let labels = metadata(object).at(ObjectMeta::LABELS).detached();
+                selector.matches(|label| labels.key(label).get_str())
             };
             Ok(objects.list(namespace).into_iter().filter(matches).map(Some).collect())
         }
@@ -156,11 +158,10 @@ pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) 
     known.object(resource, entry, || {
         let mut object = resource.collection.decode_entry(entry)?;
         resource.from_stored(&mut object);
-        if resource.collection.kind.custom.is_none()
-            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
-        {
+        if resource.collection.kind.custom.is_none() {
             // kube-apiserver's informers of built-in kinds drop managed fields.
-            metadata.remove("managedFields");
+            let managed_fields = route![PartialObjectMetadata::METADATA, ObjectMeta::MANAGED_FIELDS];
+            FieldMut::root(&mut object).remove_at(managed_fields);
         }
         Ok(object)
     })

@@ -4,6 +4,13 @@ use std::sync::Arc;
 
 use binnacle_admission_matching::Criteria;
 use binnacle_admission_matching::expressions::FailurePolicy;
+use binnacle_fields::admissionregistration::v1::{
+    ParamKind as ParamKindFields, ParamRef as ParamRefFields, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding as BindingFields, ValidatingAdmissionPolicyBindingSpec as BindingSpec,
+    ValidatingAdmissionPolicySpec as PolicySpec,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, Message, metadata};
 use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;
 use binnacle_validation::selectors;
@@ -13,8 +20,10 @@ use crate::params::KnownParams;
 
 /// The compiled spec of a policy.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
+    type Spec: Message;
+
     /// Compiles the spec of the policy of this name.
-    fn compile(name: &str, spec: &Value) -> Self;
+    fn compile(name: &str, spec: FieldRef<Self::Spec>) -> Self;
 }
 
 #[derive(Debug)]
@@ -78,30 +87,32 @@ pub(crate) enum Which {
 impl<E: Evaluator> Policy<E> {
     /// Reads a policy. `known` returns what is known of the parameters of a kind.
     pub(crate) fn read(object: &Value, known: impl FnOnce(&GroupVersionKind) -> Arc<KnownParams>) -> Self {
-        let name = object.str_at(&["metadata", "name"]);
-        let nothing = Value::Null;
-        let spec = object.get("spec").unwrap_or(&nothing);
+        let metadata = metadata(object);
+        let name = metadata.at(ObjectMeta::NAME).str();
+        // The spec of a mutating policy has these fields, too.
+        let spec = FieldRef::<ValidatingAdmissionPolicy>::root(object).at(ValidatingAdmissionPolicy::SPEC).detached();
+        let params = spec.at(PolicySpec::PARAM_KIND).set().and_then(param_kind);
         Self {
             name: name.into(),
-            uid: object.str_at(&["metadata", "uid"]).into(),
+            uid: metadata.at(ObjectMeta::UID).str().into(),
             generation: generation(object),
-            criteria: Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&nothing)),
-            params: spec.get("paramKind").and_then(param_kind).map(|kind| ParamKind { known: known(&kind), kind }),
-            failure_policy: FailurePolicy::of(spec),
-            evaluator: compile(name, spec),
+            criteria: Criteria::of_match_resources(spec.at(PolicySpec::MATCH_CONSTRAINTS)),
+            params: params.map(|kind| ParamKind { known: known(&kind), kind }),
+            failure_policy: FailurePolicy::of(spec.at(PolicySpec::FAILURE_POLICY)),
+            evaluator: compile(name, spec.cast()),
         }
     }
 
     /// Returns true if the object is the same policy with the same spec: its status or metadata may have changed.
     pub(crate) fn has_spec_of(&self, object: &Value) -> bool {
         let known = self.generation > 0 && self.generation == generation(object);
-        known && self.uid == object.str_at(&["metadata", "uid"])
+        known && self.uid == metadata(object).at(ObjectMeta::UID).str()
     }
 }
 
 /// Compiles a policy within the limits of one request, whoever stored it. Expressions beyond the limits are left without
 /// a program, which is an error of each evaluation.
-fn compile<E: Evaluator>(name: &str, spec: &Value) -> E {
+fn compile<E: Evaluator>(name: &str, spec: FieldRef<E::Spec>) -> E {
     let mut compiled = None;
     let _ = binnacle_work::limited(WorkLimits::REQUEST, || compiled = Some(E::compile(name, spec)));
     compiled.expect("the policy was compiled, with or without programs")
@@ -109,35 +120,37 @@ fn compile<E: Evaluator>(name: &str, spec: &Value) -> E {
 
 impl Binding {
     pub(crate) fn read(object: &Value) -> Self {
-        let nothing = Value::Null;
-        let spec = object.get("spec").unwrap_or(&nothing);
-        let action = |action: &Value| match action.as_str() {
-            Some("Warn") => Some(Action::Warn),
-            Some("Audit") => Some(Action::Audit),
-            Some("Deny") => Some(Action::Deny),
+        // The binding of a mutating policy has these fields, too, except for the actions.
+        let binding = FieldRef::<BindingFields>::root(object);
+        let spec = binding.at(BindingFields::SPEC);
+        let action = |action: &str| match action {
+            "Warn" => Some(Action::Warn),
+            "Audit" => Some(Action::Audit),
+            "Deny" => Some(Action::Deny),
             _ => None,
         };
         Self {
-            name: object.str_at(&["metadata", "name"]).into(),
-            policy: spec.str_at(&["policyName"]).into(),
-            criteria: spec.get("matchResources").filter(|m| !m.is_null()).map(Criteria::of_match_resources),
-            params: spec.get("paramRef").filter(|reference| !reference.is_null()).map(ParamRef::read),
-            actions: spec.list_at(&["validationActions"]).iter().filter_map(action).collect(),
+            name: binding.at(BindingFields::METADATA).at(ObjectMeta::NAME).str().into(),
+            policy: spec.at(BindingSpec::POLICY_NAME).str().into(),
+            criteria: spec.at(BindingSpec::MATCH_RESOURCES).set().map(Criteria::of_match_resources),
+            params: spec.at(BindingSpec::PARAM_REF).set().map(ParamRef::read),
+            actions: spec.at(BindingSpec::VALIDATION_ACTIONS).strs().filter_map(action).collect(),
         }
     }
 }
 
 impl ParamRef {
-    fn read(reference: &Value) -> Self {
-        let which = match (reference.str_at(&["name"]), reference.get("selector").filter(|s| !s.is_null())) {
+    fn read(reference: FieldRef<ParamRefFields>) -> Self {
+        let selector = reference.at(ParamRefFields::SELECTOR).get();
+        let which = match (reference.at(ParamRefFields::NAME).str(), selector) {
             ("", None) => Which::Unknown,
             ("", selector) => Which::Selected(selectors::parse(selector).map_err(|error| error.to_string())),
             (name, _) => Which::Named(name.into()),
         };
         Self {
-            namespace: reference.str_at(&["namespace"]).into(),
+            namespace: reference.at(ParamRefFields::NAMESPACE).str().into(),
             which,
-            deny_if_none: reference.str_at(&["parameterNotFoundAction"]) == "Deny",
+            deny_if_none: reference.at(ParamRefFields::PARAMETER_NOT_FOUND_ACTION).str() == "Deny",
         }
     }
 }
@@ -153,11 +166,11 @@ impl Action {
 }
 
 fn generation(object: &Value) -> i64 {
-    object.int_at(&["metadata", "generation"]).unwrap_or_default()
+    metadata(object).at(ObjectMeta::GENERATION).int_or_zero()
 }
 
-fn param_kind(kind: &Value) -> Option<GroupVersionKind> {
+fn param_kind(kind: FieldRef<ParamKindFields>) -> Option<GroupVersionKind> {
     // Validation rejects other versions.
-    let version = GroupVersion::parse(kind.str_at(&["apiVersion"]))?;
-    Some(version.with_kind(kind.str_at(&["kind"])))
+    let version = GroupVersion::parse(kind.at(ParamKindFields::API_VERSION).str())?;
+    Some(version.with_kind(kind.at(ParamKindFields::KIND).str()))
 }

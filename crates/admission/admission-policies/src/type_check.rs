@@ -7,6 +7,11 @@ mod types;
 use std::collections::BTreeSet;
 
 use binnacle_cel::{DeclType, Shape};
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{
+    MatchResources, NamedRuleWithOperations as Rule, ParamKind, ValidatingAdmissionPolicy as Policy,
+    ValidatingAdmissionPolicySpec as Spec, Validation, Variable,
+};
 use binnacle_kinds::expressions;
 use binnacle_meta::{GroupVersion, GroupVersionKind, Text};
 use binnacle_registry::Snapshot;
@@ -36,9 +41,9 @@ pub async fn expression_warnings(
     snapshot: &Snapshot,
     others: &dyn OtherServers,
 ) -> Vec<ExpressionWarning> {
-    let nothing = Value::Null;
-    let spec = policy.get("spec").unwrap_or(&nothing);
-    let params = match spec.get("paramKind").filter(|kind| !kind.is_null()) {
+    let policy = FieldRef::<Policy>::root(policy);
+    let spec = policy.at(Policy::SPEC);
+    let params = match spec.at(Spec::PARAM_KIND).detached().set() {
         Some(kind) => {
             let declared = param_type(kind, snapshot, others).await;
             Some(declared.unwrap_or_else(|| DeclType::new(Shape::Dyn)))
@@ -57,38 +62,43 @@ pub async fn expression_warnings(
 }
 
 /// Compiles the expressions of a policy's spec for each kind of object.
-fn checked(spec: &Value, objects: Vec<(KindName, DeclType)>, params: Option<&DeclType>) -> Vec<ExpressionWarning> {
+fn checked(
+    spec: FieldRef<Spec>,
+    objects: Vec<(KindName, DeclType)>,
+    params: Option<&DeclType>,
+) -> Vec<ExpressionWarning> {
     let environment = |(name, object): (KindName, DeclType)| {
         let mut variables: Vec<(Text, DeclType)> = Vec::new();
-        for variable in spec.list_at(&["variables"]) {
+        for variable in spec.at(Spec::VARIABLES).values() {
             if binnacle_work::charge(200 + 10 * variables.len() as u64).is_err() {
                 break;
             }
             let environment = expressions::type_checking(&object, params, &variables);
-            let ty = match environment.compile(variable.str_at(&["expression"])) {
+            let ty = match environment.compile(variable.at(Variable::EXPRESSION).str()) {
                 Ok(ast) => expressions::data_type(ast.output_type()),
                 Err(_) => DeclType::new(Shape::Dyn),
             };
-            variables.push((variable.str_at(&["name"]).into(), ty));
+            variables.push((variable.at(Variable::NAME).str().into(), ty));
         }
         (name, expressions::type_checking(&object, params, &variables))
     };
     let environments: Vec<_> = objects.into_iter().map(environment).collect();
     let mut warnings = Vec::new();
-    for (at, validation) in spec.list_at(&["validations"]).iter().enumerate() {
-        for member in ["expression", "messageExpression"] {
-            let expression = validation.str_at(&[member]);
-            if expression.is_empty() && member == "messageExpression" {
+    let validations = spec.at(Spec::VALIDATIONS);
+    for validation in validations.items() {
+        for field in [Validation::EXPRESSION, Validation::MESSAGE_EXPRESSION] {
+            let expression = validation.at(field);
+            if expression.is_empty() && field.name() == Validation::MESSAGE_EXPRESSION.name() {
                 continue;
             }
             let wrong = environments.iter().filter_map(|((group, version, kind), environment)| {
-                let errors = environment.compile(expression).err()?;
+                let errors = environment.compile(expression.str()).err()?;
                 let group = if group.is_empty() { String::new() } else { group.to_string() };
                 Some(format!("{group}/{version}, Kind={kind}: {errors}\n"))
             });
             let wrong: Vec<String> = wrong.collect();
             if !wrong.is_empty() {
-                let field = format!("spec.validations[{at}].{member}");
+                let field = expression.path().to_string();
                 warnings.push(ExpressionWarning { field, warning: wrong.join("\n") });
             }
         }
@@ -97,18 +107,15 @@ fn checked(spec: &Value, objects: Vec<(KindName, DeclType)>, params: Option<&Dec
 }
 
 /// Returns the kinds that a policy names: rules with wildcards name none.
-fn kinds(spec: &Value, snapshot: &Snapshot, others: &dyn OtherServers) -> Vec<KindName> {
+fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, others: &dyn OtherServers) -> Vec<KindName> {
     let mut found = BTreeSet::new();
-    for rule in spec.list_at(&["matchConstraints", "resourceRules"]) {
-        let texts = |member: &str| {
-            let texts = rule.list_at(&[member]).iter().filter_map(Value::as_str);
-            texts.collect::<BTreeSet<_>>()
-        };
-        let (groups, versions) = (texts("apiGroups"), texts("apiVersions"));
+    for rule in spec.at(Spec::MATCH_CONSTRAINTS).at(MatchResources::RESOURCE_RULES).values() {
+        let texts = |field| rule.at(field).strs().collect::<BTreeSet<_>>();
+        let (groups, versions) = (texts(Rule::API_GROUPS), texts(Rule::API_VERSIONS));
         if groups.iter().chain(&versions).any(|text| text.contains('*')) {
             continue;
         }
-        let resources: Vec<_> = texts("resources").into_iter().filter(|name| !name.contains(['*', '/'])).collect();
+        let resources: Vec<_> = texts(Rule::RESOURCES).into_iter().filter(|name| !name.contains(['*', '/'])).collect();
         let mut count = 0;
         for group in &groups {
             for version in &versions {
@@ -153,7 +160,12 @@ async fn declared(name: &KindName, snapshot: &Snapshot, others: &dyn OtherServer
     documents::of_kind(&others.document(&kind).await?, &kind)
 }
 
-async fn param_type(kind: &Value, snapshot: &Snapshot, others: &dyn OtherServers) -> Option<DeclType> {
-    let version = GroupVersion::parse(kind.str_at(&["apiVersion"]))?;
-    declared(&(version.group, version.version, kind.str_at(&["kind"]).into()), snapshot, others).await
+async fn param_type(
+    kind: FieldRef<'_, '_, ParamKind>,
+    snapshot: &Snapshot,
+    others: &dyn OtherServers,
+) -> Option<DeclType> {
+    let version = GroupVersion::parse(kind.at(ParamKind::API_VERSION).str())?;
+    let name = (version.group, version.version, kind.at(ParamKind::KIND).str().into());
+    declared(&name, snapshot, others).await
 }

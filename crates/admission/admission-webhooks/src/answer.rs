@@ -3,6 +3,9 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use binnacle_fields::FieldRef;
+use binnacle_fields::admission::v1::{AdmissionResponse, AdmissionReview};
+use binnacle_fields::types::{Map, Str};
 use binnacle_meta::{GroupVersion, go_quote};
 use binnacle_schema::{Limits, Value, decode};
 use binnacle_scheme::Kinds;
@@ -47,22 +50,24 @@ impl Answer {
         mutating: bool,
     ) -> Result<Self, BadAnswer> {
         let review = review(kinds, body, version).map_err(BadAnswer::Unreadable)?;
-        let response = review.get("response").filter(|response| !response.is_null());
+        // A review of v1beta1 has the same fields.
+        let review = FieldRef::<AdmissionReview>::root(&review);
+        let response = review.at(AdmissionReview::RESPONSE).set();
         let invalid = |why: String| BadAnswer::Invalid(why);
         let response = response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
         let mut answer = Self {
-            allowed: response.bool_at(&["allowed"]),
-            status: response.get("status").filter(|status| !status.is_null()).cloned(),
-            warnings: response.list_at(&["warnings"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            audit_annotations: texts(response.get("auditAnnotations")),
+            allowed: response.at(AdmissionResponse::ALLOWED).bool(),
+            status: response.at(AdmissionResponse::STATUS).get().cloned(),
+            warnings: response.at(AdmissionResponse::WARNINGS).strs().map(str::to_owned).collect(),
+            audit_annotations: texts(response.at(AdmissionResponse::AUDIT_ANNOTATIONS)),
             // The decoder has checked that it is base64.
-            patch: BASE64_STANDARD.decode(response.str_at(&["patch"])).unwrap_or_default(),
-            patch_type: response.str_at(&["patchType"]).to_owned(),
+            patch: BASE64_STANDARD.decode(response.at(AdmissionResponse::PATCH).str()).unwrap_or_default(),
+            patch_type: response.at(AdmissionResponse::PATCH_TYPE).str().to_owned(),
         };
-        let has_type = response.get("patchType").is_some_and(|patch_type| !patch_type.is_null());
+        let has_type = response.at(AdmissionResponse::PATCH_TYPE).is_set();
         match version {
             ReviewVersion::V1 => {
-                check_identity(&review, response, uid).map_err(invalid)?;
+                check_identity(review, response, uid).map_err(invalid)?;
                 answer.check_patch(mutating, has_type).map_err(invalid)?;
             }
             // v1beta1 has no checks of these.
@@ -89,12 +94,16 @@ impl Answer {
 }
 
 /// Checks the kind and UID of a response, as v1 requires.
-fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), String> {
-    let answered = response.str_at(&["uid"]);
+fn check_identity(
+    review: FieldRef<AdmissionReview>,
+    response: FieldRef<AdmissionResponse>,
+    uid: &str,
+) -> Result<(), String> {
+    let answered = response.at(AdmissionResponse::UID).str();
     if answered != uid {
         return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(answered)));
     }
-    let (kind, api_version) = (review.str_at(&["kind"]), review.str_at(&["apiVersion"]));
+    let (kind, api_version) = (review.at(AdmissionReview::KIND).str(), review.at(AdmissionReview::API_VERSION).str());
     let expected = format!("{GROUP}/{}", ReviewVersion::V1.as_str());
     if (kind, api_version) != (KIND, expected.as_str()) {
         let got = if api_version.is_empty() { "/" } else { api_version };
@@ -117,9 +126,8 @@ fn review(kinds: &dyn Kinds, body: &[u8], version: ReviewVersion) -> Result<Valu
     typed(tree, kinds.kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?)
 }
 
-fn texts(map: Option<&Value>) -> Vec<(String, String)> {
-    let members = map.and_then(Value::as_object).into_iter().flat_map(|members| members.iter());
-    members.map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned())).collect()
+fn texts(map: FieldRef<Map<Str>>) -> Vec<(String, String)> {
+    map.entries().map(|(key, value)| (key.to_owned(), value.str().to_owned())).collect()
 }
 
 #[cfg(test)]

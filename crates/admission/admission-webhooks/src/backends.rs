@@ -6,7 +6,9 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use binnacle_schema::{Value, json};
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{ServiceReference, WebhookClientConfig};
+use binnacle_schema::json;
 use binnacle_webhook::{Client, Service, ServiceResolver, Target, Users};
 use parking_lot::Mutex;
 
@@ -41,8 +43,8 @@ impl Backends {
     }
 
     /// Returns the server of a `clientConfig`, or the reason why it cannot be called.
-    pub(crate) fn of(&self, config: &Value) -> Result<Arc<Backend>, String> {
-        let key = json::to_string(config);
+    pub(crate) fn of(&self, config: FieldRef<WebhookClientConfig>) -> Result<Arc<Backend>, String> {
+        let key = json::to_string(config.value());
         let mut known = self.known.lock();
         if let Some(backend) = known.get(&key).and_then(Weak::upgrade) {
             return Ok(backend);
@@ -55,9 +57,9 @@ impl Backends {
         Ok(backend)
     }
 
-    fn target(&self, config: &Value) -> Result<Target, String> {
-        let service = config.get("service").filter(|service| !service.is_null()).map(|service| self.service(service));
-        let url = match (&service, config.str_at(&["url"])) {
+    fn target(&self, config: FieldRef<WebhookClientConfig>) -> Result<Target, String> {
+        let service = config.at(WebhookClientConfig::SERVICE).set().map(|service| self.service(service));
+        let url = match (&service, config.at(WebhookClientConfig::URL).str()) {
             (Some((service, path)), _) => {
                 let path = path.strip_prefix('/').unwrap_or(path);
                 format!("https://{}:{}/{path}", service.server_name(), service.port)
@@ -73,21 +75,21 @@ impl Backends {
         let mut target = target.at(service.map(|(service, _)| service), &self.services);
         if !target.is_itself() {
             (target.identity, target.credential) = self.users.of_host(&host, port);
-            target.trust(config.str_at(&["caBundle"])).map_err(|error| error.to_string())?;
+            target.trust(config.at(WebhookClientConfig::CA_BUNDLE).str()).map_err(|error| error.to_string())?;
         }
         Ok(target)
     }
 
-    fn service(&self, reference: &Value) -> (Service, String) {
+    fn service(&self, reference: FieldRef<ServiceReference>) -> (Service, String) {
         // Validation has checked the range of the port.
-        let port = reference.int_at(&["port"]).and_then(|port| u16::try_from(port).ok());
+        let port = reference.at(ServiceReference::PORT).int().and_then(|port| u16::try_from(port).ok());
         let service = Service {
             resolver: self.services.clone(),
-            namespace: reference.str_at(&["namespace"]).to_owned(),
-            name: reference.str_at(&["name"]).to_owned(),
+            namespace: reference.at(ServiceReference::NAMESPACE).str().to_owned(),
+            name: reference.at(ServiceReference::NAME).str().to_owned(),
             port: port.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT),
         };
-        (service, reference.str_at(&["path"]).to_owned())
+        (service, reference.at(ServiceReference::PATH).str().to_owned())
     }
 }
 

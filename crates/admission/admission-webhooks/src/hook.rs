@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use binnacle_admission_matching::Criteria;
 use binnacle_admission_matching::expressions::MatchConditions;
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{MutatingWebhook as Webhook, MutatingWebhookConfiguration};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
@@ -37,11 +40,14 @@ impl Hook {
     /// Returns all webhooks of a configuration, in their order; `place` distinguishes configurations from files and
     /// those of the API.
     pub(crate) fn all_of(place: &str, configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
-        let webhooks = configuration.list_at(&["webhooks"]);
-        let configuration = Text::from(configuration.str_at(&["metadata", "name"]));
+        // It has all fields of a validating configuration.
+        let configuration = FieldRef::<MutatingWebhookConfiguration>::root(configuration);
+        let webhooks = configuration.at(MutatingWebhookConfiguration::WEBHOOKS);
+        let metadata = configuration.at(MutatingWebhookConfiguration::METADATA);
+        let configuration = Text::from(metadata.at(ObjectMeta::NAME).str());
         let mut hooks: Vec<Arc<Self>> = Vec::with_capacity(webhooks.len());
-        for webhook in webhooks {
-            let name = webhook.str_at(&["name"]);
+        for webhook in webhooks.values() {
+            let name = webhook.at(Webhook::NAME).str();
             // Names may occur twice.
             let number = hooks.iter().filter(|other| other.name == name).count();
             let id = format!("{place}{configuration}/{name}/{number}").into();
@@ -50,22 +56,22 @@ impl Hook {
         hooks
     }
 
-    fn of(configuration: &Text, webhook: &Value, id: Text, of: Type, backends: &Backends) -> Self {
-        let text = |member: &str| webhook.str_at(&[member]);
-        let seconds = webhook.int_at(&["timeoutSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
-        let versions = webhook.list_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
+    fn of(configuration: &Text, webhook: FieldRef<Webhook>, id: Text, of: Type, backends: &Backends) -> Self {
+        let text = |field| webhook.at(field).str();
+        let seconds = webhook.at(Webhook::TIMEOUT_SECONDS).int().and_then(|seconds| u64::try_from(seconds).ok());
+        let versions = webhook.at(Webhook::ADMISSION_REVIEW_VERSIONS).strs();
         Self {
             configuration: configuration.clone(),
-            name: text("name").into(),
+            name: text(Webhook::NAME).into(),
             id,
             criteria: Criteria::of_webhook(webhook),
             conditions: MatchConditions::of_webhook(webhook, of.as_str()),
-            ignores_failures: text("failurePolicy") == "Ignore",
-            bears_dry_runs: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
-            reinvoked: text("reinvocationPolicy") == "IfNeeded",
+            ignores_failures: text(Webhook::FAILURE_POLICY) == "Ignore",
+            bears_dry_runs: matches!(text(Webhook::SIDE_EFFECTS), "None" | "NoneOnDryRun"),
+            reinvoked: text(Webhook::REINVOCATION_POLICY) == "IfNeeded",
             timeout: seconds.map(Duration::from_secs),
             reviews: ReviewVersion::first_of(versions),
-            backend: backends.of(webhook.get("clientConfig").unwrap_or(&Value::Null)),
+            backend: backends.of(webhook.at(Webhook::CLIENT_CONFIG)),
         }
     }
 }

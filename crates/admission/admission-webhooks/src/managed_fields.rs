@@ -1,15 +1,15 @@
 //! `metadata.managedFields` after webhooks, which must not make it undecodable.
 
 use binnacle_admission::Request;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_patch::apply::check_managed_fields;
 use binnacle_registry::object;
 use binnacle_schema::Value;
 
-const PATH: [&str; 2] = ["metadata", "managedFields"];
-
 /// Restores the managed fields of `before` if they have become undecodable, and warns.
 pub(crate) fn restore_unreadable(request: &Request<'_>, before: &Value, object: &mut Value) {
-    let (had, has) = (before.list_at(&PATH), object.list_at(&PATH));
+    let [had, has] = [before, object].map(|object| metadata(object).at(ObjectMeta::MANAGED_FIELDS).list());
     // Custom objects may have entries that are no objects until they are stored; these are ignored here.
     if had == has || has.iter().any(|entry| entry.as_object().is_none()) {
         return;
@@ -20,6 +20,6 @@ pub(crate) fn restore_unreadable(request: &Request<'_>, before: &Value, object: 
              mutating admission controller; please fix your requests: {why}"
         ));
         let had = (!had.is_empty()).then(|| Value::List(had.to_vec()));
-        object::set_metadata(object, "managedFields", had);
+        object::set_metadata(object, ObjectMeta::MANAGED_FIELDS.name(), had);
     }
 }

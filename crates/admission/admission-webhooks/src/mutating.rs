@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use binnacle_admission::{Plugin, Reinvocation, Request, Stage, forbidden};
 use binnacle_admission_matching::{Matched, SharedDefault};
+use binnacle_fields::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use binnacle_fields::metadata;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::Attributes;
@@ -229,14 +231,10 @@ impl Dispatch<'_> {
 /// Returns true if this request has set times in the managed fields. For built-in kinds, Go's server keeps nanoseconds
 /// in these until the first patch is applied, which leaves seconds: any patch then counts as a change.
 fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
-    const PATH: [&str; 2] = ["metadata", "managedFields"];
     let times = |object: &Value| -> Vec<Text> {
-        object
-            .list_at(&PATH)
-            .iter()
-            .map(|entry| entry.str_at(&["time"]).into())
-            .filter(|time: &Text| !time.is_empty())
-            .collect()
+        let entries = metadata(object).at(ObjectMeta::MANAGED_FIELDS).values();
+        let times = entries.map(|entry| entry.at(ManagedFieldsEntry::TIME).str());
+        times.filter(|time| !time.is_empty()).map(Text::from).collect()
     };
     let times_now = times(object);
     !times_now.is_empty() && old.is_none_or(|old| times(old) != times_now)

@@ -1,5 +1,7 @@
 //! Refusals: conversion of a webhook's status to the status of the request.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{Status as StatusFields, StatusCause as CauseFields, StatusDetails as DetailsFields};
 use binnacle_meta::{ForeignStatus, Status, StatusCause, StatusDetails, bounded_text, go_quote};
 use binnacle_schema::{Value, json};
 
@@ -8,44 +10,43 @@ const MAX_MESSAGE: usize = 256 << 10;
 
 /// Returns the status for a refused request. Without a status, or with one of success, it is a bad request.
 pub(crate) fn refusal(webhook: &str, status: Option<&Value>) -> Status {
-    let empty = Value::Null;
-    let said = status.unwrap_or(&empty);
-    let text = |member: &str| said.str_at(&[member]);
+    let said = FieldRef::<StatusFields>::root(status.unwrap_or(&Value::Null));
+    let text = |field| said.at(field).str();
     let denied = format!("admission webhook {} denied the request", go_quote(webhook));
-    let message = match (text("message"), text("reason")) {
+    let message = match (text(StatusFields::MESSAGE), text(StatusFields::REASON)) {
         ("", "") => format!("{denied} without explanation"),
         ("", reason) => format!("{denied}: {reason}"),
         (message, _) => format!("{denied}: {}", bounded_text(message, MAX_MESSAGE)),
     };
-    let metadata =
-        said.get("metadata").filter(|metadata| metadata.as_object().is_some_and(|members| !members.is_empty()));
+    let metadata = said.at(StatusFields::METADATA).object().filter(|members| !members.is_empty());
     let foreign = ForeignStatus {
-        code: said.int_at(&["code"]).and_then(|code| i32::try_from(code).ok()).unwrap_or_default(),
-        status: match text("status") {
+        code: said.at(StatusFields::CODE).int().and_then(|code| i32::try_from(code).ok()).unwrap_or_default(),
+        status: match text(StatusFields::STATUS) {
             "" | "Success" => "Failure".to_owned(),
             other => other.to_owned(),
         },
-        reason: text("reason").to_owned(),
-        metadata: metadata.map(json::to_string),
+        reason: text(StatusFields::REASON).to_owned(),
+        metadata: metadata.map(|_| json::to_string(said.at(StatusFields::METADATA).value())),
     };
-    Status::foreign(foreign, message, said.get("details").filter(|details| !details.is_null()).map(details))
+    Status::foreign(foreign, message, said.at(StatusFields::DETAILS).set().map(details))
 }
 
-fn details(said: &Value) -> StatusDetails {
-    let text = |value: &Value, member: &str| value.str_at(&[member]).to_owned();
-    let cause = |cause: &Value| StatusCause {
-        reason: text(cause, "reason"),
-        message: text(cause, "message"),
-        field: text(cause, "field"),
+fn details(said: FieldRef<DetailsFields>) -> StatusDetails {
+    let text = |field| said.at(field).str().to_owned();
+    let cause = |cause: FieldRef<CauseFields>| StatusCause {
+        reason: cause.at(CauseFields::REASON).str().to_owned(),
+        message: cause.at(CauseFields::MESSAGE).str().to_owned(),
+        field: cause.at(CauseFields::FIELD).str().to_owned(),
     };
     StatusDetails {
-        name: text(said, "name"),
-        group: text(said, "group"),
-        kind: text(said, "kind"),
-        uid: text(said, "uid"),
-        causes: said.list_at(&["causes"]).iter().map(cause).collect(),
+        name: text(DetailsFields::NAME),
+        group: text(DetailsFields::GROUP),
+        kind: text(DetailsFields::KIND),
+        uid: text(DetailsFields::UID),
+        causes: said.at(DetailsFields::CAUSES).values().map(cause).collect(),
         retry_after_seconds: said
-            .int_at(&["retryAfterSeconds"])
+            .at(DetailsFields::RETRY_AFTER_SECONDS)
+            .int()
             .and_then(|seconds| i32::try_from(seconds).ok())
             .unwrap_or_default(),
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use binnacle_admission_matching::{Index, is_exempt, is_sign_of_life};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::Text;
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
@@ -93,7 +95,7 @@ impl Webhooks {
     pub fn put(&self, configuration: &Value) {
         let hooks = Hook::all_of("", configuration, self.kind.of_metrics(), &self.backends);
         self.change(|configurations| {
-            configurations.insert(configuration.str_at(&["metadata", "name"]).into(), hooks);
+            configurations.insert(metadata(configuration).at(ObjectMeta::NAME).str().into(), hooks);
         });
     }
 

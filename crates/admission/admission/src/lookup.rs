@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::track_update;
 use binnacle_registry::{Catalog, Context, ListOptions, MANAGER, Match, Resource, UpdateOptions};
@@ -298,15 +299,15 @@ impl Lookup for ResourceLookup {
 /// Writes the status of an object as the server itself.
 async fn write_status(resource: &Resource, changed: &Value) -> Result<(), Status> {
     const STATUS: &str = "status";
-    let metadata = |member| changed.str_at(&["metadata", member]);
-    let context = Context::internal(metadata("namespace"));
+    let metadata = binnacle_fields::metadata(changed);
+    let context = Context::internal(metadata.at(ObjectMeta::NAMESPACE).str());
     let options = UpdateOptions { subresource: STATUS.into(), ..UpdateOptions::default() };
     let mut change = |old: Option<&Value>| {
         let mut object = changed.clone();
         track_update(&resource.update_by(&context, MANAGER, STATUS), old, &mut object);
         Ok(object.into())
     };
-    resource.update(&context, metadata("name"), &options, &mut change).await.map(|_| ())
+    resource.update(&context, metadata.at(ObjectMeta::NAME).str(), &options, &mut change).await.map(|_| ())
 }
 
 impl From<Freshness> for Match {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::Status;
 use binnacle_registry::RequestNotes;
 use binnacle_registry::WriteObject;
@@ -90,8 +91,9 @@ impl<'a> Request<'a> {
 
 /// Returns the Status of a refusal: 403 with the name of the object, or its `generateName` if it has no name yet.
 pub fn forbidden(attributes: &Attributes, object: &Value, why: impl fmt::Display) -> Status {
-    let metadata = |member| object.str_at(&["metadata", member]);
-    let names = [attributes.name.as_str(), metadata("name"), metadata("generateName"), "Unknown"];
+    let metadata = binnacle_fields::metadata(object);
+    let [name, generate_name] = [ObjectMeta::NAME, ObjectMeta::GENERATE_NAME].map(|field| metadata.at(field).str());
+    let names = [attributes.name.as_str(), name, generate_name, "Unknown"];
     let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
     Status::forbidden(&attributes.resource.group_resource(), name, why)
 }

@@ -18,6 +18,7 @@ mod node_declared_features;
 mod node_restriction;
 mod owner_references;
 mod persistent_volume_claim_resize;
+mod pod;
 mod pod_group;
 mod pod_node_selector;
 mod pod_resize_validator;

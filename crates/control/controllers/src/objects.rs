@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
+use binnacle_fields::{FieldMut, metadata};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Apply, Versions, apply, track_update};
 use binnacle_registry::{
@@ -84,9 +86,7 @@ impl Objects {
 
     pub async fn create(&self, namespace: &str, mut object: Value) -> Result<StoredObject, Status> {
         let context = Context::internal(namespace);
-        let members = object.make_object();
-        members.insert("apiVersion", self.resource.api_version());
-        members.insert("kind", self.resource.description.kind.clone());
+        self.set_type(&mut object);
         self.resource.set_defaults(&mut object);
         self.track(&context, "", None, &mut object);
         self.resource.to_stored(&mut object);
@@ -104,13 +104,13 @@ impl Objects {
     /// Like [`Objects::create_missing`], with a list of the existing objects.
     pub async fn create_missing_of(&self, there: &[Value], objects: Vec<Value>) -> Result<(), Status> {
         let key = |object: &Value| {
-            let text = |member| object.str_at(&["metadata", member]).to_owned();
-            (text("namespace"), text("name"))
+            let metadata = metadata(object);
+            (metadata.at(ObjectMeta::NAMESPACE).str().to_owned(), metadata.at(ObjectMeta::NAME).str().to_owned())
         };
         let there: std::collections::HashSet<_> = there.iter().map(key).collect();
         let missing = objects.into_iter().filter(|object| !there.contains(&key(object)));
         let created = join_all(missing.map(|object| async move {
-            let namespace = object.str_at(&["metadata", "namespace"]).to_owned();
+            let namespace = metadata(&object).at(ObjectMeta::NAMESPACE).str().to_owned();
             match self.create(&namespace, object).await {
                 Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
                 created => created.map(|_| ()),
@@ -191,9 +191,7 @@ impl Objects {
     /// Applies a status by server-side apply as `manager`, with force.
     pub async fn apply_status(&self, name: &str, manager: &str, mut config: Value) -> Result<(), Status> {
         let context = Context::internal("");
-        let members = config.make_object();
-        members.insert("apiVersion", self.resource.api_version());
-        members.insert("kind", self.resource.description.kind.clone());
+        self.set_type(&mut config);
         let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
         let mut change = |old: Option<&Value>| {
             let update = self.resource.update_by(&context, manager, "status");
@@ -203,6 +201,13 @@ impl Objects {
                 .map_err(|error| Status::internal(error.to_string()))
         };
         self.resource.update(&context, name, &options, &mut change).await.map(|_| ())
+    }
+
+    /// Sets the version and kind of an object.
+    fn set_type(&self, object: &mut Value) {
+        let mut object = FieldMut::<PartialObjectMetadata>::root(object);
+        object.set(PartialObjectMetadata::API_VERSION, self.resource.api_version());
+        object.set(PartialObjectMetadata::KIND, self.resource.description.kind.clone());
     }
 
     fn track(&self, context: &Context, subresource: &str, live: Option<&Value>, object: &mut Value) {

@@ -6,6 +6,9 @@ mod table;
 
 use binnacle_authz::{Rule, uncovered};
 use binnacle_features::Features;
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
+use binnacle_fields::rbac::v1::{AggregationRule, ClusterRole, ClusterRoleBinding, RoleRef};
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::Catalog;
 use binnacle_schema::{Object, Value};
@@ -74,54 +77,69 @@ async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> 
 
 /// Returns the namespace and name.
 fn key(object: &Value) -> (&str, &str) {
-    (object.str_at(&["metadata", "namespace"]), object.str_at(&["metadata", "name"]))
+    let metadata = metadata(object);
+    (metadata.at(ObjectMeta::NAMESPACE).str(), metadata.at(ObjectMeta::NAME).str())
 }
 
 fn protected(object: &Value) -> bool {
-    object.str_at(&["metadata", "annotations", AUTO_UPDATE]) == "false"
+    metadata(object).at(ObjectMeta::ANNOTATIONS).key(AUTO_UPDATE).str() == "false"
 }
 
 /// Returns the `roleRef` of a binding; `None` for roles.
 fn role_ref(object: &Value) -> Option<(&str, &str, &str)> {
-    let role = object.get("roleRef")?;
-    Some((role.str_at(&["apiGroup"]), role.str_at(&["kind"]), role.str_at(&["name"])))
+    let role = FieldRef::<ClusterRoleBinding>::root(object).at(ClusterRoleBinding::ROLE_REF).detached().set()?;
+    Some((role.at(RoleRef::API_GROUP).str(), role.at(RoleRef::KIND).str(), role.at(RoleRef::NAME).str()))
 }
 
 /// Returns the object with its missing parts added; `None` if no part is missing.
 fn completed(there: &Value, wanted: &Value) -> Result<Option<Value>, Status> {
     let mut completed = there.clone();
     let mut lacks = false;
-    for member in ["labels", "annotations"] {
-        for (name, value) in wanted.object_at(&["metadata", member]).into_iter().flat_map(Object::iter) {
-            if there.at(&["metadata", member, name]).is_none() {
-                completed.make_at(&["metadata", member]).insert(name.clone(), value.clone());
+    for field in [ObjectMeta::LABELS, ObjectMeta::ANNOTATIONS] {
+        let present = metadata(there).at(field).detached();
+        for (name, value) in metadata(wanted).at(field).object().into_iter().flat_map(Object::iter) {
+            if !present.key(name).is_set() {
+                let mut completed = FieldMut::<PartialObjectMetadata>::root(&mut completed);
+                let mut metadata = completed.entry(PartialObjectMetadata::METADATA);
+                metadata.map_entry(field).insert(name.clone(), value.clone());
                 lacks = true;
             }
         }
     }
-    let selectors = ["aggregationRule", "clusterRoleSelectors"];
-    let aggregated = wanted.get("aggregationRule").is_some_and(|rule| !rule.is_null());
-    let (path, more): (&[&str], Vec<Value>) = if aggregated {
+    let [role, wanted_role] = [there, wanted].map(FieldRef::<ClusterRole>::root);
+    let [binding, wanted_binding] = [there, wanted].map(FieldRef::<ClusterRoleBinding>::root);
+    if wanted_role.at(ClusterRole::AGGREGATION_RULE).is_set() {
         // The rules of aggregated roles are written by a controller.
-        (&selectors, absent(there.list_at(&selectors), wanted.list_at(&selectors)))
-    } else if wanted.get("roleRef").is_some() {
-        (&["subjects"], absent(there.list_at(&["subjects"]), wanted.list_at(&["subjects"])))
+        let [there, wanted] = [role, wanted_role]
+            .map(|role| role.at(ClusterRole::AGGREGATION_RULE).at(AggregationRule::CLUSTER_ROLE_SELECTORS).list());
+        if let Some(all) = joined(there, absent(there, wanted)) {
+            let mut rule = FieldMut::<ClusterRole>::root(&mut completed).into_entry(ClusterRole::AGGREGATION_RULE);
+            rule.set(AggregationRule::CLUSTER_ROLE_SELECTORS, all);
+            lacks = true;
+        }
+    } else if wanted_binding.at(ClusterRoleBinding::ROLE_REF).is_set() {
+        let [there, wanted] = [binding, wanted_binding].map(|binding| binding.at(ClusterRoleBinding::SUBJECTS).list());
+        if let Some(all) = joined(there, absent(there, wanted)) {
+            FieldMut::root(&mut completed).set(ClusterRoleBinding::SUBJECTS, all);
+            lacks = true;
+        }
     } else {
         let missing = uncovered(&Rule::read_all(there), &Rule::read_all(wanted))?;
-        (&["rules"], missing.iter().map(Rule::write).collect())
-    };
-    if !more.is_empty()
-        && let Some((last, parents)) = path.split_last()
-    {
-        let all = [there.list_at(path), &more].concat();
-        completed.make_at(parents).insert(*last, all);
-        lacks = true;
+        if let Some(all) = joined(role.at(ClusterRole::RULES).list(), missing.iter().map(Rule::write).collect()) {
+            FieldMut::root(&mut completed).set(ClusterRole::RULES, all);
+            lacks = true;
+        }
     }
     Ok(lacks.then_some(completed))
 }
 
 fn absent(there: &[Value], wanted: &[Value]) -> Vec<Value> {
     wanted.iter().filter(|item| !there.contains(item)).cloned().collect()
+}
+
+/// Returns all items; `None` if there are no more.
+fn joined(there: &[Value], more: Vec<Value>) -> Option<Vec<Value>> {
+    (!more.is_empty()).then(|| [there, &more].concat())
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Config maps that the server writes; one has the date since which the use of legacy tokens is tracked.
 
+use binnacle_fields::core::v1::ConfigMap;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, rfc3339};
-use binnacle_schema::{Object, value};
+use binnacle_schema::{Object, Value, value};
 
 use crate::plane::Work;
 use binnacle_controllers::Objects;
@@ -17,9 +19,12 @@ pub(crate) async fn ensure_legacy_token_tracking(work: &Work) -> Result<(), Stat
     let today = today.split('T').next().unwrap_or_default();
     match maps.get(NAMESPACE, LEGACY_TOKENS).await? {
         None => create(&maps, LEGACY_TOKENS, Object::from_iter([("since", today)])).await,
-        Some(there) if is_date(there.str_at(&["data", "since"])) => Ok(()),
+        Some(there) if is_date(FieldRef::<ConfigMap>::root(&there).at(ConfigMap::DATA).key("since").str()) => Ok(()),
         Some(_) => {
-            maps.update(NAMESPACE, LEGACY_TOKENS, "", |map| drop(map.make_at(&["data"]).insert("since", today))).await
+            let set = |map: &mut Value| {
+                FieldMut::<ConfigMap>::root(map).map_entry(ConfigMap::DATA).insert("since", today);
+            };
+            maps.update(NAMESPACE, LEGACY_TOKENS, "", set).await
         }
     }
 }
@@ -28,7 +33,7 @@ pub(crate) async fn ensure_legacy_token_tracking(work: &Work) -> Result<(), Stat
 pub(crate) async fn create(maps: &Objects, name: &str, data: Object) -> Result<(), Status> {
     let mut map = value!({"metadata": {"name": name, "namespace": NAMESPACE}});
     if !data.is_empty() {
-        map.make_object().insert("data", data);
+        FieldMut::root(&mut map).set(ConfigMap::DATA, Value::Object(data));
     }
     match maps.create(NAMESPACE, map).await {
         Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),

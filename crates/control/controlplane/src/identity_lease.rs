@@ -2,6 +2,9 @@
 
 use std::time::SystemTime;
 
+use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{MicroTime, Status, StatusReason};
 use binnacle_schema::{Value, value};
 use sha2::{Digest, Sha256};
@@ -94,8 +97,11 @@ pub(crate) async fn collect(work: &Work) -> Result<(), Status> {
     let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
     let now = now();
     for lease in leases.list(NAMESPACE).await? {
-        if lease.str_at(&["metadata", "labels", IDENTITY]) == PROGRAM && is_expired(&lease, &now) {
-            leases.delete(NAMESPACE, lease.str_at(&["metadata", "name"])).await?;
+        let lease = FieldRef::<Lease>::root(&lease);
+        let metadata = lease.at(Lease::METADATA);
+        let is_own = metadata.at(ObjectMeta::LABELS).key(IDENTITY).str() == PROGRAM;
+        if is_own && is_expired(lease.at(Lease::SPEC), &now) {
+            leases.delete(NAMESPACE, metadata.at(ObjectMeta::NAME).str()).await?;
         }
     }
     Ok(())
@@ -103,16 +109,18 @@ pub(crate) async fn collect(work: &Work) -> Result<(), Status> {
 
 fn fill(lease: &mut Value, work: &Work) {
     let identity = &work.identity;
-    let labels = lease.make_at(&["metadata", "labels"]);
+    let mut lease = FieldMut::<Lease>::root(lease);
+    let mut metadata = lease.entry(Lease::METADATA);
+    let labels = metadata.map_entry(ObjectMeta::LABELS);
     labels.insert(IDENTITY, PROGRAM);
     labels.insert(HOSTNAME, identity.hostname.as_str());
     if let Some(address) = work.config.peer_address(work.resources.features()) {
-        lease.make_at(&["metadata", "annotations"]).insert(PEER_ADDRESS, address.to_string());
+        metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(PEER_ADDRESS, address.to_string());
     }
-    let spec = lease.make_at(&["spec"]);
-    spec.insert("holderIdentity", identity.holder.as_str());
-    spec.insert("leaseDurationSeconds", DURATION);
-    spec.insert("renewTime", now().to_string());
+    let mut spec = lease.entry(Lease::SPEC);
+    spec.set(LeaseSpec::HOLDER_IDENTITY, identity.holder.as_str());
+    spec.set(LeaseSpec::LEASE_DURATION_SECONDS, DURATION);
+    spec.set(LeaseSpec::RENEW_TIME, now().to_string());
 }
 
 fn now() -> MicroTime {
@@ -121,9 +129,9 @@ fn now() -> MicroTime {
 }
 
 /// Returns true if a lease is expired, or has no duration or renew time.
-fn is_expired(lease: &Value, now: &MicroTime) -> bool {
-    let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
-    let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]);
+fn is_expired(spec: FieldRef<LeaseSpec>, now: &MicroTime) -> bool {
+    let renewed = MicroTime::parse(spec.at(LeaseSpec::RENEW_TIME).str()).ok();
+    let seconds = spec.at(LeaseSpec::LEASE_DURATION_SECONDS).int();
     match (renewed, seconds) {
         (Some(renewed), Some(seconds)) => {
             (renewed.unix_seconds().saturating_add(seconds), renewed.nanos()) < (now.unix_seconds(), now.nanos())
@@ -173,8 +181,7 @@ mod tests {
             (value!({"renewTime": "2026-01-01T00:00:00.000000Z"}), true),
             (value!({"leaseDurationSeconds": 3600i64}), true),
         ] {
-            let lease = value!({"spec": spec});
-            assert_eq!(is_expired(&lease, &now), want, "{lease:?}");
+            assert_eq!(is_expired(FieldRef::root(&spec), &now), want, "{spec:?}");
         }
     }
 }

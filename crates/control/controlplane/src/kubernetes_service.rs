@@ -6,6 +6,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use binnacle_fields::core::v1::{EndpointAddress, EndpointSubset, Endpoints, ServicePort};
+use binnacle_fields::discovery::v1::EndpointSlice;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::store_failure;
 use binnacle_schema::{Value, value};
@@ -65,8 +69,17 @@ pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
 /// Returns the addresses in the endpoints, if these have the form that servers write.
 async fn listed(work: &Work) -> Result<Vec<String>, Status> {
     let Some(there) = endpoints(work)?.get(NAMESPACE, NAME).await? else { return Ok(Vec::new()) };
-    let [subset] = there.list_at(&["subsets"]) else { return Ok(Vec::new()) };
-    Ok(subset.list_at(&["addresses"]).iter().map(|address| address.str_at(&["ip"]).to_owned()).collect())
+    let mut subsets = subsets(&there);
+    let (Some(subset), None) = (subsets.next(), subsets.next()) else { return Ok(Vec::new()) };
+    Ok(ips(subset).map(str::to_owned).collect())
+}
+
+fn subsets(endpoints: &Value) -> impl Iterator<Item = FieldRef<'static, '_, EndpointSubset>> {
+    FieldRef::<Endpoints>::root(endpoints).at(Endpoints::SUBSETS).values()
+}
+
+fn ips<'v>(subset: FieldRef<'_, 'v, EndpointSubset>) -> impl Iterator<Item = &'v str> + use<'v> {
+    subset.at(EndpointSubset::ADDRESSES).values().map(|address| address.at(EndpointAddress::IP).str())
 }
 
 /// Returns the addresses including the server's own, at most `count`: those after its own are removed first, so that
@@ -96,7 +109,7 @@ async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(
     let target = advertised.map_or(PORT, |advertised| i64::from(advertised.port()));
     let mut port = value!({"name": "https", "protocol": "TCP", "port": PORT, "targetPort": target});
     if node_port != 0 {
-        port.make_object().insert("nodePort", node_port);
+        FieldMut::root(&mut port).set(ServicePort::NODE_PORT, node_port);
     }
     let service = value!({
         "metadata": {
@@ -123,7 +136,7 @@ async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
     // An undecodable value is replaced.
     let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
-    let renewed = before.and_then(|before| before.int_at(&["metadata", "generation"]));
+    let renewed = before.and_then(|before| metadata(&before).at(ObjectMeta::GENERATION).int());
     let mut held = value!({
         "metadata": {"generation": (renewed.unwrap_or(0) + 1)},
         "subsets": [{"addresses": [{"ip": (advertised.ip().to_string())}]}],
@@ -151,9 +164,8 @@ async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
                 continue;
             }
         };
-        let subset = held.list_at(&["subsets"]).first();
-        let address = subset.and_then(|subset| subset.list_at(&["addresses"]).first());
-        addresses.extend(address.and_then(|address| address.str_at(&["ip"]).parse::<IpAddr>().ok()));
+        let address = subsets(&held).next().and_then(|subset| ips(subset).next());
+        addresses.extend(address.and_then(|address| address.parse::<IpAddr>().ok()));
     }
     let mut texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
     texts.sort();
@@ -184,16 +196,13 @@ async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) 
         });
         return created(endpoints.create(NAMESPACE, object).await.map(|_| ()));
     };
-    let labelled = there.str_at(&["metadata", "labels", SKIP_MIRROR]) == "true";
+    let labelled = metadata(&there).at(ObjectMeta::LABELS).key(SKIP_MIRROR).str() == "true";
     // The ports are those of the first server: all servers of a cluster use the same.
     let same_addresses = {
-        let stored = there.list_at(&["subsets"]);
-        let ips = |subset: &Value| -> Vec<String> {
-            subset.list_at(&["addresses"]).iter().map(|address| address.str_at(&["ip"]).to_owned()).collect()
-        };
-        match stored {
-            [] => addresses.is_empty(),
-            [only] => ips(only) == addresses,
+        let mut stored = self::subsets(&there);
+        match (stored.next(), stored.next()) {
+            (None, _) => addresses.is_empty(),
+            (Some(only), None) => ips(only).eq(addresses),
             _ => false,
         }
     };
@@ -202,8 +211,9 @@ async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) 
     }
     endpoints
         .update(NAMESPACE, NAME, "", |object| {
-            object.make_at(&["metadata", "labels"]).insert(SKIP_MIRROR, "true");
-            object.make_object().insert("subsets", subsets.clone());
+            let mut object = FieldMut::<Endpoints>::root(object);
+            object.entry(Endpoints::METADATA).map_entry(ObjectMeta::LABELS).insert(SKIP_MIRROR, "true");
+            object.set(Endpoints::SUBSETS, subsets.clone());
         })
         .await
 }
@@ -227,24 +237,29 @@ async fn ensure_slice(work: &Work, addresses: &[String], address_type: &str, por
     match slices.get(NAMESPACE, NAME).await? {
         None => created(slices.create(NAMESPACE, slice).await.map(|_| ())),
         // The address family of a slice is immutable.
-        Some(there) if there.str_at(&["addressType"]) != address_type => {
+        Some(there)
+            if FieldRef::<EndpointSlice>::root(&there).at(EndpointSlice::ADDRESS_TYPE).str() != address_type =>
+        {
             slices.delete(NAMESPACE, NAME).await?;
             created(slices.create(NAMESPACE, slice).await.map(|_| ()))
         }
         Some(there) => {
-            let same = |member: &str| there.list_at(&[member]) == slice.list_at(&[member]);
-            let labels = ["metadata", "labels"];
-            if same("endpoints") && same("ports") && there.at(&labels) == slice.at(&labels) {
+            let [there, slice] = [&there, &slice].map(FieldRef::<EndpointSlice>::root);
+            let labels = slice.at(EndpointSlice::METADATA).at(ObjectMeta::LABELS).detached();
+            if there.at(EndpointSlice::ENDPOINTS).list() == slice.at(EndpointSlice::ENDPOINTS).list()
+                && there.at(EndpointSlice::PORTS).list() == slice.at(EndpointSlice::PORTS).list()
+                && there.at(EndpointSlice::METADATA).at(ObjectMeta::LABELS).value() == labels.value()
+            {
                 return Ok(());
             }
             slices
                 .update(NAMESPACE, NAME, "", |object| {
-                    if let Some(labels) = slice.at(&labels) {
-                        object.make_at(&["metadata"]).insert("labels", labels.clone());
+                    let mut object = FieldMut::<EndpointSlice>::root(object);
+                    if let Some(labels) = labels.get() {
+                        object.entry(EndpointSlice::METADATA).set(ObjectMeta::LABELS, labels.clone());
                     }
-                    for member in ["endpoints", "ports"] {
-                        object.make_object().insert(member, slice.list_at(&[member]).to_vec());
-                    }
+                    object.set(EndpointSlice::ENDPOINTS, slice.at(EndpointSlice::ENDPOINTS).list().to_vec());
+                    object.set(EndpointSlice::PORTS, slice.at(EndpointSlice::PORTS).list().to_vec());
                 })
                 .await
         }

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::{MicroTime, Status};
 use binnacle_metrics::WorkQueue;
 use binnacle_request::{BoxFuture, Shutdown};
@@ -101,7 +103,7 @@ async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String
     for object in candidates.list("").await? {
         let candidate = Candidate::of(&object);
         if !candidate.is_expired(now) {
-            let namespace = object.str_at(&["metadata", "namespace"]).to_owned();
+            let namespace = metadata(&object).at(ObjectMeta::NAMESPACE).str().to_owned();
             by_lease.entry((namespace, candidate.lease.clone())).or_default().push(candidate);
         }
     }
@@ -121,7 +123,7 @@ async fn collect(candidates: &Objects) -> Result<(), Status> {
     for object in candidates.list("").await? {
         let candidate = Candidate::of(&object);
         if candidate.is_expired(now()) {
-            candidates.delete(object.str_at(&["metadata", "namespace"]), &candidate.name).await?;
+            candidates.delete(metadata(&object).at(ObjectMeta::NAMESPACE).str(), &candidate.name).await?;
         }
     }
     Ok(())

@@ -8,6 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_admission_policies::{ExpressionWarning, OtherServers, expression_warnings};
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{
+    ValidatingAdmissionPolicy as Policy, ValidatingAdmissionPolicyStatus as PolicyStatus,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource};
 use binnacle_schema::{Object, Value, value};
@@ -66,8 +71,9 @@ async fn note(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, Ins
         }
     };
     for policy in found {
-        let name = Text::from(policy.str_at(&["metadata", "name"]));
-        if is_told(&policy) {
+        let policy = FieldRef::<Policy>::root(&policy);
+        let name = Text::from(policy.at(Policy::METADATA).at(ObjectMeta::NAME).str());
+        if is_told(policy) {
             due.remove(&name);
         } else {
             due.entry(name).or_insert(at);
@@ -87,9 +93,11 @@ async fn settle(
     let names: Vec<Text> = due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
     for name in names {
         due.remove(&name);
-        let Some(policy) = objects.get("", &name).await?.filter(|policy| !is_told(policy)) else { continue };
+        let Some(policy) = objects.get("", &name).await?.filter(|policy| !is_told(FieldRef::root(policy))) else {
+            continue;
+        };
         let warnings = expression_warnings(&policy, &resources.snapshot(), others).await;
-        let generation = policy.int_at(&["metadata", "generation"]).unwrap_or_default();
+        let generation = generation(FieldRef::root(&policy));
         let told = objects.apply_status(&name, MANAGER, configuration(&name, generation, &warnings)).await;
         if let Err(status) = told {
             tracing::warn!(policy = %name, error = status.message(), "the status of a policy cannot be written");
@@ -99,9 +107,12 @@ async fn settle(
 }
 
 /// Returns true if the status is of the policy's current generation.
-fn is_told(policy: &Value) -> bool {
-    let generation = policy.int_at(&["metadata", "generation"]).unwrap_or_default();
-    generation <= policy.int_at(&["status", "observedGeneration"]).unwrap_or_default()
+fn is_told(policy: FieldRef<Policy>) -> bool {
+    generation(policy) <= policy.at(Policy::STATUS).at(PolicyStatus::OBSERVED_GENERATION).int_or_zero()
+}
+
+fn generation(policy: FieldRef<Policy>) -> i64 {
+    policy.at(Policy::METADATA).at(ObjectMeta::GENERATION).int_or_zero()
 }
 
 fn configuration(name: &str, generation: i64, warnings: &[ExpressionWarning]) -> Value {

@@ -9,6 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use binnacle_features::Features;
+use binnacle_fields::apiserverinternal::v1alpha1::{
+    ServerStorageVersion as Server, StorageVersion, StorageVersionCondition as Condition,
+    StorageVersionStatus as VersionStatus,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{GroupResource, Status, StatusReason, Text};
 use binnacle_registry::rfc3339;
 use binnacle_request::{RequestInfo, User};
@@ -147,15 +153,15 @@ async fn tell(work: &Work, told: &Told) -> Result<(), Status> {
 
 /// Adds this server's entry to a StorageVersion, and the condition whether all servers agree.
 fn join(object: &mut Value, own: &Value, now: &str) {
-    let generation = object.int_at(&["metadata", "generation"]).unwrap_or(0);
-    let status = object.make_at(&["status"]);
-    let before = status.get("commonEncodingVersion").and_then(Value::as_str).map(str::to_owned);
-    let mut servers = status.get("storageVersions").and_then(Value::as_list).unwrap_or_default().to_vec();
-    match servers.iter_mut().find(|server| server.str_at(&["apiServerID"]) == own.str_at(&["apiServerID"])) {
+    let generation = metadata(object).at(ObjectMeta::GENERATION).int_or_zero();
+    let mut status = FieldMut::<StorageVersion>::root(object).into_entry(StorageVersion::STATUS);
+    let before = status.get(VersionStatus::COMMON_ENCODING_VERSION).as_str().map(str::to_owned);
+    let mut servers = status.read().at(VersionStatus::STORAGE_VERSIONS).list().to_vec();
+    match servers.iter_mut().find(|server| id(server) == id(own)) {
         Some(known) => *known = own.clone(),
         None => servers.push(own.clone()),
     }
-    let versions: HashSet<&str> = servers.iter().map(|server| server.str_at(&["encodingVersion"])).collect();
+    let versions: HashSet<&str> = servers.iter().map(encoding).collect();
     let common = match versions.len() {
         1 => versions.into_iter().next().map(str::to_owned),
         _ => None,
@@ -164,28 +170,39 @@ fn join(object: &mut Value, own: &Value, now: &str) {
         Some(_) => ("True", "CommonEncodingVersionSet", "Common encoding version set"),
         None => ("False", "CommonEncodingVersionUnset", "Common encoding version unset"),
     };
-    let mut conditions = status.get("conditions").and_then(Value::as_list).unwrap_or_default().to_vec();
+    let mut conditions = status.read().at(VersionStatus::CONDITIONS).list().to_vec();
     let changes = before.is_some() && common.is_some() && before != common;
     let mut condition =
         value!({"type": CONDITION, "status": state, "lastTransitionTime": now, "reason": reason, "message": message});
     if generation != 0 {
-        condition.make_object().insert("observedGeneration", generation);
+        FieldMut::root(&mut condition).set(Condition::OBSERVED_GENERATION, generation);
     }
-    match conditions.iter_mut().find(|known| known.str_at(&["type"]) == CONDITION) {
+    let is_known = |known: &&mut Value| FieldRef::<Condition>::root(known).at(Condition::TYPE).str() == CONDITION;
+    match conditions.iter_mut().find(is_known) {
         Some(known) => {
-            if known.str_at(&["status"]) == state && !changes {
-                condition.make_object().insert("lastTransitionTime", known.str_at(&["lastTransitionTime"]));
+            let before = FieldRef::<Condition>::root(known);
+            if before.at(Condition::STATUS).str() == state && !changes {
+                let since = before.at(Condition::LAST_TRANSITION_TIME).str();
+                FieldMut::root(&mut condition).set(Condition::LAST_TRANSITION_TIME, since);
             }
             *known = condition;
         }
         None => conditions.push(condition),
     }
-    status.insert("storageVersions", servers);
+    status.set(VersionStatus::STORAGE_VERSIONS, servers);
     match common {
-        Some(common) => drop(status.insert("commonEncodingVersion", common)),
-        None => drop(status.remove("commonEncodingVersion")),
+        Some(common) => status.set(VersionStatus::COMMON_ENCODING_VERSION, common),
+        None => drop(status.remove(VersionStatus::COMMON_ENCODING_VERSION)),
     }
-    status.insert("conditions", conditions);
+    status.set(VersionStatus::CONDITIONS, conditions);
+}
+
+fn id(server: &Value) -> &str {
+    FieldRef::<Server>::root(server).at(Server::API_SERVER_ID).str()
+}
+
+fn encoding(server: &Value) -> &str {
+    FieldRef::<Server>::root(server).at(Server::ENCODING_VERSION).str()
 }
 
 /// Returns all stored built-in resources, sorted by group and name. Resources that several groups serve from one place

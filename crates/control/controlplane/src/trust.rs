@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_fields::core::v1::ConfigMap;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::Status;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
@@ -101,14 +103,16 @@ async fn publish(resources: &Catalog, trusted: &Trusted) -> Result<(), Status> {
     let Some(there) = maps.get(NAMESPACE, NAME).await? else {
         return create(&maps, NAME, wanted).await;
     };
-    let merged = merge(there.object_at(&["data"]), &wanted);
-    if there.object_at(&["data"]).is_some_and(|data| *data == merged) || merged.is_empty() {
+    let present = FieldRef::<ConfigMap>::root(&there).at(ConfigMap::DATA).object();
+    let merged = merge(present, &wanted);
+    if present.is_some_and(|data| *data == merged) || merged.is_empty() {
         return Ok(());
     }
     // Merged again with what is there when it is written: both bundles may change at once.
     let update = maps.update(NAMESPACE, NAME, "", |map| {
-        let merged = merge(map.object_at(&["data"]), &wanted);
-        map.make_object().insert("data", merged);
+        let mut map = FieldMut::<ConfigMap>::root(map);
+        let merged = merge(map.read().at(ConfigMap::DATA).object(), &wanted);
+        map.set(ConfigMap::DATA, Value::Object(merged));
     });
     update.await
 }

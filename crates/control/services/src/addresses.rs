@@ -5,6 +5,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Instant;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{Condition, ObjectMeta};
+use binnacle_fields::networking::v1::{
+    IPAddress, IPAddressSpec, ParentReference as Parent, ServiceCIDR, ServiceCIDRSpec, ServiceCIDRStatus,
+};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
 use binnacle_schema::{Object, Value, value};
@@ -159,7 +164,7 @@ impl Addresses {
         if !is_parent(&object, owner) {
             return Ok(());
         }
-        let uid = Some(object.str_at(&["metadata", "uid"]).into());
+        let uid = Some(binnacle_fields::metadata(&object).at(ObjectMeta::UID).str().into());
         let options = DeleteOptions { uid, ..DeleteOptions::default() };
         match objects.resource().delete(&Context::internal(""), &name, &options).await {
             Err(status) if status.is(StatusReason::NotFound) || status.is(StatusReason::Conflict) => Ok(()),
@@ -206,18 +211,23 @@ impl Addresses {
 
 /// Returns true if an IPAddress object belongs to this service.
 pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
-    let parent = |member| object.str_at(&["spec", "parentRef", member]);
-    parent("group").is_empty()
-        && parent("resource") == "services"
-        && parent("namespace") == owner.namespace
-        && parent("name") == owner.name
+    let parent = parent(object);
+    parent.at(Parent::GROUP).is_empty()
+        && parent.at(Parent::RESOURCE).str() == "services"
+        && parent.at(Parent::NAMESPACE).str() == owner.namespace
+        && parent.at(Parent::NAME).str() == owner.name
+}
+
+/// Returns the reference of an IPAddress object to its service.
+pub(crate) fn parent(object: &Value) -> FieldRef<'static, '_, Parent> {
+    FieldRef::<IPAddress>::root(object).at(IPAddress::SPEC).at(IPAddressSpec::PARENT_REF).detached()
 }
 
 /// Returns the ranges of ready service CIDRs that are not being deleted; one without the condition counts as ready.
 fn usable(cidrs: &[Value], family: Family) -> Vec<AddressRange> {
     let mut ranges = Vec::new();
-    for cidr in cidrs.iter().filter(|cidr| is_ready(cidr)) {
-        let texts = cidr.list_at(&["spec", "cidrs"]).iter().filter_map(Value::as_str);
+    for cidr in cidrs.iter().map(FieldRef::<ServiceCIDR>::root).filter(|cidr| is_ready(*cidr)) {
+        let texts = cidr.at(ServiceCIDR::SPEC).at(ServiceCIDRSpec::CIDRS).strs();
         for range in texts.filter_map(parse_cidr).map(AddressRange::new) {
             if range.family() == family && !ranges.contains(&range) {
                 ranges.push(range);
@@ -227,11 +237,16 @@ fn usable(cidrs: &[Value], family: Family) -> Vec<AddressRange> {
     ranges
 }
 
-fn is_ready(cidr: &Value) -> bool {
-    let deleted = cidr.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null());
-    let conditions = cidr.list_at(&["status", "conditions"]);
-    let ready = conditions.iter().find(|condition| condition.str_at(&["type"]) == "Ready");
-    !deleted && ready.is_none_or(|ready| ready.str_at(&["status"]) == "True")
+fn is_ready(cidr: FieldRef<ServiceCIDR>) -> bool {
+    let deleted = cidr.at(ServiceCIDR::METADATA).at(ObjectMeta::DELETION_TIMESTAMP).is_set();
+    !deleted && readiness(cidr).is_none_or(|status| status == "True")
+}
+
+/// Returns the status of the condition `Ready`.
+pub(crate) fn readiness<'v>(cidr: FieldRef<'_, 'v, ServiceCIDR>) -> Option<&'v str> {
+    let mut conditions = cidr.at(ServiceCIDR::STATUS).at(ServiceCIDRStatus::CONDITIONS).values();
+    let ready = conditions.find(|condition| condition.at(Condition::TYPE).str() == "Ready")?;
+    Some(ready.at(Condition::STATUS).str())
 }
 
 fn failed(why: &str) -> AddressError {

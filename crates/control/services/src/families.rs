@@ -1,6 +1,9 @@
 //! The address families of a service (KEP-563): the client's, completed with the cluster's.
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupKind, Status};
+use binnacle_fields::core::v1::{Service, ServiceSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status};
 use binnacle_schema::Value;
 use binnacle_validation::cluster_ips;
 use binnacle_validation::ip::{Legacy, parse_ip};
@@ -76,40 +79,41 @@ impl Families {
 
     /// Adds the families of the requested addresses.
     fn infer_from_addresses(&self, service: &mut Value, errors: &mut FieldErrors) {
-        let spec = Spec::of(service);
-        let addresses = spec.cluster_ips();
-        let mut families: Vec<String> = spec.families().into_iter().map(str::to_owned).collect();
+        let mut families: Vec<String> = Spec::of(service).families().into_iter().map(str::to_owned).collect();
         let known = families.len();
-        for (i, address) in errors.while_room(addresses.iter().enumerate()) {
-            if *address == NONE {
+        let object = FieldRef::<Service>::root(service);
+        let spec = object.at(Service::SPEC);
+        let addresses = spec.at(ServiceSpec::CLUSTER_IPS);
+        for (i, address) in errors.while_room(addresses.items().enumerate()) {
+            if address.str() == NONE {
                 break;
             }
             // Invalid addresses were refused before.
-            let Some(family) = parse_ip(address).map(Family::of).filter(|_| i >= families.len()) else { continue };
+            let family = parse_ip(address.str()).map(Family::of).filter(|_| i >= families.len());
+            let Some(family) = family else { continue };
             if self.has(family) {
                 families.push(family.as_str().to_owned());
             } else {
-                let at = FieldPath::new("spec").child("clusterIPs").index(i);
                 let why = format!("{} is not configured on this cluster", family.as_str());
-                errors.push(FieldError::invalid(&at, shown(spec.value().get("clusterIPs")), why));
+                errors.push(address.invalid_as(shown(addresses.get()), why));
             }
         }
         if families.len() > known {
-            spec_mut(service).insert("ipFamilies", families);
+            spec_mut(service).set(ServiceSpec::IP_FAMILIES, Value::from(families));
         }
     }
 
     fn check_configured(&self, service: &Value, errors: &mut FieldErrors) {
-        let spec = Spec::of(service);
-        let path = FieldPath::new("spec");
-        if spec.family_policy() == REQUIRE_DUAL_STACK && !self.dual() {
-            let why = "this cluster is not configured for dual-stack services";
-            errors.push(FieldError::invalid(&path.child("ipFamilyPolicy"), spec.family_policy(), why));
+        let service = FieldRef::<Service>::root(service);
+        let spec = service.at(Service::SPEC);
+        let policy = spec.at(ServiceSpec::IP_FAMILY_POLICY);
+        if policy.str() == REQUIRE_DUAL_STACK && !self.dual() {
+            errors.push(policy.invalid("this cluster is not configured for dual-stack services"));
         }
-        for (i, family) in errors.while_room(spec.families().into_iter().enumerate()) {
-            if !Family::parse(family).is_some_and(|family| self.has(family)) {
-                let at = path.child("ipFamilies").index(i);
-                errors.push(FieldError::invalid(&at, family, "not configured on this cluster"));
+        let families = spec.at(ServiceSpec::IP_FAMILIES);
+        for family in errors.while_room(families.items()) {
+            if !Family::parse(family.str()).is_some_and(|family| self.has(family)) {
+                errors.push(family.invalid("not configured on this cluster"));
             }
         }
     }
@@ -129,7 +133,7 @@ impl Families {
             families.push(only.other());
         }
         let families: Vec<&str> = families.into_iter().map(Family::as_str).collect();
-        spec_mut(service).insert("ipFamilies", families);
+        spec_mut(service).set(ServiceSpec::IP_FAMILIES, Value::from(families));
     }
 }
 
@@ -149,7 +153,7 @@ pub(crate) fn is_settled_dual_stack(service: &Value, old: &Value) -> bool {
 fn default_policy(service: &mut Value, old: Option<&Value>) {
     let spec = Spec::of(service);
     // An empty text counts as a policy, and is not a valid one.
-    if spec.value().get("ipFamilyPolicy").is_some_and(|policy| !policy.is_null()) {
+    if spec.has_family_policy() {
         return;
     }
     let before = old.map_or("", |old| Spec::of(old).family_policy()).to_owned();
@@ -160,7 +164,7 @@ fn default_policy(service: &mut Value, old: Option<&Value>) {
     } else {
         SINGLE_STACK.to_owned()
     };
-    spec_mut(service).insert("ipFamilyPolicy", policy);
+    spec_mut(service).set(ServiceSpec::IP_FAMILY_POLICY, policy);
 }
 
 /// Releases the second address for `SingleStack`; removing the address without this policy is an error.
@@ -173,12 +177,12 @@ fn follow_single_stack(service: &mut Value, old: &Value, errors: &mut FieldError
         };
         let first_address = first(&addresses, addresses == old_spec.cluster_ips());
         let first_family = first(&families, families == old_spec.families());
-        let spec = spec_mut(service);
+        let mut spec = spec_mut(service);
         if let Some(first) = first_address {
-            spec.insert("clusterIPs", first);
+            spec.set(ServiceSpec::CLUSTER_IPS, first);
         }
         if let Some(first) = first_family {
-            spec.insert("ipFamilies", first);
+            spec.set(ServiceSpec::IP_FAMILIES, first);
         }
         return;
     }
@@ -205,8 +209,8 @@ fn single_means_one(service: &Value, errors: &mut FieldErrors) {
 }
 
 fn policy_error(service: &Value, why: &str) -> FieldError {
-    let shown = ErrorValue::from(Spec::of(service).family_policy());
-    FieldError::invalid(&FieldPath::new("spec").child("ipFamilyPolicy"), shown, why)
+    let service = FieldRef::<Service>::root(service);
+    service.at(Service::SPEC).at(ServiceSpec::IP_FAMILY_POLICY).invalid(why)
 }
 
 fn refuse(service: &Value, errors: &FieldErrors) -> Result<(), Status> {
@@ -218,7 +222,7 @@ fn refuse(service: &Value, errors: &FieldErrors) -> Result<(), Status> {
 
 /// Returns the status 422 for a service.
 pub(crate) fn invalid(service: &Value, errors: &FieldErrors) -> Status {
-    Status::invalid(&GroupKind::new("", "Service"), service.str_at(&["metadata", "name"]), errors)
+    Status::invalid(&GroupKind::new("", "Service"), metadata(service).at(ObjectMeta::NAME).str(), errors)
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use binnacle_meta::{FieldError, FieldPath, Status, StatusReason, go_quote};
+use binnacle_fields::core::v1::{Service, ServiceSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
+use binnacle_meta::{Status, StatusReason, go_quote};
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, DeleteOptions};
 use binnacle_request::BoxFuture;
@@ -149,11 +152,11 @@ impl ServiceHooks {
                 }
             }
         }
-        let spec = spec_mut(service);
+        let mut spec = spec_mut(service);
         if let Some(first) = texts.first() {
-            spec.insert("clusterIP", first.as_str());
+            spec.set(ServiceSpec::CLUSTER_IP, first.as_str());
         }
-        spec.insert("clusterIPs", texts);
+        spec.set(ServiceSpec::CLUSTER_IPS, Value::from(texts));
         Ok(taken)
     }
 
@@ -169,8 +172,9 @@ impl ServiceHooks {
         let asked = texts[i].as_str();
         let refused = |why: String| {
             let all = Value::from(texts.iter().map(String::as_str).collect::<Vec<_>>());
-            let at = FieldPath::new("spec").child("clusterIPs");
-            invalid(service, &FieldError::invalid(&at, shown(Some(&all)), why).into())
+            let object = FieldRef::<Service>::root(service);
+            let spec = object.at(Service::SPEC);
+            invalid(service, &spec.at(ServiceSpec::CLUSTER_IPS).invalid_as(shown(Some(&all)), why).into())
         };
         if asked.is_empty() {
             let given = if context.dry_run {
@@ -249,5 +253,5 @@ fn address_change(service: &Value, old_service: &Value) -> AddressChange {
 }
 
 fn owner<'a>(context: &'a Context, service: &'a Value) -> Owner<'a> {
-    Owner { namespace: &context.namespace, name: service.str_at(&["metadata", "name"]) }
+    Owner { namespace: &context.namespace, name: metadata(service).at(ObjectMeta::NAME).str() }
 }

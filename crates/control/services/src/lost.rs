@@ -4,9 +4,13 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
+use binnacle_fields::networking::v1::ParentReference as Parent;
 use binnacle_meta::{Status, Text};
 use binnacle_schema::Value;
 
+use crate::addresses::parent;
 use crate::controllers::Allocations;
 use crate::spec::Spec;
 use binnacle_controllers::Objects;
@@ -64,8 +68,9 @@ async fn look_at(
 }
 
 fn named(mark: &Value) -> (Text, Owner) {
-    let parent = |member| Text::from(mark.str_at(&["spec", "parentRef", member]));
-    (mark.str_at(&["metadata", "name"]).into(), (parent("namespace"), parent("name")))
+    let parent = parent(mark);
+    let owner = (parent.at(Parent::NAMESPACE).str().into(), parent.at(Parent::NAME).str().into());
+    (metadata(mark).at(ObjectMeta::NAME).str().into(), owner)
 }
 
 /// Returns true if a service has an address.

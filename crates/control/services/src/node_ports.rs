@@ -5,6 +5,8 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::RangeAllocation;
 use binnacle_meta::Status;
 use binnacle_registry::{Catalog, RequestStore, Snapshot, store_failure};
 use binnacle_schema::{Message, Value, proto, value};
@@ -305,11 +307,13 @@ impl NodePorts {
         let envelope = proto::unwrap(&kv.value).ok()?;
         let snapshot = self.resources.snapshot();
         let object: Value = proto::decode(envelope.raw, message(&snapshot).ok()?, DEPTH).ok()?;
-        if object.str_at(&["range"]) != self.range.to_string() {
-            tracing::warn!(stored = object.str_at(&["range"]), now = %self.range, "the range of node ports has changed");
+        let object = FieldRef::<RangeAllocation>::root(&object);
+        let range = object.at(RangeAllocation::RANGE).str();
+        if range != self.range.to_string() {
+            tracing::warn!(stored = range, now = %self.range, "the range of node ports has changed");
             return None;
         }
-        let bytes = STANDARD.decode(object.str_at(&["data"])).ok()?;
+        let bytes = STANDARD.decode(object.at(RangeAllocation::DATA).str()).ok()?;
         Some(Bitmap::from_bytes(&bytes, self.range.size()))
     }
 

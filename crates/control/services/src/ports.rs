@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use binnacle_meta::{FieldError, FieldPath, Status};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec};
+use binnacle_meta::Status;
 use binnacle_schema::Value;
 
 use crate::families::invalid;
@@ -19,13 +21,13 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn apply(self, service: &mut Value) {
-        let spec = spec_mut(service);
-        let ports = spec.get_mut("ports").and_then(Value::as_list_mut).map(Vec::as_mut_slice).unwrap_or_default();
-        for (port, assigned) in ports.iter_mut().zip(self.ports).filter(|(_, assigned)| *assigned != 0) {
-            port.make_object().insert("nodePort", assigned);
+        let mut spec = spec_mut(service);
+        let ports = spec.items(ServiceSpec::PORTS).zip(self.ports);
+        for (mut port, assigned) in ports.filter(|(_, assigned)| *assigned != 0) {
+            port.set(ServicePort::NODE_PORT, assigned);
         }
         if let Some(port) = self.health_check {
-            spec.insert("healthCheckNodePort", port);
+            spec.set(ServiceSpec::HEALTH_CHECK_NODE_PORT, port);
         }
     }
 }
@@ -38,9 +40,9 @@ pub(crate) fn needs_ports(service: &Value, old: Option<&Value>) -> bool {
 /// Plans the ports of a new service. Ports of one number in different protocols share one node port.
 pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
     let spec = Spec::of(service);
-    let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
+    let mut ports: Vec<i64> = spec.ports().map(node_port).collect();
     if spec.uses_node_ports() {
-        let numbers: Vec<i64> = spec.ports().iter().map(|port| port.int_at(&["port"]).unwrap_or(0)).collect();
+        let numbers: Vec<i64> = spec.ports().map(|port| port.at(ServicePort::PORT).int_or_zero()).collect();
         // The node port may be requested by another protocol of the same port.
         let mut asked: HashMap<i64, i64> = HashMap::new();
         for (number, port) in numbers.iter().zip(&ports).filter(|(_, port)| **port != 0) {
@@ -77,11 +79,11 @@ pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<
 pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
     let spec = Spec::of(service);
     let before: HashSet<i64> = Spec::of(old).node_ports().into_iter().collect();
-    let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
+    let mut ports: Vec<i64> = spec.ports().map(node_port).collect();
     if spec.uses_node_ports() {
         let mut taken: HashSet<i64> = HashSet::new();
         let mut seen: HashSet<(&str, i64)> = HashSet::new();
-        for (i, port) in spec.ports().iter().enumerate() {
+        for (i, port) in spec.ports().enumerate() {
             if ports[i] == 0 && !spec.fills_in_node_ports() {
                 continue;
             }
@@ -91,7 +93,7 @@ pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_
                 session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?;
                 taken.insert(ports[i]);
             }
-            let own = (port.str_at(&["protocol"]), ports[i]);
+            let own = (port.at(ServicePort::PROTOCOL).str(), ports[i]);
             if !seen.insert(own) {
                 return Err(Status::unknown(500, &format!("duplicate nodePort: {{{} {}}}", own.0, own.1)));
             }
@@ -148,8 +150,11 @@ fn health_check(service: &Value, old: Option<&Value>, session: &mut Session<'_>)
 }
 
 fn refused(service: &Value, i: usize, port: i64, error: PortError) -> Status {
-    let at = FieldPath::new("spec").child("ports").index(i).child("nodePort");
-    invalid(service, &FieldError::invalid(&at, port, error.to_string()).into())
+    let object = FieldRef::<Service>::root(service);
+    let spec = object.at(Service::SPEC);
+    let ports = spec.at(ServiceSpec::PORTS);
+    let node_port = ports.item(i).map(|item| item.at(ServicePort::NODE_PORT).invalid_as(port, error.to_string()));
+    invalid(service, &node_port.into_iter().collect())
 }
 
 fn exhausted(error: PortError) -> Status {

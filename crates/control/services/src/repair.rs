@@ -4,11 +4,14 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
+use binnacle_fields::networking::v1::ParentReference as Parent;
 use binnacle_meta::{Status, Time};
 use binnacle_registry::{Catalog, Context};
 use binnacle_schema::Value;
 
-use crate::addresses::{AddressError, Addresses, MANAGED_BY_LABEL, MANAGER, Owner};
+use crate::addresses::{AddressError, Addresses, MANAGED_BY_LABEL, MANAGER, Owner, parent};
 use crate::controllers::Allocations;
 use crate::node_ports::NodePorts;
 use crate::spec::Spec;
@@ -42,8 +45,9 @@ async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
             }
         }
     }
+    let name = |object| metadata(object).at(ObjectMeta::NAME).str();
     let held: HashMap<IpAddr, &Value> =
-        taken.iter().filter_map(|object| Some((object.str_at(&["metadata", "name"]).parse().ok()?, object))).collect();
+        taken.iter().filter_map(|object| Some((name(object).parse().ok()?, object))).collect();
     for (address, owner) in &used {
         if held.contains_key(address) {
             continue;
@@ -55,12 +59,12 @@ async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
         }
     }
     for (address, object) in held {
-        let own = object.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) == MANAGER;
+        let own = metadata(object).at(ObjectMeta::LABELS).key(MANAGED_BY_LABEL).str() == MANAGER;
         if !own || used.contains_key(&address) || age(object, now) < GRACE {
             continue;
         }
-        let parent = |member| object.str_at(&["spec", "parentRef", member]);
-        let owner = Owner { namespace: parent("namespace"), name: parent("name") };
+        let parent = parent(object);
+        let owner = Owner { namespace: parent.at(Parent::NAMESPACE).str(), name: parent.at(Parent::NAME).str() };
         tracing::warn!(%address, service = ?owner, "an address that no service has is given back");
         addresses.try_release(address, owner).await?;
     }
@@ -68,12 +72,13 @@ async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
 }
 
 fn owner_of(service: &Value) -> Owner<'_> {
-    Owner { namespace: service.str_at(&["metadata", "namespace"]), name: service.str_at(&["metadata", "name"]) }
+    let metadata = metadata(service);
+    Owner { namespace: metadata.at(ObjectMeta::NAMESPACE).str(), name: metadata.at(ObjectMeta::NAME).str() }
 }
 
 /// Returns the age in seconds; an object without a time is new.
 fn age(object: &Value, now: i64) -> i64 {
-    let made = Time::parse(object.str_at(&["metadata", "creationTimestamp"]));
+    let made = Time::parse(metadata(object).at(ObjectMeta::CREATION_TIMESTAMP).str());
     made.map_or(0, |made| now - made.unix_seconds())
 }
 

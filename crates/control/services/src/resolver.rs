@@ -8,6 +8,9 @@ use std::task::{Context as Poller, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use binnacle_egress::{Dialer, Egress, Network};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec as SpecFields};
+use binnacle_fields::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use binnacle_meta::{GroupResource, LabelSelector, Operator, Requirement, Status, StatusReason, Text, go_quote};
 use binnacle_registry::{Catalog, Context, ListOptions, Match, Resource, WatchFrom};
 use binnacle_request::BoxFuture;
@@ -259,14 +262,18 @@ async fn list(resource: &Resource, context: &Context, options: &ListOptions) -> 
 
 impl ServiceSpec {
     fn of(service: &Value) -> Self {
-        let text = |member| Text::from(service.str_at(&["spec", member]));
-        let family = service.list_at(&["spec", "ipFamilies"]).first().and_then(Value::as_str);
+        let spec = FieldRef::<Service>::root(service).at(Service::SPEC).detached();
+        let text = |field| Text::from(spec.at(field).str());
+        let family = spec.at(SpecFields::IP_FAMILIES).values().next();
+        let port = |port: FieldRef<ServicePort>| {
+            Some((port.at(ServicePort::NAME).str().into(), port.at(ServicePort::PORT).int()?))
+        };
         Self {
-            kind: text("type"),
-            cluster_ip: text("clusterIP"),
-            external_name: text("externalName"),
-            family: family.unwrap_or_default().into(),
-            ports: ports(service.list_at(&["spec", "ports"])),
+            kind: text(SpecFields::TYPE),
+            cluster_ip: text(SpecFields::CLUSTER_IP),
+            external_name: text(SpecFields::EXTERNAL_NAME),
+            family: family.map_or("", |family| family.str()).into(),
+            ports: spec.at(SpecFields::PORTS).values().filter_map(port).collect(),
         }
     }
 
@@ -301,27 +308,21 @@ impl ServiceSpec {
 
 impl Slice {
     fn of(slice: &Value) -> Self {
-        let is_ready =
-            |endpoint: &&Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool).unwrap_or(true);
+        let slice = FieldRef::<EndpointSlice>::root(slice);
+        let is_ready = |endpoint: &FieldRef<Endpoint>| {
+            endpoint.at(Endpoint::CONDITIONS).at(EndpointConditions::READY).get_bool().unwrap_or(true)
+        };
         let address =
-            |endpoint: &Value| endpoint.list_at(&["addresses"]).first().and_then(Value::as_str).map(Text::from);
-        let named =
-            slice.list_at(&["ports"]).iter().filter(|port| port.get("name").is_some_and(|name| !name.is_null()));
+            |endpoint: FieldRef<Endpoint>| endpoint.at(Endpoint::ADDRESSES).values().next()?.get_str().map(Text::from);
+        let port = |port: FieldRef<EndpointPort>| {
+            Some((port.at(EndpointPort::NAME).get_str()?.into(), port.at(EndpointPort::PORT).int()?))
+        };
         Self {
-            address_type: slice.str_at(&["addressType"]).into(),
-            ports: named.filter_map(port).collect(),
-            ready: slice.list_at(&["endpoints"]).iter().filter(is_ready).filter_map(address).collect(),
+            address_type: slice.at(EndpointSlice::ADDRESS_TYPE).str().into(),
+            ports: slice.at(EndpointSlice::PORTS).values().filter_map(port).collect(),
+            ready: slice.at(EndpointSlice::ENDPOINTS).values().filter(is_ready).filter_map(address).collect(),
         }
     }
-}
-
-/// Returns the name and number of each port.
-fn ports(list: &[Value]) -> Vec<(Text, i64)> {
-    list.iter().filter_map(port).collect()
-}
-
-fn port(port: &Value) -> Option<(Text, i64)> {
-    Some((port.str_at(&["name"]).into(), port.int_at(&["port"])?))
 }
 
 /// Chooses a ready endpoint for a port: of the service's first family if there is one, otherwise of any. `below`

@@ -1,9 +1,13 @@
 //! The ServiceCIDR `kubernetes`, made from the flags, from which addresses of services are allocated.
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::networking::v1::{ServiceCIDR, ServiceCIDRSpec};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, rfc3339};
 use binnacle_schema::{Value, value};
 
+use crate::addresses::readiness;
 use crate::controllers::Allocations;
 use binnacle_controllers::Objects;
 
@@ -25,19 +29,23 @@ pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
         }
         return tell_ready(&cidrs).await;
     };
-    let stored: Vec<&str> = there.list_at(&["spec", "cidrs"]).iter().filter_map(Value::as_str).collect();
+    let there = FieldRef::<ServiceCIDR>::root(&there);
+    let stored: Vec<&str> = there.at(ServiceCIDR::SPEC).at(ServiceCIDRSpec::CIDRS).strs().collect();
     if stored.len() == 1 && wanted.len() == 2 && stored[0] == wanted[0] {
-        return cidrs.update("", NAME, "", |cidr| drop(cidr.make_at(&["spec"]).insert("cidrs", wanted.clone()))).await;
+        let set = |cidr: &mut Value| {
+            let mut cidr = FieldMut::<ServiceCIDR>::root(cidr);
+            cidr.entry(ServiceCIDR::SPEC).set(ServiceCIDRSpec::CIDRS, Value::from(wanted.clone()));
+        };
+        return cidrs.update("", NAME, "", set).await;
     }
-    if there.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null()) {
+    if there.at(ServiceCIDR::METADATA).at(ObjectMeta::DELETION_TIMESTAMP).is_set() {
         return Ok(());
     }
     if stored != wanted {
         tracing::warn!(?stored, flags = ?wanted, "the default ServiceCIDR is not that of the flags");
         return Ok(());
     }
-    let conditions = there.list_at(&["status", "conditions"]);
-    match conditions.iter().find(|c| c.str_at(&["type"]) == "Ready").map(|c| c.str_at(&["status"])) {
+    match readiness(there) {
         None | Some("Unknown") => tell_ready(&cidrs).await,
         _ => Ok(()),
     }

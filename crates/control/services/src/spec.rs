@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec};
+use binnacle_fields::types::{Field, List, Str};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_schema::Value;
 use binnacle_validation::ip::{Cidr, parse_ip};
 
 pub(crate) const NONE: &str = "None";
@@ -54,21 +57,20 @@ impl Family {
 
 /// The spec of a service, for reading.
 #[derive(Clone, Copy)]
-pub(crate) struct Spec<'a>(&'a Value);
+pub(crate) struct Spec<'a>(FieldRef<'static, 'a, ServiceSpec>);
 
 impl<'a> Spec<'a> {
     /// Returns the spec of a service.
     pub(crate) fn of(service: &'a Value) -> Self {
-        static NULL: Value = Value::Null;
-        Self(service.get("spec").unwrap_or(&NULL))
+        Self(FieldRef::<Service>::root(service).at(Service::SPEC).detached())
     }
 
     pub(crate) fn value(self) -> &'a Value {
-        self.0
+        self.0.value()
     }
 
     pub(crate) fn kind(self) -> &'a str {
-        self.0.str_at(&["type"])
+        self.0.at(ServiceSpec::TYPE).str()
     }
 
     pub(crate) fn is_external_name(self) -> bool {
@@ -84,26 +86,26 @@ impl<'a> Spec<'a> {
     pub(crate) fn fills_in_node_ports(self) -> bool {
         match self.kind() {
             "NodePort" => true,
-            "LoadBalancer" => self.0.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool).unwrap_or(true),
+            "LoadBalancer" => self.0.at(ServiceSpec::ALLOCATE_LOAD_BALANCER_NODE_PORTS).get_bool().unwrap_or(true),
             _ => false,
         }
     }
 
     pub(crate) fn needs_health_check_port(self) -> bool {
-        self.kind() == "LoadBalancer" && self.0.str_at(&["externalTrafficPolicy"]) == "Local"
+        self.kind() == "LoadBalancer" && self.0.at(ServiceSpec::EXTERNAL_TRAFFIC_POLICY).str() == "Local"
     }
 
     /// Returns the health check port, 0 for none.
     pub(crate) fn health_check_port(self) -> i64 {
-        self.0.int_at(&["healthCheckNodePort"]).unwrap_or(0)
+        self.0.at(ServiceSpec::HEALTH_CHECK_NODE_PORT).int_or_zero()
     }
 
     pub(crate) fn cluster_ip(self) -> &'a str {
-        self.0.str_at(&["clusterIP"])
+        self.0.at(ServiceSpec::CLUSTER_IP).str()
     }
 
     pub(crate) fn cluster_ips(self) -> Vec<&'a str> {
-        self.texts("clusterIPs")
+        self.texts(ServiceSpec::CLUSTER_IPS)
     }
 
     pub(crate) fn is_headless(self) -> bool {
@@ -111,26 +113,31 @@ impl<'a> Spec<'a> {
     }
 
     pub(crate) fn has_selector(self) -> bool {
-        self.0.object_at(&["selector"]).is_some_and(|selector| !selector.is_empty())
+        !self.0.at(ServiceSpec::SELECTOR).is_empty()
     }
 
     pub(crate) fn families(self) -> Vec<&'a str> {
-        self.texts("ipFamilies")
+        self.texts(ServiceSpec::IP_FAMILIES)
     }
 
     /// Returns the policy; empty if none is set.
     pub(crate) fn family_policy(self) -> &'a str {
-        self.0.str_at(&["ipFamilyPolicy"])
+        self.0.at(ServiceSpec::IP_FAMILY_POLICY).str()
     }
 
-    pub(crate) fn ports(self) -> &'a [Value] {
-        self.0.list_at(&["ports"])
+    /// Returns true if there is a policy, even an empty one.
+    pub(crate) fn has_family_policy(self) -> bool {
+        self.0.at(ServiceSpec::IP_FAMILY_POLICY).is_set()
+    }
+
+    pub(crate) fn ports(self) -> impl ExactSizeIterator<Item = FieldRef<'static, 'a, ServicePort>> {
+        self.0.at(ServiceSpec::PORTS).values()
     }
 
     /// Returns the node ports, without duplicates, in order.
     pub(crate) fn node_ports(self) -> Vec<i64> {
         let mut seen = HashSet::new();
-        self.ports().iter().map(node_port).filter(|port| *port != 0 && seen.insert(*port)).collect()
+        self.ports().map(node_port).filter(|port| *port != 0 && seen.insert(*port)).collect()
     }
 
     /// Returns the cluster IPs, without `None` and invalid ones.
@@ -141,17 +148,17 @@ impl<'a> Spec<'a> {
         self.cluster_ips().into_iter().filter_map(parse_ip).collect()
     }
 
-    fn texts(self, member: &str) -> Vec<&'a str> {
-        self.0.list_at(&[member]).iter().map(|text| text.as_str().unwrap_or("")).collect()
+    fn texts(self, field: Field<ServiceSpec, List<Str>>) -> Vec<&'a str> {
+        self.0.at(field).values().map(|text| text.str()).collect()
     }
 }
 
 /// Returns the spec of a service, for writing.
-pub(crate) fn spec_mut(service: &mut Value) -> &mut Object {
-    service.make_at(&["spec"])
+pub(crate) fn spec_mut(service: &mut Value) -> FieldMut<'_, ServiceSpec> {
+    FieldMut::<Service>::root(service).into_entry(Service::SPEC)
 }
 
 /// Returns the node port of a port, 0 for none.
-pub(crate) fn node_port(port: &Value) -> i64 {
-    port.int_at(&["nodePort"]).unwrap_or(0)
+pub(crate) fn node_port(port: FieldRef<ServicePort>) -> i64 {
+    port.at(ServicePort::NODE_PORT).int_or_zero()
 }

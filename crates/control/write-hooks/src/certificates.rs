@@ -6,7 +6,10 @@ mod durations;
 use std::sync::Arc;
 
 use binnacle_authz::{Authorizer, is_allowed_for_signer};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Status, go_quote};
+use binnacle_fields::certificates::v1::{CertificateSigningRequest as Csr, CertificateSigningRequestSpec as CsrSpec};
+use binnacle_fields::certificates::v1beta1::{PodCertificateRequest, PodCertificateRequestSpec};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldErrors, Status, go_quote};
 use binnacle_registry::Context;
 use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_request::BoxFuture;
@@ -32,15 +35,18 @@ impl Hooks for SignersOfPodCertificates {
                 return found;
             };
             let user = &review.context.user;
-            let signer = old.str_at(&["spec", "signerName"]);
-            if old.get("status") == review.object.get("status")
+            let [new, old] = [review.object, old].map(FieldRef::<PodCertificateRequest>::root);
+            let spec = old.at(PodCertificateRequest::SPEC);
+            let signer_name = spec.at(PodCertificateRequestSpec::SIGNER_NAME);
+            let signer = signer_name.str();
+            if old.at(PodCertificateRequest::STATUS).value() == new.at(PodCertificateRequest::STATUS).value()
                 || is_allowed_for_signer(&*self.authorizer, user, "sign", signer).await
             {
                 return found;
             }
             let why =
                 format!("User {} is not permitted to \"sign\" for signer {}", go_quote(&user.name), go_quote(signer));
-            FieldError::forbidden(&FieldPath::new("spec").child("signerName"), why).into()
+            signer_name.forbidden(why).into()
         })
     }
 }
@@ -61,15 +67,15 @@ impl RequesterOfCertificates {
 impl Hooks for RequesterOfCertificates {
     fn begin_create<'a>(&'a self, context: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
         let user = &context.user;
-        let spec = object.make_at(&["spec"]);
-        spec.insert("username", user.name.clone());
-        spec.insert("uid", user.uid.clone());
-        spec.insert("groups", user.groups.clone());
+        let mut spec = FieldMut::<Csr>::root(object).into_entry(Csr::SPEC);
+        spec.set(CsrSpec::USERNAME, user.name.clone());
+        spec.set(CsrSpec::UID, user.uid.clone());
+        spec.set(CsrSpec::GROUPS, Value::from(user.groups.clone()));
         let extra: Object = user.extra.iter().map(|(key, values)| (key.clone(), Value::from(values.clone()))).collect();
         if extra.is_empty() {
-            spec.remove("extra");
+            spec.remove(CsrSpec::EXTRA);
         } else {
-            spec.insert("extra", extra);
+            spec.set(CsrSpec::EXTRA, Value::Object(extra));
         }
         Box::pin(async { Ok(()) })
     }

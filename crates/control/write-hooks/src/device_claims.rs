@@ -5,6 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use binnacle_authz::{Attributes, Authorizer, forbidden};
+use binnacle_fields::core::v1::{NodeSelector, NodeSelectorRequirement as Requirement, NodeSelectorTerm};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::resource::v1::{
+    AllocatedDeviceStatus as Device, AllocationResult, DeviceAllocationResult, DeviceClaim, DeviceRequest,
+    DeviceRequestAllocationResult as AllocationOfRequest, ExactDeviceRequest, ResourceClaim, ResourceClaimSpec,
+    ResourceClaimStatus as ClaimStatus, ResourceClaimTemplate, ResourceClaimTemplateSpec,
+};
+use binnacle_fields::types::List;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_registry::{Catalog, Context};
@@ -23,21 +32,29 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 pub struct DeviceClaims {
     resources: Catalog,
     authorizer: Arc<dyn Authorizer>,
-    /// The path of the device requests: in the claim, or in the spec of a template.
-    requests: &'static [&'static str],
+    /// Returns the spec of a claim or of a template's claims.
+    spec: fn(&Value) -> FieldRef<'static, '_, ResourceClaimSpec>,
 }
 
 impl DeviceClaims {
     /// Creates the checks of claims.
     pub fn new(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> Self {
-        let requests = &["spec", "devices", "requests"];
-        Self { resources: resources.clone(), authorizer: authorizer.clone(), requests }
+        Self {
+            resources: resources.clone(),
+            authorizer: authorizer.clone(),
+            spec: |claim| FieldRef::<ResourceClaim>::root(claim).at(ResourceClaim::SPEC).detached(),
+        }
     }
 
     /// Creates the checks of claim templates.
     pub fn templates(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> Self {
-        let requests = &["spec", "spec", "devices", "requests"];
-        Self { requests, ..Self::new(resources, authorizer) }
+        Self {
+            spec: |template| {
+                let template = FieldRef::<ResourceClaimTemplate>::root(template);
+                template.at(ResourceClaimTemplate::SPEC).at(ResourceClaimTemplateSpec::SPEC).detached()
+            },
+            ..Self::new(resources, authorizer)
+        }
     }
 }
 
@@ -58,21 +75,33 @@ impl Hooks for DeviceClaims {
 
 impl DeviceClaims {
     async fn admin_request(&self, review: &Review<'_>) -> FieldErrors {
-        let asks = |request: &Value| request.at(&["exactly", "adminAccess"]).and_then(Value::as_bool) == Some(true);
-        let Some(index) = review.object.list_at(self.requests).iter().position(asks) else { return FieldErrors::new() };
+        let spec = (self.spec)(review.object);
+        let asks = |request: FieldRef<DeviceRequest>| {
+            request.at(DeviceRequest::EXACTLY).at(ExactDeviceRequest::ADMIN_ACCESS).bool()
+        };
+        let mut requests = spec.at(ResourceClaimSpec::DEVICES).at(DeviceClaim::REQUESTS).values();
+        let Some(index) = requests.position(asks) else { return FieldErrors::new() };
         // kube-apiserver uses the path of claims for templates too, without the member in between.
         let path = FieldPath::new("spec").child("devices").child("requests").index(index).child("adminAccess");
         self.admin_namespace(review.context, &path).await
     }
 
     async fn status(&self, review: &Review<'_>, old: &Value) -> FieldErrors {
-        const RESULTS: &[&str] = &["status", "allocation", "devices", "results"];
-        let grants = |result: &Value| result.get("adminAccess").and_then(Value::as_bool) == Some(true);
-        let granted = |object: &Value| object.list_at(RESULTS).iter().position(grants);
-        let mut errors = match granted(review.object).filter(|_| granted(old).is_none()) {
-            Some(index) => {
-                let path = RESULTS[1..].iter().fold(FieldPath::new("status"), |path, name| path.child(name));
-                self.admin_namespace(review.context, &path.index(index).child("adminAccess")).await
+        let [claim, old_claim] = [review.object, old].map(FieldRef::<ResourceClaim>::root);
+        let (new, old) = (claim.at(ResourceClaim::STATUS), old_claim.at(ResourceClaim::STATUS));
+        let (allocation, old_allocation) = (new.at(ClaimStatus::ALLOCATION), old.at(ClaimStatus::ALLOCATION));
+        let devices = allocation.at(AllocationResult::DEVICES);
+        let results = devices.at(DeviceAllocationResult::RESULTS);
+        let granted = |results: FieldRef<List<AllocationOfRequest>>| {
+            results.values().position(|result| result.at(AllocationOfRequest::ADMIN_ACCESS).bool())
+        };
+        let granted_before =
+            || granted(old_allocation.at(AllocationResult::DEVICES).at(DeviceAllocationResult::RESULTS)).is_some();
+        let result = granted(results).filter(|_| !granted_before()).and_then(|index| results.item(index));
+        let mut errors = match result {
+            Some(result) => {
+                let path = result.at(AllocationOfRequest::ADMIN_ACCESS).path();
+                self.admin_namespace(review.context, &path).await
             }
             None => FieldErrors::new(),
         };
@@ -82,19 +111,25 @@ impl DeviceClaims {
         {
             return errors;
         }
-        self.binding(review, old, &mut errors).await;
-        let allocated = review.object.at(&["status", "allocation"]).is_some_and(|allocation| !allocation.is_null());
-        if allocated && self.resources.features().enabled("DRAResourceClaimDeviceStatus") {
-            self.drivers(review, old, &mut errors).await;
+        self.binding(review, new, old, &mut errors).await;
+        if allocation.is_set() && self.resources.features().enabled("DRAResourceClaimDeviceStatus") {
+            self.drivers(review, new, old, &mut errors).await;
         }
         errors
     }
 
     /// Checks the permission to write `allocation` and `reservedFor`, which schedulers do.
-    async fn binding(&self, review: &Review<'_>, old: &Value, errors: &mut FieldErrors) {
-        let part = |object: &Value, name: &str| object.at(&["status", name]).cloned().unwrap_or_default();
-        let same = |name: &str| part(review.object, name) == part(old, name);
-        if same("allocation") && same("reservedFor") {
+    async fn binding(
+        &self,
+        review: &Review<'_>,
+        new: FieldRef<'_, '_, ClaimStatus>,
+        old: FieldRef<'_, '_, ClaimStatus>,
+        errors: &mut FieldErrors,
+    ) {
+        let allocation = new.at(ClaimStatus::ALLOCATION);
+        if allocation.value() == old.at(ClaimStatus::ALLOCATION).value()
+            && new.at(ClaimStatus::RESERVED_FOR).value() == old.at(ClaimStatus::RESERVED_FOR).value()
+        {
             return;
         }
         let verb = review.context.verb.as_str();
@@ -102,18 +137,24 @@ impl DeviceClaims {
             let why = format!(
                 "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\", verb=\"{verb}\" permission: {why}"
             );
-            errors.push(FieldError::forbidden(&FieldPath::new("status").child("allocation"), why));
+            errors.push(allocation.forbidden(why));
         }
     }
 
     /// Checks the permission to write the state of devices, which drivers do.
-    async fn drivers(&self, review: &Review<'_>, old: &Value, errors: &mut FieldErrors) {
+    async fn drivers(
+        &self,
+        review: &Review<'_>,
+        new: FieldRef<'_, '_, ClaimStatus>,
+        old: FieldRef<'_, '_, ClaimStatus>,
+        errors: &mut FieldErrors,
+    ) {
         let (context, verb) = (review.context, review.context.verb.as_str());
         let mut verbs = vec![format!("arbitrary-node:{verb}")];
-        if runs_on(&context.user, allocated_node(review.object)) {
+        if runs_on(&context.user, allocated_node(new.at(ClaimStatus::ALLOCATION))) {
             verbs.insert(0, format!("associated-node:{verb}"));
         }
-        for driver in changed_drivers(review.object, old) {
+        for driver in changed_drivers(new, old) {
             let mut refusal = None;
             for verb in &verbs {
                 match self.check(&context.user, verb, "driver", &context.namespace, driver).await {
@@ -129,7 +170,7 @@ impl DeviceClaims {
                     "changing status.devices requires resource=\"resourceclaims/driver\", verb=\"[{}]\" permission: {why}",
                     verbs.join(" ")
                 );
-                errors.push(FieldError::forbidden(&FieldPath::new("status").child("devices"), why));
+                errors.push(new.at(ClaimStatus::DEVICES).forbidden(why));
             }
         }
     }
@@ -168,7 +209,7 @@ impl DeviceClaims {
             Err(status) => Err(status),
         };
         let problem = match namespace {
-            Ok(Some(namespace)) if namespace.str_at(&["metadata", "labels", ADMIN_LABEL]) == "true" => {
+            Ok(Some(namespace)) if metadata(&namespace).at(ObjectMeta::LABELS).key(ADMIN_LABEL).str() == "true" => {
                 return FieldErrors::new();
             }
             Ok(Some(_)) => {
@@ -189,25 +230,30 @@ fn unknown(path: &FieldPath, why: impl std::fmt::Display) -> FieldError {
 }
 
 /// Returns the drivers whose device reports changed.
-fn changed_drivers<'a>(object: &'a Value, old: &'a Value) -> BTreeSet<&'a str> {
-    const DEVICES: &[&str] = &["status", "devices"];
-    let id = |device: &'a Value| ["driver", "pool", "device", "shareID"].map(|name| device.str_at(&[name]));
-    let (new, old) = (object.list_at(DEVICES), old.list_at(DEVICES));
-    let changed = new.iter().filter(|device| !old.iter().any(|known| known == *device));
-    let gone = old.iter().filter(|known| !new.iter().any(|device| id(device) == id(known)));
-    changed.chain(gone).map(|device| device.str_at(&["driver"])).collect()
+fn changed_drivers<'v>(new: FieldRef<'_, 'v, ClaimStatus>, old: FieldRef<'_, 'v, ClaimStatus>) -> BTreeSet<&'v str> {
+    let (new, old) = (new.at(ClaimStatus::DEVICES), old.at(ClaimStatus::DEVICES));
+    let id = |device: FieldRef<'static, 'v, Device>| {
+        [Device::DRIVER, Device::POOL, Device::DEVICE, Device::SHARE_ID].map(|field| device.at(field).str())
+    };
+    let changed = new.values().filter(|device| !old.list().contains(device.value()));
+    let gone = old.values().filter(|known| !new.values().any(|device| id(device) == id(*known)));
+    changed.chain(gone).map(|device| device.at(Device::DRIVER).str()).collect()
 }
 
 /// Returns the node to which an allocation is bound, if it is one.
-fn allocated_node(claim: &Value) -> &str {
-    let [term] = claim.list_at(&["status", "allocation", "nodeSelector", "nodeSelectorTerms"]) else { return "" };
-    let ([], [field]) = (term.list_at(&["matchExpressions"]), term.list_at(&["matchFields"])) else { return "" };
-    match field.list_at(&["values"]) {
-        [node] if field.str_at(&["key"]) == "metadata.name" && field.str_at(&["operator"]) == "In" => {
-            node.as_str().unwrap_or("")
-        }
-        _ => "",
-    }
+fn allocated_node<'v>(allocation: FieldRef<'_, 'v, AllocationResult>) -> &'v str {
+    let terms = allocation.at(AllocationResult::NODE_SELECTOR).at(NodeSelector::NODE_SELECTOR_TERMS).values();
+    let Some(term) = only(terms) else { return "" };
+    let Some(field) = only(term.at(NodeSelectorTerm::MATCH_FIELDS).values()) else { return "" };
+    let is_name = term.at(NodeSelectorTerm::MATCH_EXPRESSIONS).is_empty()
+        && field.at(Requirement::KEY).str() == "metadata.name"
+        && field.at(Requirement::OPERATOR).str() == "In";
+    only(field.at(Requirement::VALUES).values()).filter(|_| is_name).map_or("", |node| node.str())
+}
+
+/// Returns the item, if there is only one.
+fn only<T>(mut items: impl ExactSizeIterator<Item = T>) -> Option<T> {
+    if items.len() == 1 { items.next() } else { None }
 }
 
 /// Returns true if a user is a service account of a pod on a node.
@@ -227,20 +273,24 @@ mod tests {
     fn drivers_whose_reports_changed() {
         let device =
             |driver: &'static str, ready: bool| value!({"driver": driver, "device": "d", "data": {"ready": ready}});
-        let claim = |devices: Vec<Value>| value!({"status": {"devices": devices}});
-        let old = claim(vec![device("a", true), device("b", true), device("c", true)]);
-        let new = claim(vec![device("a", true), device("b", false), device("d", true)]);
-        assert_eq!(Vec::from_iter(changed_drivers(&new, &old)), ["b", "c", "d"]);
+        let status = |devices: Vec<Value>| value!({"devices": devices});
+        let old = status(vec![device("a", true), device("b", true), device("c", true)]);
+        let new = status(vec![device("a", true), device("b", false), device("d", true)]);
+        assert_eq!(Vec::from_iter(changed_drivers(FieldRef::root(&new), FieldRef::root(&old))), ["b", "c", "d"]);
     }
 
     #[test]
     fn nodes_of_allocations() {
-        let on = |term: Value| value!({"status": {"allocation": {"nodeSelector": {"nodeSelectorTerms": [term]}}}});
+        let on = |term: Value| value!({"nodeSelector": {"nodeSelectorTerms": [term]}});
         let field = value!({"key": "metadata.name", "operator": "In", "values": ["n"]});
         let same = field.clone();
-        assert_eq!(allocated_node(&on(value!({"matchFields": [same]}))), "n");
         let also = value!({"key": "zone", "operator": "Exists"});
-        assert_eq!(allocated_node(&on(value!({"matchFields": [field], "matchExpressions": [also]}))), "");
-        assert_eq!(allocated_node(&value!({})), "");
+        for (allocation, want) in [
+            (on(value!({"matchFields": [same]})), "n"),
+            (on(value!({"matchFields": [field], "matchExpressions": [also]})), ""),
+            (value!({}), ""),
+        ] {
+            assert_eq!(allocated_node(FieldRef::root(&allocation)), want, "{allocation:?}");
+        }
     }
 }

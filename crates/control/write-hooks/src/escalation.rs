@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use binnacle_authz::{Attributes, Authorizer, Escalation, NoRole, RbacKind, RoleRef, Rule, confirm_no_escalation};
 use binnacle_controlplane::RolesFeed;
+use binnacle_fields::FieldRef;
+use binnacle_fields::rbac::v1::{AggregationRule, ClusterRole, ClusterRoleBinding, RoleRef as RoleRefFields};
 use binnacle_meta::{GroupResource, Status};
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Context, object};
@@ -76,7 +78,10 @@ impl EscalationHooks {
         }
         let name = object::name(object);
         self.confirm(context, name, &Rule::read_all(object))?;
-        let aggregates = |role: &Value| !role.list_at(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
+        let aggregates = |role: &Value| {
+            let rule = FieldRef::<ClusterRole>::root(role).at(ClusterRole::AGGREGATION_RULE).detached();
+            !rule.at(AggregationRule::CLUSTER_ROLE_SELECTORS).is_empty()
+        };
         if self.kind == RbacKind::ClusterRole && (aggregates(object) || old.is_some_and(aggregates)) {
             // The rules of an aggregated role can become anything.
             return self.compare(context, &Rule::everything()).map_err(|why| match why {
@@ -91,8 +96,9 @@ impl EscalationHooks {
         if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
             return Ok(());
         }
-        let role = object.get("roleRef").unwrap_or(&Value::Null);
-        let role = RoleRef { kind: role.str_at(&["kind"]), name: role.str_at(&["name"]) };
+        // A binding in a namespace has this field, too.
+        let role = FieldRef::<ClusterRoleBinding>::root(object).at(ClusterRoleBinding::ROLE_REF).detached();
+        let role = RoleRef { kind: role.at(RoleRefFields::KIND).str(), name: role.at(RoleRefFields::NAME).str() };
         // The permission to bind may be limited to one namespace.
         let namespace = if self.kind == RbacKind::RoleBinding { context.namespace.as_str() } else { "" };
         let resource = match role.kind {

@@ -4,6 +4,11 @@ use std::sync::Arc;
 
 use binnacle_admission_policies::PolicyResource;
 use binnacle_authz::{Attributes, Authorizer};
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{
+    ParamKind, ParamRef, ValidatingAdmissionPolicy as Policy, ValidatingAdmissionPolicyBinding as Binding,
+    ValidatingAdmissionPolicyBindingSpec as BindingSpec, ValidatingAdmissionPolicySpec as PolicySpec,
+};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
 use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_registry::{Catalog, Context, Match};
@@ -49,10 +54,10 @@ impl Hooks for PolicyParams {
             }
             let judged = match self.resource {
                 PolicyResource::ValidatingPolicies | PolicyResource::MutatingPolicies => {
-                    self.policy(&review).await.map_err(|why| ("paramKind", why))
+                    self.policy(&review).await.map_err(|why| (PolicySpec::PARAM_KIND.name(), why))
                 }
                 PolicyResource::ValidatingBindings | PolicyResource::MutatingBindings => {
-                    self.binding(&review).await.map_err(|why| ("paramRef", why))
+                    self.binding(&review).await.map_err(|why| (BindingSpec::PARAM_REF.name(), why))
                 }
             };
             match judged {
@@ -65,12 +70,11 @@ impl Hooks for PolicyParams {
 
 impl PolicyParams {
     async fn policy(&self, review: &Review<'_>) -> Result<(), String> {
-        let kind = |object: &Value| object.at(&["spec", "paramKind"]).filter(|kind| !kind.is_null()).cloned();
-        let Some(wanted) = kind(review.object) else { return Ok(()) };
-        if review.old.and_then(kind).as_ref() == Some(&wanted) {
+        let Some(wanted) = param_kind(review.object) else { return Ok(()) };
+        if review.old.and_then(param_kind).is_some_and(|old| old.value() == wanted.value()) {
             return Ok(());
         }
-        let read = self.of_kind(&wanted);
+        let read = self.of_kind(wanted);
         let user = &review.context.user;
         if self.allows(user, "get", &read, "*", "*").await? {
             return Ok(());
@@ -78,17 +82,17 @@ impl PolicyParams {
         Err(format!(
             "user {} must have \"get\" permission on all objects of the referenced paramKind (kind={}, apiVersion={})",
             shown(user),
-            wanted.str_at(&["kind"]),
-            wanted.str_at(&["apiVersion"])
+            wanted.at(ParamKind::KIND).str(),
+            wanted.at(ParamKind::API_VERSION).str()
         ))
     }
 
     async fn binding(&self, review: &Review<'_>) -> Result<(), String> {
-        let Some(reference) = review.object.at(&["spec", "paramRef"]).filter(|reference| !reference.is_null()) else {
-            return Ok(());
-        };
-        let read = self.of_policy(review.object.str_at(&["spec", "policyName"])).await;
-        let (name, namespace) = (reference.str_at(&["name"]), reference.str_at(&["namespace"]));
+        // The binding of a mutating policy has these fields, too.
+        let spec = FieldRef::<Binding>::root(review.object).at(Binding::SPEC).detached();
+        let Some(reference) = spec.at(BindingSpec::PARAM_REF).detached().set() else { return Ok(()) };
+        let read = self.of_policy(spec.at(BindingSpec::POLICY_NAME).str()).await;
+        let (name, namespace) = (reference.at(ParamRef::NAME).str(), reference.at(ParamRef::NAMESPACE).str());
         let verb = if name.is_empty() { "list" } else { "get" };
         let user = &review.context.user;
         let asked = self.allows(user, verb, &read, namespace, name).await;
@@ -126,14 +130,14 @@ impl PolicyParams {
             None => None,
         };
         let Some(policy) = policy else { return Read::anything(format!("unable to get policy {name}")) };
-        match policy.object.at(&["spec", "paramKind"]).filter(|kind| !kind.is_null()) {
+        match param_kind(&policy.object) {
             Some(kind) => self.of_kind(kind),
             None => Read { unknown: None, ..Read::anything(String::new()) },
         }
     }
 
-    fn of_kind(&self, kind: &Value) -> Read {
-        let (api_version, kind) = (kind.str_at(&["apiVersion"]), kind.str_at(&["kind"]));
+    fn of_kind(&self, kind: FieldRef<ParamKind>) -> Read {
+        let (api_version, kind) = (kind.at(ParamKind::API_VERSION).str(), kind.at(ParamKind::KIND).str());
         let told = || format!("paramKind &ParamKind{{APIVersion:{api_version},Kind:{kind},}}");
         let Some(version) = GroupVersion::parse(api_version) else {
             return Read::anything(format!("unable to parse {}", told()));
@@ -166,6 +170,11 @@ impl Read {
         let any = || "*".to_owned();
         Self { group: any(), version: any(), resource: any(), unknown: Some(why) }
     }
+}
+
+/// Returns `paramKind` of a validating policy, or of a mutating one, which has this field, too.
+fn param_kind(policy: &Value) -> Option<FieldRef<'static, '_, ParamKind>> {
+    FieldRef::<Policy>::root(policy).at(Policy::SPEC).at(PolicySpec::PARAM_KIND).detached().set()
 }
 
 /// Formats a user as Go does.

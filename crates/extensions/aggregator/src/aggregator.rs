@@ -8,6 +8,9 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use binnacle_controllers::{Handler, Informer, PostStartHook};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiregistration::v1::{APIService, APIServiceSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{Status, Text};
 use binnacle_openapi::Others;
 use binnacle_proxy::CertificateMetrics;
@@ -249,18 +252,19 @@ impl Handler for Aggregator {
     }
 
     fn put(&self, object: Value) {
-        let name = Text::from(object.str_at(&["metadata", "name"]));
+        let api_service = FieldRef::<APIService>::root(&object);
+        let name = Text::from(api_service.at(APIService::METADATA).at(ObjectMeta::NAME).str());
         let remote = self.0.remotes.of(&object).map(Arc::new);
         if let Some(Remote { connections: Err(why), .. }) = remote.as_deref() {
             tracing::warn!(api_service = %name, error = why, "its server cannot be connected to");
         }
-        let priority =
-            |member| object.int_at(&["spec", member]).and_then(|n| i32::try_from(n).ok()).unwrap_or_default();
+        let spec = api_service.at(APIService::SPEC);
+        let priority = |field| i32::try_from(spec.at(field).int_or_zero()).unwrap_or_default();
         let registered = Registered {
-            group: object.str_at(&["spec", "group"]).into(),
-            version: object.str_at(&["spec", "version"]).into(),
-            group_priority: priority("groupPriorityMinimum"),
-            version_priority: priority("versionPriority"),
+            group: spec.at(APIServiceSpec::GROUP).str().into(),
+            version: spec.at(APIServiceSpec::VERSION).str().into(),
+            group_priority: priority(APIServiceSpec::GROUP_PRIORITY_MINIMUM),
+            version_priority: priority(APIServiceSpec::VERSION_PRIORITY),
             remote: remote.clone(),
         };
         self.change(|changing| drop(changing.by_name.insert(name.clone(), registered)));

@@ -7,6 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use binnacle_controllers::{Controller, Objects};
+use binnacle_fields::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::Status;
 use binnacle_registry::{Catalog, store_failure};
 use binnacle_schema::{Value, value};
@@ -46,7 +49,7 @@ async fn publish(own: &PeerEndpoint) -> Result<(), Status> {
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
     // An undecodable value is replaced.
     let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
-    let renewed = before.and_then(|before| before.int_at(&["metadata", "generation"])).unwrap_or(0);
+    let renewed = before.map_or(0, |before| metadata(&before).at(ObjectMeta::GENERATION).int_or_zero());
     let mut held = held(&own.name, address, renewed + 1);
     let value = endpoints.resource().collection.encode(&mut held).await?;
     let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
@@ -83,7 +86,7 @@ impl PeerAddresses {
         for kv in &held.kvs {
             // Another server's undecodable value ends with its lease.
             let Ok(held) = endpoints.resource().collection.decode(&kv.value, Revision(0)) else { continue };
-            if held.str_at(&["metadata", "labels", IDENTITY]) == name {
+            if metadata(&held).at(ObjectMeta::LABELS).key(IDENTITY).str() == name {
                 return address_in(&held).ok_or_else(|| "missing port in address".to_owned());
             }
         }
@@ -102,9 +105,11 @@ fn held(name: &str, address: SocketAddr, generation: i64) -> Value {
 }
 
 fn address_in(held: &Value) -> Option<String> {
-    let subset = held.list_at(&["subsets"]).first()?;
-    let ip: IpAddr = subset.list_at(&["addresses"]).first()?.str_at(&["ip"]).parse().ok()?;
-    let port = subset.list_at(&["ports"]).first()?.int_at(&["port"]).and_then(|port| u16::try_from(port).ok())?;
+    let subset = FieldRef::<Endpoints>::root(held).at(Endpoints::SUBSETS).values().next()?;
+    let address = subset.at(EndpointSubset::ADDRESSES).values().next()?;
+    let ip: IpAddr = address.at(EndpointAddress::IP).str().parse().ok()?;
+    let port = subset.at(EndpointSubset::PORTS).values().next()?.at(EndpointPort::PORT).int();
+    let port = port.and_then(|port| u16::try_from(port).ok())?;
     Some(SocketAddr::new(ip, port).to_string())
 }
 

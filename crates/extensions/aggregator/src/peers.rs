@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use binnacle_controllers::{Handler, Informer, PostStartHook};
 use binnacle_discovery::DiscoveredGroup;
+use binnacle_fields::FieldRef;
+use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{LabelSelector, Status, Text};
 use binnacle_proxy::Way;
 use binnacle_registry::Catalog;
@@ -225,8 +228,11 @@ impl Handler for LeaseHandler {
     }
 
     fn put(&self, lease: Value) {
-        let (name, holder) = (lease.str_at(&["metadata", "name"]), lease.str_at(&["spec", "holderIdentity"]));
-        if lease.str_at(&["metadata", "namespace"]) != "kube-system" || name == self.0.name() || holder.is_empty() {
+        let lease = FieldRef::<Lease>::root(&lease);
+        let metadata = lease.at(Lease::METADATA);
+        let (namespace, name) = (metadata.at(ObjectMeta::NAMESPACE).str(), metadata.at(ObjectMeta::NAME).str());
+        let holder = lease.at(Lease::SPEC).at(LeaseSpec::HOLDER_IDENTITY).str();
+        if namespace != "kube-system" || name == self.0.name() || holder.is_empty() {
             return;
         }
         self.change(|leases| drop(leases.insert(name.into(), holder.into())));

@@ -5,6 +5,11 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiregistration::v1::{
+    APIService, APIServiceCondition, APIServiceSpec, APIServiceStatus, ServiceReference,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::Text;
 use binnacle_proxy::{CertificateMetrics, Pool, Verification, Way, client_config};
 use binnacle_schema::Value;
@@ -69,6 +74,13 @@ struct Trust {
     bundle: Vec<u8>,
 }
 
+/// Returns true if an APIService has the condition `Available`.
+pub(crate) fn is_available(api_service: FieldRef<APIService>) -> bool {
+    let mut conditions = api_service.at(APIService::STATUS).at(APIServiceStatus::CONDITIONS).values();
+    let available = conditions.find(|condition| condition.at(APIServiceCondition::TYPE).str() == "Available");
+    available.is_some_and(|condition| condition.at(APIServiceCondition::STATUS).str() == "True")
+}
+
 impl Remotes {
     pub(crate) fn new(
         resolver: Arc<dyn ServiceResolver>,
@@ -80,29 +92,28 @@ impl Remotes {
 
     /// Returns the server of an APIService; `None` if it is this one.
     pub(crate) fn of(&self, api_service: &Value) -> Option<Remote> {
-        let spec = api_service.get("spec")?;
-        let reference = spec.get("service").filter(|service| !service.is_null())?;
-        let port = reference.int_at(&["port"]).and_then(|port| u16::try_from(port).ok());
+        let api_service = FieldRef::<APIService>::root(api_service);
+        let spec = api_service.at(APIService::SPEC);
+        let reference = spec.at(APIServiceSpec::SERVICE).set()?;
+        let port = reference.at(ServiceReference::PORT).int().and_then(|port| u16::try_from(port).ok());
         let service = Service {
             resolver: self.resolver.clone(),
-            namespace: reference.str_at(&["namespace"]).to_owned(),
-            name: reference.str_at(&["name"]).to_owned(),
+            namespace: reference.at(ServiceReference::NAMESPACE).str().to_owned(),
+            name: reference.at(ServiceReference::NAME).str().to_owned(),
             port: port.unwrap_or(443),
         };
-        let bundle = BASE64_STANDARD.decode(spec.str_at(&["caBundle"]));
+        let bundle = BASE64_STANDARD.decode(spec.at(APIServiceSpec::CA_BUNDLE).str());
         let trust = Trust {
             server_name: service.server_name(),
-            is_insecure: spec.bool_at(&["insecureSkipTLSVerify"]),
+            is_insecure: spec.at(APIServiceSpec::INSECURE_SKIP_TLS_VERIFY).bool(),
             bundle: bundle.unwrap_or_default(),
         };
-        let mut conditions = api_service.list_at(&["status", "conditions"]).iter();
-        let available = conditions.find(|condition| condition.str_at(&["type"]) == "Available");
         Some(Remote {
-            name: api_service.str_at(&["metadata", "name"]).into(),
-            group: spec.str_at(&["group"]).into(),
-            version: spec.str_at(&["version"]).into(),
+            name: api_service.at(APIService::METADATA).at(ObjectMeta::NAME).str().into(),
+            group: spec.at(APIServiceSpec::GROUP).str().into(),
+            version: spec.at(APIServiceSpec::VERSION).str().into(),
             service,
-            is_available: available.is_some_and(|condition| condition.str_at(&["status"]) == "True"),
+            is_available: is_available(api_service),
             connections: self.connections(trust),
         })
     }

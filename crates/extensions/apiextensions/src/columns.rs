@@ -3,6 +3,9 @@
 use std::time::SystemTime;
 
 use binnacle_columns::{Now, age};
+use binnacle_fields::apiextensions::v1::CustomResourceColumnDefinition as Definition;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_json_path::JsonPath;
 use binnacle_meta::{Text, Time};
 use binnacle_schema::{Value, json, value};
@@ -40,24 +43,26 @@ impl CustomColumns {
         let given = if columns.is_empty() { &age } else { columns };
         let columns: Vec<Column> = given
             .iter()
+            .map(FieldRef::<Definition>::root)
             .map_while(|column| {
-                let path = JsonPath::parse(column.str_at(&["jsonPath"])).ok()?;
-                Some(Column { ty: column.str_at(&["type"]).into(), path })
+                let path = JsonPath::parse(column.at(Definition::JSON_PATH).str()).ok()?;
+                Some(Column { ty: column.at(Definition::TYPE).str().into(), path })
             })
             .collect();
         let mut definitions = vec![value!({
             "name": "Name", "type": "string", "format": "name", "description": (description("name")), "priority": 0i64
         })];
         definitions.extend(given.iter().take(columns.len()).map(|column| {
-            let text = |name| column.str_at(&[name]);
+            let column = FieldRef::<Definition>::root(column);
+            let text = |field| column.at(field).str();
             // As in kube-apiserver, the default description has the path.
-            let description = match text("description") {
-                "" => format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath")),
+            let description = match text(Definition::DESCRIPTION) {
+                "" => format!("Custom resource definition column (in JSONPath format): {}", text(Definition::JSON_PATH)),
                 words => words.to_owned(),
             };
             value!({
-                "name": (text("name")), "type": (text("type")), "format": (text("format")),
-                "description": description, "priority": (column.int_at(&["priority"]).unwrap_or(0))
+                "name": (text(Definition::NAME)), "type": (text(Definition::TYPE)), "format": (text(Definition::FORMAT)),
+                "description": description, "priority": (column.at(Definition::PRIORITY).int_or_zero())
             })
         }));
         Self { definitions: Value::List(definitions), columns }
@@ -70,7 +75,7 @@ impl Columns for CustomColumns {
     }
 
     fn cells(&self, object: &Value, now: SystemTime) -> Vec<Value> {
-        let mut cells = vec![Value::from(object.str_at(&["metadata", "name"]))];
+        let mut cells = vec![Value::from(metadata(object).at(ObjectMeta::NAME).str())];
         let mut room = MAX_ROW;
         cells.extend(self.columns.iter().map(|column| {
             let found = column.path.find(object).first().copied();

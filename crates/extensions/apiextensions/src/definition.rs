@@ -2,6 +2,17 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceConversion as Conversion, CustomResourceDefinition as Crd,
+    CustomResourceDefinitionCondition as Condition, CustomResourceDefinitionNames as NamesFields,
+    CustomResourceDefinitionSpec as Spec, CustomResourceDefinitionStatus as Status,
+    CustomResourceDefinitionVersion as VersionFields, CustomResourceSubresourceScale as ScaleFields,
+    CustomResourceSubresources as Subresources, CustomResourceValidation as Validation, JSONSchemaProps,
+    SelectableField, WebhookClientConfig, WebhookConversion,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::List;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Text, compare_kube_versions};
 use binnacle_schema::Value;
 use binnacle_structural::check;
@@ -101,7 +112,8 @@ impl Definition {
 
     /// Reads a whole validated object, with its schemas; missing members are empty.
     pub fn read(object: &Value) -> Self {
-        let schemas = object.list_at(&["spec", "versions"]).iter().map(|version| version.at(&SCHEMA).cloned());
+        let versions = FieldRef::<Crd>::root(object).at(Crd::SPEC).at(Spec::VERSIONS).values();
+        let schemas = versions.map(|version| schema_of(version).get().cloned());
         let mut definition = Self::part(object, Arc::new(SchemaOrigin::of_trees(schemas.collect())));
         definition.check(object);
         definition
@@ -110,23 +122,25 @@ impl Definition {
     /// Reads an object, or a part of it with [`Definition::PARTS`]. Its schemas are read from their origin when they
     /// are needed.
     pub fn part(object: &Value, origin: Arc<SchemaOrigin>) -> Self {
-        let text = |path: &[&str]| Text::from(object.str_at(path));
-        let group = text(&["spec", "group"]);
-        let kind = text(&["spec", "names", "kind"]);
-        let versions = object.list_at(&["spec", "versions"]);
-        let read = |(n, version): (usize, &Value)| Version::read(version, n, &origin, (&group, &kind), versions);
+        let object = FieldRef::<Crd>::root(object);
+        let (metadata, spec, status) = (object.at(Crd::METADATA), object.at(Crd::SPEC), object.at(Crd::STATUS));
+        let group = Text::from(spec.at(Spec::GROUP).str());
+        let names = Names::read(spec.at(Spec::NAMES));
+        let versions = spec.at(Spec::VERSIONS);
+        let read = |(n, version)| Version::read(version, n, &origin, (&group, &names.kind), versions);
+        let conversion = spec.at(Spec::CONVERSION);
         Self {
-            name: text(&["metadata", "name"]),
-            uid: text(&["metadata", "uid"]),
-            generation: object.int_at(&["metadata", "generation"]).unwrap_or(0),
-            namespaced: object.str_at(&["spec", "scope"]) == "Namespaced",
-            names: Names::read(object.at(&["spec", "names"])),
-            accepted: Names::read(object.at(&["status", "acceptedNames"])),
-            versions: versions.iter().enumerate().map(read).collect(),
-            preserve_unknown: object.bool_at(&["spec", "preserveUnknownFields"]),
-            webhook: (object.str_at(&["spec", "conversion", "strategy"]) == "Webhook")
-                .then(|| object.at(&["spec", "conversion", "webhook"]).cloned().unwrap_or_default()),
-            conditions: object.list_at(&["status", "conditions"]).to_vec(),
+            name: metadata.at(ObjectMeta::NAME).str().into(),
+            uid: metadata.at(ObjectMeta::UID).str().into(),
+            generation: metadata.at(ObjectMeta::GENERATION).int_or_zero(),
+            namespaced: spec.at(Spec::SCOPE).str() == "Namespaced",
+            accepted: Names::read(status.at(Status::ACCEPTED_NAMES)),
+            versions: versions.values().enumerate().map(read).collect(),
+            preserve_unknown: spec.at(Spec::PRESERVE_UNKNOWN_FIELDS).bool(),
+            webhook: (conversion.at(Conversion::STRATEGY).str() == "Webhook")
+                .then(|| conversion.at(Conversion::WEBHOOK).value().clone()),
+            conditions: status.at(Status::CONDITIONS).list().to_vec(),
+            names,
             group,
             origin,
         }
@@ -134,8 +148,9 @@ impl Definition {
 
     /// Finds the schemas of a whole object that cannot be served.
     pub fn check(&mut self, object: &Value) {
-        for (version, read) in object.list_at(&["spec", "versions"]).iter().zip(&mut self.versions) {
-            if let (Some(tree), Some(source)) = (version.at(&SCHEMA), &mut read.schema) {
+        let versions = FieldRef::<Crd>::root(object).at(Crd::SPEC).at(Spec::VERSIONS).values();
+        for (version, read) in versions.zip(&mut self.versions) {
+            if let (Some(tree), Some(source)) = (schema_of(version).get(), &mut read.schema) {
                 source.unsupported = check(tree).err();
             }
         }
@@ -143,21 +158,26 @@ impl Definition {
 
     /// Returns true if an object is being deleted.
     pub fn is_deleting(object: &Value) -> bool {
-        object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
+        metadata(object).at(ObjectMeta::DELETION_TIMESTAMP).is_set()
     }
 
     /// Returns true if the definition has the condition with the status `True`.
     pub fn is(&self, condition: &str) -> bool {
-        self.condition(condition).is_some_and(|found| found.str_at(&["status"]) == "True")
+        let found = self.condition(condition).map(FieldRef::<Condition>::root);
+        found.is_some_and(|found| found.at(Condition::STATUS).str() == "True")
     }
 
     pub fn condition(&self, kind: &str) -> Option<&Value> {
-        self.conditions.iter().find(|condition| condition.str_at(&["type"]) == kind)
+        let is_wanted = |condition: &&Value| FieldRef::<Condition>::root(condition).at(Condition::TYPE).str() == kind;
+        self.conditions.iter().find(is_wanted)
     }
 
     /// Returns the authorities for the certificate of the conversion webhook, in base64.
     pub fn webhook_authorities(&self) -> &str {
-        self.webhook.as_ref().map_or("", |webhook| webhook.str_at(&["clientConfig", "caBundle"]))
+        self.webhook.as_ref().map_or("", |webhook| {
+            let webhook = FieldRef::<WebhookConversion>::root(webhook);
+            webhook.at(WebhookConversion::CLIENT_CONFIG).at(WebhookClientConfig::CA_BUNDLE).str()
+        })
     }
 
     /// Returns the version in which objects are stored.
@@ -167,79 +187,92 @@ impl Definition {
 }
 
 impl Names {
-    fn read(names: Option<&Value>) -> Self {
-        let Some(names) = names else { return Self::default() };
-        let text = |name| Text::from(names.str_at(&[name]));
-        let list = |name| names.list_at(&[name]).iter().filter_map(Value::as_str).map(Text::from).collect();
+    fn read(names: FieldRef<NamesFields>) -> Self {
+        let text = |field| Text::from(names.at(field).str());
+        let list = |field| names.at(field).strs().map(Text::from).collect();
         Self {
-            plural: text("plural"),
-            singular: text("singular"),
-            kind: text("kind"),
-            list_kind: text("listKind"),
-            short_names: list("shortNames"),
-            categories: list("categories"),
+            plural: text(NamesFields::PLURAL),
+            singular: text(NamesFields::SINGULAR),
+            kind: text(NamesFields::KIND),
+            list_kind: text(NamesFields::LIST_KIND),
+            short_names: list(NamesFields::SHORT_NAMES),
+            categories: list(NamesFields::CATEGORIES),
         }
     }
 
     /// Returns the names as in `acceptedNames`.
     pub fn to_value(&self) -> Value {
-        let mut names = binnacle_schema::Object::new();
-        names.insert("plural", self.plural.clone());
+        let mut value = Value::default();
+        let mut names = FieldMut::<NamesFields>::root(&mut value);
+        names.set(NamesFields::PLURAL, self.plural.clone());
         if !self.singular.is_empty() {
-            names.insert("singular", self.singular.clone());
+            names.set(NamesFields::SINGULAR, self.singular.clone());
         }
         if !self.short_names.is_empty() {
-            names.insert("shortNames", self.short_names.clone());
+            names.set(NamesFields::SHORT_NAMES, Value::from(self.short_names.clone()));
         }
-        names.insert("kind", self.kind.clone());
+        names.set(NamesFields::KIND, self.kind.clone());
         if !self.list_kind.is_empty() {
-            names.insert("listKind", self.list_kind.clone());
+            names.set(NamesFields::LIST_KIND, self.list_kind.clone());
         }
         if !self.categories.is_empty() {
-            names.insert("categories", self.categories.clone());
+            names.set(NamesFields::CATEGORIES, Value::from(self.categories.clone()));
         }
-        Value::Object(names)
+        value
     }
 }
 
 impl Version {
     /// Reads the n-th version of a kind; `all` are the versions of the definition.
-    fn read(version: &Value, n: usize, origin: &Arc<SchemaOrigin>, (group, kind): (&str, &str), all: &[Value]) -> Self {
-        let name = Text::from(version.str_at(&["name"]));
-        let deprecation = version.bool_at(&["deprecated"]).then(|| match version.get("deprecationWarning") {
-            Some(Value::Str(warning)) => warning.clone(),
+    fn read(
+        version: FieldRef<VersionFields>,
+        n: usize,
+        origin: &Arc<SchemaOrigin>,
+        (group, kind): (&str, &str),
+        all: FieldRef<List<VersionFields>>,
+    ) -> Self {
+        let name = Text::from(version.at(VersionFields::NAME).str());
+        let warning = version.at(VersionFields::DEPRECATION_WARNING).value();
+        let deprecation = version.at(VersionFields::DEPRECATED).bool().then(|| match warning {
+            Value::Str(warning) => warning.clone(),
             _ => match replacement(&name, all) {
                 Some(better) => format!("{group}/{name} {kind} is deprecated; use {group}/{better} {kind}").into(),
                 None => format!("{group}/{name} {kind} is deprecated").into(),
             },
         });
-        let scale = version.at(&["subresources", "scale"]).filter(|scale| !scale.is_null()).map(|scale| Scale {
-            spec_replicas: scale.str_at(&["specReplicasPath"]).into(),
-            status_replicas: scale.str_at(&["statusReplicasPath"]).into(),
-            label_selector: scale.str_at(&["labelSelectorPath"]).into(),
+        let subresources = version.at(VersionFields::SUBRESOURCES);
+        let scale = subresources.at(Subresources::SCALE).set().map(|scale| Scale {
+            spec_replicas: scale.at(ScaleFields::SPEC_REPLICAS_PATH).str().into(),
+            status_replicas: scale.at(ScaleFields::STATUS_REPLICAS_PATH).str().into(),
+            label_selector: scale.at(ScaleFields::LABEL_SELECTOR_PATH).str().into(),
         });
-        let selectable = version.list_at(&["selectableFields"]).iter();
+        let selectable = version.at(VersionFields::SELECTABLE_FIELDS).values();
         Self {
-            served: version.bool_at(&["served"]),
-            storage: version.bool_at(&["storage"]),
+            served: version.at(VersionFields::SERVED).bool(),
+            storage: version.at(VersionFields::STORAGE).bool(),
             deprecation,
-            schema: version.at(&SCHEMA).filter(|schema| !schema.is_null()).map(|_| SchemaSource::new(origin, n)),
-            status: version.at(&["subresources", "status"]).is_some_and(|status| !status.is_null()),
+            schema: schema_of(version).is_set().then(|| SchemaSource::new(origin, n)),
+            status: subresources.at(Subresources::STATUS).is_set(),
             scale,
-            columns: version.list_at(&["additionalPrinterColumns"]).to_vec(),
-            selectable: selectable.map(|field| field.str_at(&["jsonPath"]).into()).collect(),
+            columns: version.at(VersionFields::ADDITIONAL_PRINTER_COLUMNS).list().to_vec(),
+            selectable: selectable.map(|field| field.at(SelectableField::JSON_PATH).str().into()).collect(),
             name,
         }
     }
 }
 
-/// The path of a version's schema.
-pub(crate) const SCHEMA: [&str; 2] = ["schema", "openAPIV3Schema"];
+/// Returns the schema of a version.
+pub(crate) fn schema_of<'v>(version: FieldRef<'_, 'v, VersionFields>) -> FieldRef<'static, 'v, JSONSchemaProps> {
+    version.at(VersionFields::SCHEMA).at(Validation::OPEN_APIV3_SCHEMA).detached()
+}
 
 /// Returns the best of the served versions that are better than this one and not deprecated.
-fn replacement<'a>(version: &str, all: &'a [Value]) -> Option<&'a str> {
-    let good = all.iter().filter(|other| other.bool_at(&["served"]) && !other.bool_at(&["deprecated"]));
-    let better = good.map(|other| other.str_at(&["name"])).filter(|name| compare_kube_versions(version, name).is_lt());
+fn replacement<'v>(version: &str, all: FieldRef<'_, 'v, List<VersionFields>>) -> Option<&'v str> {
+    let good = all
+        .values()
+        .filter(|other| other.at(VersionFields::SERVED).bool() && !other.at(VersionFields::DEPRECATED).bool());
+    let better = good.map(|other| other.at(VersionFields::NAME).str());
+    let better = better.filter(|name| compare_kube_versions(version, name).is_lt());
     better.max_by(|a, b| compare_kube_versions(a, b))
 }
 

@@ -40,6 +40,8 @@ use std::marker::PhantomData;
 
 use binnacle_schema::Value;
 
+use meta::v1::{ObjectMeta, PartialObjectMetadata};
+
 pub use path::Path;
 pub use read::FieldRef;
 pub use route::{Route, Step};
@@ -73,5 +75,10 @@ impl<M, T> Copy for Field<M, T> {}
 
 /// The value of absent fields.
 static NULL: Value = Value::Null;
+
+/// Returns the metadata of an object of any kind, without its path.
+pub fn metadata(object: &Value) -> FieldRef<'static, '_, ObjectMeta> {
+    FieldRef::<PartialObjectMetadata>::root(object).at(PartialObjectMetadata::METADATA).detached()
+}
 
 include!(concat!(env!("OUT_DIR"), "/handles.rs"));

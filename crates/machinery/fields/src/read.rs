@@ -7,7 +7,7 @@ use binnacle_meta::{ErrorValue, FieldError, FieldPath, Location};
 use binnacle_schema::{Object, Value};
 
 use crate::types::{Bool, Double, FieldType, Int, IntOrString, List, Map, SchemaOr, Str, TextType};
-use crate::{Field, Message, NULL, Path};
+use crate::{Field, Message, NULL, Path, Route};
 
 /// A value of type `T` in an object, and its path in errors. `'p` is the lifetime of the path, `'v` that of the object.
 ///
@@ -109,6 +109,11 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
     pub fn cast<U>(&self) -> FieldRef<'p, 'v, U> {
         FieldRef::new(self.value, self.path)
     }
+
+    /// Returns the same value without its path, for code that reports no paths.
+    pub fn detached(&self) -> FieldRef<'static, 'v, T> {
+        FieldRef::root(self.value)
+    }
 }
 
 // === Errors, in the words of apimachinery's `field` package ===
@@ -163,6 +168,11 @@ impl<'v, M> FieldRef<'_, 'v, M> {
     pub fn at<T>(&self, field: Field<M, T>) -> FieldRef<'_, 'v, T> {
         let value = self.value.get(field.name()).unwrap_or(&NULL);
         FieldRef::new(value, Path::Name(&self.path, field.name()))
+    }
+
+    /// Returns the value at the end of a route that leads through no lists; null if absent.
+    pub fn value_at(&self, route: Route<M>) -> &'v Value {
+        route.steps().iter().try_fold(self.value, |value, step| value.get(step.name)).unwrap_or(&NULL)
     }
 }
 
@@ -256,6 +266,11 @@ impl<'v, T> FieldRef<'_, 'v, List<T>> {
     /// Returns the items with their paths.
     pub fn items(&self) -> impl ExactSizeIterator<Item = FieldRef<'_, 'v, T>> + DoubleEndedIterator {
         self.list().iter().enumerate().map(|(i, item)| FieldRef::new(item, Path::Index(&self.path, i)))
+    }
+
+    /// Returns the items without their paths, for code that reports no paths.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = FieldRef<'static, 'v, T>> + DoubleEndedIterator + use<'v, T> {
+        self.list().iter().map(FieldRef::root)
     }
 
     pub fn item(&self, index: usize) -> Option<FieldRef<'_, 'v, T>> {

@@ -87,7 +87,12 @@ impl<'a, M> FieldMut<'a, M> {
 
     /// Returns the structure in a field, which is created if there is none.
     pub fn entry<N: Message>(&mut self, field: Field<M, N>) -> FieldMut<'_, N> {
-        let object = self.object();
+        self.reborrow().into_entry(field)
+    }
+
+    /// Like [`Self::entry`], for functions that return the structure.
+    pub fn into_entry<N: Message>(self, field: Field<M, N>) -> FieldMut<'a, N> {
+        let object = self.value.make_object();
         FieldMut::root(object.entry(field.name(), || Value::Object(Object::new())))
     }
 

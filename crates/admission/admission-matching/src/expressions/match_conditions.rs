@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use binnacle_cel::{Type, Val};
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{MatchCondition, MutatingWebhook};
+use binnacle_fields::types::{List, Str};
 use binnacle_meta::{Text, aggregate};
 use binnacle_registry::admission::Operation;
-use binnacle_schema::Value;
 
 use crate::expressions::budget::{Budget, MATCH_CONDITIONS_BUDGET};
 use crate::expressions::checks::Checks;
@@ -22,8 +24,8 @@ pub enum FailurePolicy {
 
 impl FailurePolicy {
     /// Returns the failure policy of a webhook or of a policy's spec.
-    pub fn of(of: &Value) -> Self {
-        if of.str_at(&["failurePolicy"]) == "Ignore" { Self::Ignore } else { Self::Fail }
+    pub fn of(policy: FieldRef<Str>) -> Self {
+        if policy.str() == "Ignore" { Self::Ignore } else { Self::Fail }
     }
 }
 
@@ -68,25 +70,38 @@ impl<'a> Judged<'a> {
 }
 
 impl MatchConditions {
-    /// Compiles `matchConditions` of a webhook; `step` is `admit` or `validating`.
-    pub fn of_webhook(webhook: &Value, step: &'static str) -> Self {
-        let subject = Subject { name: webhook.str_at(&["name"]).into(), kind: "webhook", step };
-        Self::compile(&Compiler::of_webhook(), webhook, subject)
+    /// Compiles `matchConditions` of a webhook, of which a mutating one has all fields of a validating one; `step` is
+    /// `admit` or `validating`.
+    pub fn of_webhook(webhook: FieldRef<MutatingWebhook>, step: &'static str) -> Self {
+        let subject = Subject { name: webhook.at(MutatingWebhook::NAME).str().into(), kind: "webhook", step };
+        let failure_policy = FailurePolicy::of(webhook.at(MutatingWebhook::FAILURE_POLICY));
+        let conditions = webhook.at(MutatingWebhook::MATCH_CONDITIONS);
+        Self::compile(&Compiler::of_webhook(), conditions, failure_policy, subject)
     }
 
     /// Compiles `matchConditions` of a policy's spec, with the variables of the compiler.
-    pub fn of_policy(compiler: &Compiler, spec: &Value, name: &str) -> Self {
+    pub fn of_policy(
+        compiler: &Compiler,
+        conditions: FieldRef<List<MatchCondition>>,
+        failure_policy: FailurePolicy,
+        name: &str,
+    ) -> Self {
         // As in kube-apiserver, mutating policies are counted as validating ones.
-        Self::compile(compiler, spec, Subject { name: name.into(), kind: "policy", step: "validate" })
+        let subject = Subject { name: name.into(), kind: "policy", step: "validate" };
+        Self::compile(compiler, conditions, failure_policy, subject)
     }
 
-    fn compile(compiler: &Compiler, of: &Value, subject: Subject) -> Self {
-        let conditions = of.get("matchConditions").and_then(Value::as_list).unwrap_or_default();
-        let condition = |condition: &Value| Condition {
-            name: condition.str_at(&["name"]).into(),
-            expression: compiler.compile(condition.str_at(&["expression"]), &[Type::Bool]),
+    fn compile(
+        compiler: &Compiler,
+        conditions: FieldRef<List<MatchCondition>>,
+        failure_policy: FailurePolicy,
+        subject: Subject,
+    ) -> Self {
+        let condition = |condition: FieldRef<MatchCondition>| Condition {
+            name: condition.at(MatchCondition::NAME).str().into(),
+            expression: compiler.compile(condition.at(MatchCondition::EXPRESSION).str(), &[Type::Bool]),
         };
-        Self { conditions: conditions.iter().map(condition).collect(), failure_policy: FailurePolicy::of(of), subject }
+        Self { conditions: conditions.values().map(condition).collect(), failure_policy, subject }
     }
 
     /// Returns true if there are no conditions, so that all requests match.
@@ -170,7 +185,7 @@ pub(crate) mod tests {
     use binnacle_meta::{GroupVersionKind, GroupVersionResource};
     use binnacle_registry::admission::{Attributes, OperationOptions, WriteOptions};
     use binnacle_request::{BoxFuture, Decision, User};
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     use super::*;
     use crate::expressions::request_object;
@@ -233,7 +248,7 @@ pub(crate) mod tests {
             };
             let list = Value::List(expressions.iter().enumerate().map(condition).collect());
             let webhook = value!({"name": "w", "failurePolicy": policy, "matchConditions": list});
-            let conditions = MatchConditions::of_webhook(&webhook, "admit");
+            let conditions = MatchConditions::of_webhook(FieldRef::root(&webhook), "admit");
             let checks = Checks::new(Arc::new(Alice), &attributes);
             let inputs = Inputs {
                 request: &request,

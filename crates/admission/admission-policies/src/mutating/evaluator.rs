@@ -1,10 +1,13 @@
 //! A compiled mutating policy.
 
 use binnacle_admission_matching::expressions::{
-    BUDGET, Budget, Compiler, Expression, Inputs, MatchConditions, Scope, Variables,
+    BUDGET, Budget, Compiler, Expression, FailurePolicy, Inputs, MatchConditions, Scope, Variables,
 };
 use binnacle_cel::Type;
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{
+    ApplyConfiguration, JSONPatch, MutatingAdmissionPolicySpec as Spec, Mutation as MutationFields, Variable,
+};
 
 use super::patch::{Change, Failure};
 use crate::policy::Evaluator;
@@ -33,29 +36,39 @@ enum How {
 }
 
 impl Evaluator for Mutating {
-    fn compile(name: &str, spec: &Value) -> Self {
-        let mut compiler = Compiler::of_policy(spec.get("paramKind").is_some_and(|kind| !kind.is_null()));
-        for variable in spec.list_at(&["variables"]) {
-            compiler.variable(variable.str_at(&["name"]), variable.str_at(&["expression"]));
+    type Spec = Spec;
+
+    fn compile(name: &str, spec: FieldRef<Spec>) -> Self {
+        let mut compiler = Compiler::of_policy(spec.at(Spec::PARAM_KIND).is_set());
+        for variable in spec.at(Spec::VARIABLES).values() {
+            compiler.variable(variable.at(Variable::NAME).str(), variable.at(Variable::EXPRESSION).str());
         }
-        let mutations = spec.list_at(&["mutations"]).iter();
+        let failure_policy = FailurePolicy::of(spec.at(Spec::FAILURE_POLICY));
+        let conditions = spec.at(Spec::MATCH_CONDITIONS);
+        let mutations = spec.at(Spec::MUTATIONS).values();
         Self {
-            conditions: MatchConditions::of_policy(&compiler, spec, name),
+            conditions: MatchConditions::of_policy(&compiler, conditions, failure_policy, name),
             mutations: mutations.filter_map(|mutation| Mutation::compile(&compiler, mutation)).collect(),
             variables: compiler.into_variables(),
-            reinvocable: spec.str_at(&["reinvocationPolicy"]) == "IfNeeded",
+            reinvocable: spec.at(Spec::REINVOCATION_POLICY).str() == "IfNeeded",
         }
     }
 }
 
 impl Mutation {
-    fn compile(compiler: &Compiler, mutation: &Value) -> Option<Self> {
-        let (how, member, ty) = match mutation.str_at(&["patchType"]) {
-            "ApplyConfiguration" => (How::ApplyConfiguration, "applyConfiguration", Type::object("Object")),
-            "JSONPatch" => (How::JsonPatch, "jsonPatch", Type::list(Type::object("JSONPatch"))),
+    fn compile(compiler: &Compiler, mutation: FieldRef<MutationFields>) -> Option<Self> {
+        let (how, expression, ty) = match mutation.at(MutationFields::PATCH_TYPE).str() {
+            "ApplyConfiguration" => {
+                let configuration = mutation.at(MutationFields::APPLY_CONFIGURATION).set()?;
+                let expression = configuration.at(ApplyConfiguration::EXPRESSION).str();
+                (How::ApplyConfiguration, expression, Type::object("Object"))
+            }
+            "JSONPatch" => {
+                let expression = mutation.at(MutationFields::JSON_PATCH).set()?.at(JSONPatch::EXPRESSION).str();
+                (How::JsonPatch, expression, Type::list(Type::object("JSONPatch")))
+            }
             _ => return None,
         };
-        let expression = mutation.get(member)?.str_at(&["expression"]);
         Some(Self { how, expression: compiler.compile_mutation(expression, &[ty]) })
     }
 

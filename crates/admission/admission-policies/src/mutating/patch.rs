@@ -189,7 +189,7 @@ mod tests {
         mutation.insert("patchType", kind);
         mutation.insert(member, value!({"expression": expression}));
         let mutation = Value::Object(mutation);
-        let policy = Mutating::compile("p", &value!({"mutations": [mutation]}));
+        let policy = Mutating::compile("p", binnacle_fields::FieldRef::root(&value!({"mutations": [mutation]})));
         let (request, object) = (value!({}), value!({"data": {"k": "v"}}));
         let inputs = Inputs {
             request: &request,

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use binnacle_admission::{Reinvocation, Request};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
@@ -13,8 +15,10 @@ use crate::policy::{Binding, Policy};
 pub(crate) type Key = (Text, Text, Option<(Text, Text)>);
 
 pub(crate) fn key(policy: &Policy<Mutating>, binding: &Binding, param: Option<&Value>) -> Key {
-    let text = |param: &Value, member: &str| Text::from(param.str_at(&["metadata", member]));
-    let param = param.map(|param| (text(param, "namespace"), text(param, "name")));
+    let param = param.map(|param| {
+        let metadata = metadata(param);
+        (metadata.at(ObjectMeta::NAMESPACE).str().into(), metadata.at(ObjectMeta::NAME).str().into())
+    });
     (policy.name.clone(), binding.name.clone(), param)
 }
 

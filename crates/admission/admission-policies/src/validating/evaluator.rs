@@ -7,6 +7,10 @@ use binnacle_admission_matching::expressions::{
     OutOfBudget, Scope, Variables,
 };
 use binnacle_cel::{Type, Val};
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{
+    AuditAnnotation, ValidatingAdmissionPolicySpec as Spec, Validation as ValidationFields, Variable,
+};
 use binnacle_meta::{StatusReason, Text};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::Value;
@@ -40,43 +44,48 @@ struct Validation {
 const MAX_MESSAGE: usize = 5 * 1024;
 
 impl Evaluator for Validating {
-    fn compile(name: &str, spec: &Value) -> Self {
-        let mut compiler = Compiler::of_policy(spec.get("paramKind").is_some_and(|kind| !kind.is_null()));
-        for variable in spec.list_at(&["variables"]) {
-            compiler.variable(variable.str_at(&["name"]), variable.str_at(&["expression"]));
+    type Spec = Spec;
+
+    fn compile(name: &str, spec: FieldRef<Spec>) -> Self {
+        let mut compiler = Compiler::of_policy(spec.at(Spec::PARAM_KIND).is_set());
+        for variable in spec.at(Spec::VARIABLES).values() {
+            compiler.variable(variable.at(Variable::NAME).str(), variable.at(Variable::EXPRESSION).str());
         }
-        let validation = |validation: &Value| Validation::compile(&compiler, validation);
-        let validations: Vec<_> = spec.list_at(&["validations"]).iter().map(validation).collect();
-        let annotation = |annotation: &Value| {
-            let expression = annotation.str_at(&["valueExpression"]);
-            (annotation.str_at(&["key"]).into(), compiler.compile(expression, &[Type::String, Type::Null]))
+        let validations = spec.at(Spec::VALIDATIONS).values();
+        let validations: Vec<_> = validations.map(|validation| Validation::compile(&compiler, validation)).collect();
+        let annotation = |annotation: FieldRef<AuditAnnotation>| {
+            let expression = annotation.at(AuditAnnotation::VALUE_EXPRESSION).str();
+            let key = annotation.at(AuditAnnotation::KEY).str();
+            (key.into(), compiler.compile(expression, &[Type::String, Type::Null]))
         };
+        let failure_policy = FailurePolicy::of(spec.at(Spec::FAILURE_POLICY));
+        let conditions = spec.at(Spec::MATCH_CONDITIONS);
         Self {
-            conditions: MatchConditions::of_policy(&compiler, spec, name),
+            conditions: MatchConditions::of_policy(&compiler, conditions, failure_policy, name),
             has_messages: validations.iter().any(|validation| validation.message_expression.is_some()),
             validations,
-            annotations: spec.list_at(&["auditAnnotations"]).iter().map(annotation).collect(),
-            fails: FailurePolicy::of(spec) == FailurePolicy::Fail,
+            annotations: spec.at(Spec::AUDIT_ANNOTATIONS).values().map(annotation).collect(),
+            fails: failure_policy == FailurePolicy::Fail,
             variables: compiler.into_variables(),
         }
     }
 }
 
 impl Validation {
-    fn compile(compiler: &Compiler, validation: &Value) -> Self {
-        let message_expression = match validation.str_at(&["messageExpression"]) {
+    fn compile(compiler: &Compiler, validation: FieldRef<ValidationFields>) -> Self {
+        let message_expression = match validation.at(ValidationFields::MESSAGE_EXPRESSION).str() {
             "" => None,
             expression => Some(compiler.compile_without_authorizer(expression, &[Type::String])),
         };
-        let reason = match validation.str_at(&["reason"]) {
+        let reason = match validation.at(ValidationFields::REASON).str() {
             "Unauthorized" => StatusReason::Unauthorized,
             "Forbidden" => StatusReason::Forbidden,
             "RequestEntityTooLarge" => StatusReason::RequestEntityTooLarge,
             _ => StatusReason::Invalid,
         };
         Self {
-            expression: compiler.compile(validation.str_at(&["expression"]), &[Type::Bool]),
-            message: validation.str_at(&["message"]).trim().into(),
+            expression: compiler.compile(validation.at(ValidationFields::EXPRESSION).str(), &[Type::Bool]),
+            message: validation.at(ValidationFields::MESSAGE).str().trim().into(),
             message_expression,
             reason,
         }
@@ -227,7 +236,7 @@ mod tests {
     use super::*;
 
     fn evaluate(spec: &Value, object: &Value) -> Vec<(bool, String)> {
-        let policy = Validating::compile("p", spec);
+        let policy = Validating::compile("p", FieldRef::root(spec));
         let request = value!({"operation": "CREATE"});
         let inputs = Inputs {
             request: &request,
@@ -293,12 +302,12 @@ mod tests {
     fn annotations() {
         let policy = Validating::compile(
             "p",
-            &value!({"auditAnnotations": [
+            FieldRef::root(&value!({"auditAnnotations": [
                 {"key": "name", "valueExpression": "' ' + object.metadata.name"},
                 {"key": "none", "valueExpression": "null"},
                 {"key": "empty", "valueExpression": "'  '"},
                 {"key": "wrong", "valueExpression": "'' + object.x"},
-            ]}),
+            ]})),
         );
         let (request, object) = (value!({}), value!({"metadata": {"name": "n"}}));
         let inputs = Inputs {

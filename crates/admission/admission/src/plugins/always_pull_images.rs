@@ -3,17 +3,19 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldPath, Status};
+use binnacle_fields::core::v1::{Container, EphemeralContainer, ImageVolumeSource, Pod, PodSpec, Volume};
+use binnacle_fields::types::Str;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldError, Status};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
+use super::pod;
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const ALWAYS: &str = "Always";
-/// The container lists, in the order in which they are checked.
-const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 pub(crate) struct AlwaysPullImages;
 
@@ -28,15 +30,7 @@ impl Plugin for AlwaysPullImages {
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         if !has_no_new_images(request, object) {
-            for list in CONTAINERS {
-                for container in items(object, list) {
-                    container.make_object().insert("imagePullPolicy", ALWAYS);
-                }
-            }
-            // KEP-4639
-            for volume in items(object, "volumes").iter_mut().filter(|volume| has_image(volume)) {
-                volume.make_at(&["image"]).insert("pullPolicy", ALWAYS);
-            }
+            pull_always(object);
         }
         Box::pin(async { Ok(()) })
     }
@@ -47,23 +41,43 @@ impl Plugin for AlwaysPullImages {
     }
 }
 
-/// Checks that no later plugin has changed the pull policies; if so, an error of unknown kind, as in kube-apiserver.
-fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
-    let spec = FieldPath::new("spec");
-    let mut wrong: Vec<FieldError> = Vec::new();
-    let mut expect = |path: FieldPath, policy: &str| {
-        if policy != ALWAYS {
-            wrong.push(FieldError::not_supported(&path, policy, &[ALWAYS]));
-        }
-    };
-    for list in CONTAINERS {
-        for (i, container) in pod.list_at(&["spec", list]).iter().enumerate() {
-            expect(spec.child(list).index(i).child("imagePullPolicy"), container.str_at(&["imagePullPolicy"]));
+fn pull_always(pod: &mut Value) {
+    let mut pod = FieldMut::<Pod>::root(pod);
+    let Some(mut spec) = pod.structure(Pod::SPEC) else { return };
+    for list in [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS] {
+        spec.items(list).for_each(|mut container| container.set(Container::IMAGE_PULL_POLICY, ALWAYS));
+    }
+    let ephemeral = spec.items(PodSpec::EPHEMERAL_CONTAINERS);
+    ephemeral.for_each(|mut container| container.set(EphemeralContainer::IMAGE_PULL_POLICY, ALWAYS));
+    // KEP-4639
+    for mut volume in spec.items(PodSpec::VOLUMES) {
+        if let Some(mut image) = volume.structure(Volume::IMAGE) {
+            image.set(ImageVolumeSource::PULL_POLICY, ALWAYS);
         }
     }
-    for (i, volume) in pod.list_at(&["spec", "volumes"]).iter().enumerate().filter(|(_, volume)| has_image(volume)) {
-        let path = spec.child("volumes").index(i).child("image").child("pullPolicy");
-        expect(path, volume.str_at(&["image", "pullPolicy"]));
+}
+
+/// Checks that no later plugin has changed the pull policies; if so, an error of unknown kind, as in kube-apiserver.
+fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
+    let object = FieldRef::<Pod>::root(pod);
+    let spec = object.at(Pod::SPEC);
+    let mut wrong: Vec<FieldError> = Vec::new();
+    let mut expect = |policy: FieldRef<Str>| {
+        if policy.str() != ALWAYS {
+            wrong.push(policy.not_supported(&[ALWAYS]));
+        }
+    };
+    let [init, containers] = [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS].map(|list| spec.at(list));
+    // Ephemeral containers have all fields of containers.
+    let ephemeral = spec.at(PodSpec::EPHEMERAL_CONTAINERS).cast();
+    for list in [init, containers, ephemeral] {
+        list.items().for_each(|container: FieldRef<Container>| expect(container.at(Container::IMAGE_PULL_POLICY)));
+    }
+    for volume in spec.at(PodSpec::VOLUMES).items() {
+        let image = volume.at(Volume::IMAGE);
+        if image.is_set() {
+            expect(image.at(ImageVolumeSource::PULL_POLICY));
+        }
     }
     let refusals: Vec<String> =
         wrong.iter().map(|error| forbidden(attributes, pod, error).message().to_owned()).collect();
@@ -82,17 +96,7 @@ fn has_no_new_images(request: Request<'_>, pod: &Value) -> bool {
 }
 
 fn images(pod: &Value) -> impl Iterator<Item = &str> {
-    let containers = CONTAINERS.into_iter().flat_map(|list| pod.list_at(&["spec", list]));
-    containers.map(|container| container.str_at(&["image"]))
-}
-
-fn has_image(volume: &Value) -> bool {
-    volume.get("image").is_some_and(|image| !image.is_null())
-}
-
-fn items<'a>(pod: &'a mut Value, list: &str) -> &'a mut [Value] {
-    let list = pod.get_mut("spec").and_then(|spec| spec.get_mut(list));
-    list.and_then(Value::as_list_mut).map_or(&mut [], Vec::as_mut_slice)
+    pod::all_containers(pod::spec(pod)).map(|container| container.at(Container::IMAGE).str())
 }
 
 #[cfg(test)]

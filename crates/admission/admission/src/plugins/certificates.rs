@@ -7,6 +7,11 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_authz::{Authorizer, is_allowed_for_signer};
+use binnacle_fields::FieldRef;
+use binnacle_fields::certificates::v1::{
+    CertificateSigningRequest as Csr, CertificateSigningRequestSpec as Spec, CertificateSigningRequestStatus,
+};
+use binnacle_fields::certificates::v1beta1::{ClusterTrustBundle, ClusterTrustBundleSpec};
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -60,12 +65,11 @@ impl Plugin for SignerPermission {
         Box::pin(async move {
             // The signer of the old object counts, since the caller may have changed it in the new one.
             let Some(old) = request.old else { return Ok(()) };
-            let part = |object: &Value, member: &str| object.at(&["status", member]).cloned();
-            let same = |member: &str| part(old, member) == part(object, member);
-            if self.subresource == "status" && same("certificate") && same("conditions") {
+            let [new, old] = [object, old].map(FieldRef::<Csr>::root);
+            if self.subresource == "status" && !changes_result(new, old) {
                 return Ok(());
             }
-            let signer = old.str_at(&["spec", "signerName"]);
+            let signer = old.at(Csr::SPEC).at(Spec::SIGNER_NAME).str();
             if is_allowed_for_signer(&*self.authorizer, &request.attributes.user, self.verb, signer).await {
                 return Ok(());
             }
@@ -73,6 +77,15 @@ impl Plugin for SignerPermission {
             Err(forbidden(request.attributes, object, why))
         })
     }
+}
+
+/// Returns true if an update changes the certificate or the conditions of a request.
+fn changes_result(new: FieldRef<Csr>, old: FieldRef<Csr>) -> bool {
+    let (new, old) = (new.at(Csr::STATUS), old.at(Csr::STATUS));
+    new.at(CertificateSigningRequestStatus::CERTIFICATE).value()
+        != old.at(CertificateSigningRequestStatus::CERTIFICATE).value()
+        || new.at(CertificateSigningRequestStatus::CONDITIONS).value()
+            != old.at(CertificateSigningRequestStatus::CONDITIONS).value()
 }
 
 /// Permission to write a signer's trust bundle: the verb `attest` for the signer (KEP-3257).
@@ -103,7 +116,8 @@ impl Plugin for TrustBundleAttest {
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             // The new object counts: validation keeps the signer unchanged.
-            let signer = object.str_at(&["spec", "signerName"]);
+            let bundle = FieldRef::<ClusterTrustBundle>::root(object);
+            let signer = bundle.at(ClusterTrustBundle::SPEC).at(ClusterTrustBundleSpec::SIGNER_NAME).str();
             let unchanged = request.old.is_some_and(|old| only_for_the_garbage_collector(object, old));
             let user = &request.attributes.user;
             if signer.is_empty() || unchanged || is_allowed_for_signer(&*self.authorizer, user, "attest", signer).await
@@ -138,7 +152,7 @@ impl Plugin for SubjectRestriction {
 }
 
 fn restrict(object: &Value) -> Result<(), String> {
-    if object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
+    if FieldRef::<Csr>::root(object).at(Csr::SPEC).at(Spec::SIGNER_NAME).str() != CLIENT_SIGNER {
         return Ok(());
     }
     // An unreadable organization may be the group.
@@ -153,7 +167,8 @@ fn restrict(object: &Value) -> Result<(), String> {
 
 /// Calls `read` with the certificate subject that a CertificateSigningRequest requests.
 pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T, &'static str> {
-    let pem = BASE64_STANDARD.decode(object.str_at(&["spec", "request"])).unwrap_or_default();
+    let request = FieldRef::<Csr>::root(object).at(Csr::SPEC).at(Spec::REQUEST).str();
+    let pem = BASE64_STANDARD.decode(request).unwrap_or_default();
     let der =
         CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| "PEM block type must be CERTIFICATE REQUEST")?;
     let (_, parsed) = X509CertificationRequest::from_der(&der).map_err(|_| "x509: malformed certificate request")?;

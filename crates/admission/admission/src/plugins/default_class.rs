@@ -3,6 +3,10 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::networking::v1::{Ingress, IngressSpec};
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -23,7 +27,9 @@ struct Rule {
     plural: &'static str,
     /// The deprecated annotation for the class.
     annotation: &'static str,
-    field: &'static str,
+    /// Returns true if an object names a class, possibly an empty one, which means no class at all.
+    is_set: fn(&Value) -> bool,
+    set: fn(&mut Value, Text),
     class: LookupKind,
     /// The annotations that mark a class as the default.
     marks: &'static [&'static str],
@@ -34,7 +40,14 @@ static STORAGE: Rule = Rule {
     group: "",
     plural: "persistentvolumeclaims",
     annotation: "volume.beta.kubernetes.io/storage-class",
-    field: "storageClassName",
+    is_set: |claim| {
+        let claim = FieldRef::<PersistentVolumeClaim>::root(claim);
+        claim.at(PersistentVolumeClaim::SPEC).at(PersistentVolumeClaimSpec::STORAGE_CLASS_NAME).is_set()
+    },
+    set: |claim, name| {
+        let mut claim = FieldMut::<PersistentVolumeClaim>::root(claim);
+        claim.entry(PersistentVolumeClaim::SPEC).set(PersistentVolumeClaimSpec::STORAGE_CLASS_NAME, name);
+    },
     class: LookupKind::StorageClass,
     marks: &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"],
 };
@@ -44,7 +57,10 @@ static INGRESS: Rule = Rule {
     group: "networking.k8s.io",
     plural: "ingresses",
     annotation: "kubernetes.io/ingress.class",
-    field: "ingressClassName",
+    is_set: |ingress| FieldRef::<Ingress>::root(ingress).at(Ingress::SPEC).at(IngressSpec::INGRESS_CLASS_NAME).is_set(),
+    set: |ingress, name| {
+        FieldMut::<Ingress>::root(ingress).entry(Ingress::SPEC).set(IngressSpec::INGRESS_CLASS_NAME, name);
+    },
     class: LookupKind::IngressClass,
     marks: &["ingressclass.kubernetes.io/is-default-class"],
 };
@@ -73,15 +89,13 @@ impl Plugin for DefaultClass {
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let rule = self.rule;
-            let named = |path: &[&str]| object.at(path).is_some_and(|value| !value.is_null());
-            // An empty name means no class at all.
-            if named(&["spec", rule.field]) || named(&["metadata", "annotations", rule.annotation]) {
+            if (rule.is_set)(object) || metadata(object).at(ObjectMeta::ANNOTATIONS).key(rule.annotation).is_set() {
                 return Ok(());
             }
             let classes = self.lookup.list(rule.class, "", Freshness::Cached).await;
             let classes = classes.map_err(|status| forbidden(request.attributes, object, status.message()))?;
             if let Some(name) = default_of(&classes, rule.marks) {
-                object.make_at(&["spec"]).insert(rule.field, name);
+                (rule.set)(object, name);
             }
             Ok(())
         })
@@ -90,14 +104,17 @@ impl Plugin for DefaultClass {
 
 /// Returns the newest class that is marked as default, or the first of them by name.
 fn default_of(classes: &[Arc<Value>], marks: &[&str]) -> Option<Text> {
-    let marked =
-        |class: &&Arc<Value>| marks.iter().any(|mark| class.str_at(&["metadata", "annotations", mark]) == "true");
-    // Timestamps in this format sort chronologically.
-    let key = |class: &&Arc<Value>| {
-        let text = |member| class.str_at(&["metadata", member]).to_owned();
-        (std::cmp::Reverse(text("creationTimestamp")), text("name"))
+    let marked = |class: &FieldRef<ObjectMeta>| {
+        let annotations = class.at(ObjectMeta::ANNOTATIONS);
+        marks.iter().any(|mark| annotations.key(mark).str() == "true")
     };
-    classes.iter().filter(marked).min_by_key(key).map(|class| class.str_at(&["metadata", "name"]).into())
+    // Timestamps in this format sort chronologically.
+    let key = |class: &FieldRef<ObjectMeta>| {
+        let name = class.at(ObjectMeta::NAME).str().to_owned();
+        (std::cmp::Reverse(class.at(ObjectMeta::CREATION_TIMESTAMP).str().to_owned()), name)
+    };
+    let default = classes.iter().map(|class| metadata(class)).filter(marked).min_by_key(key);
+    default.map(|class| class.at(ObjectMeta::NAME).str().into())
 }
 
 #[cfg(test)]

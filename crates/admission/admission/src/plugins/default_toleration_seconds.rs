@@ -1,12 +1,14 @@
 //! DefaultTolerationSeconds: the time that pods stay on nodes that are not ready or unreachable.
 
+use binnacle_fields::core::v1::{Pod, PodSpec, Toleration};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
-use super::PluginOptions;
+use super::{PluginOptions, pod};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const NO_EXECUTE: &str = "NoExecute";
@@ -39,11 +41,11 @@ impl Plugin for DefaultTolerationSeconds {
     }
 
     fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
-        let given = object.list_at(&["spec", "tolerations"]);
+        let given = pod::spec(object).at(PodSpec::TOLERATIONS).detached();
         let missing: Vec<Value> = self
             .defaults
             .iter()
-            .filter(|(key, _)| !given.iter().any(|toleration| tolerates(toleration, key)))
+            .filter(|(key, _)| !given.values().any(|toleration| tolerates(toleration, key)))
             .map(|(key, seconds)| {
                 value!({
                     "key": (*key), "operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": (*seconds)
@@ -51,14 +53,15 @@ impl Plugin for DefaultTolerationSeconds {
             })
             .collect();
         if !missing.is_empty() {
-            let all = [given, &missing].concat();
-            object.make_at(&["spec"]).insert("tolerations", all);
+            let all = [given.list(), &missing].concat();
+            FieldMut::<Pod>::root(object).entry(Pod::SPEC).set(PodSpec::TOLERATIONS, all);
         }
         Box::pin(async { Ok(()) })
     }
 }
 
 /// Returns true if a toleration covers the key; an empty key or effect covers all.
-fn tolerates(toleration: &Value, key: &str) -> bool {
-    ["", key].contains(&toleration.str_at(&["key"])) && ["", NO_EXECUTE].contains(&toleration.str_at(&["effect"]))
+fn tolerates(toleration: FieldRef<Toleration>, key: &str) -> bool {
+    ["", key].contains(&toleration.at(Toleration::KEY).str())
+        && ["", NO_EXECUTE].contains(&toleration.at(Toleration::EFFECT).str())
 }

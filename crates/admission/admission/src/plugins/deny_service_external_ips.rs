@@ -1,13 +1,13 @@
 //! DenyServiceExternalIPs: services cannot add external IPs (CVE-2020-8554). Existing ones may stay.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Service, ServiceSpec};
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
-
-const PATH: &[&str] = &["spec", "externalIPs"];
 
 pub(crate) struct DenyServiceExternalIps;
 
@@ -23,8 +23,10 @@ impl Plugin for DenyServiceExternalIps {
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
-        let had = request.old.map_or(&[][..], |old| old.list_at(PATH));
-        let outcome = if object.list_at(PATH).iter().all(|address| had.contains(address)) {
+        let addresses =
+            |service| FieldRef::<Service>::root(service).at(Service::SPEC).at(ServiceSpec::EXTERNAL_IPS).list();
+        let had = request.old.map_or(&[][..], addresses);
+        let outcome = if addresses(object).iter().all(|address| had.contains(address)) {
             Ok(())
         } else {
             Err(forbidden(request.attributes, object, "Use of external IPs is denied by admission control"))

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Event, EventSource, ObjectReference};
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -69,9 +71,17 @@ impl EventLimitKind {
             Self::Namespace => attributes.namespace.to_string(),
             Self::User => attributes.user.name.to_string(),
             Self::SourceAndObject => {
-                let source = ["component", "host"].map(|member| event.str_at(&["source", member]));
-                let object = ["kind", "namespace", "name", "uid", "apiVersion"];
-                let object = object.map(|member| event.str_at(&["involvedObject", member]));
+                let event = FieldRef::<Event>::root(event);
+                let (source, object) = (event.at(Event::SOURCE), event.at(Event::INVOLVED_OBJECT));
+                let source = [EventSource::COMPONENT, EventSource::HOST].map(|field| source.at(field).str());
+                let object = [
+                    ObjectReference::KIND,
+                    ObjectReference::NAMESPACE,
+                    ObjectReference::NAME,
+                    ObjectReference::UID,
+                    ObjectReference::API_VERSION,
+                ]
+                .map(|field| object.at(field).str());
                 [source.concat(), object.concat()].concat()
             }
         }

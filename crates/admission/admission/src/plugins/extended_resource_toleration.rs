@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use binnacle_fields::core::v1::{Container, Pod, PodSpec, ResourceRequirements, Toleration};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -9,6 +11,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value, value};
 use binnacle_validation::resource_names::is_extended;
 
+use super::pod;
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 pub(crate) struct ExtendedResourceToleration;
@@ -25,8 +28,11 @@ impl Plugin for ExtendedResourceToleration {
     }
 
     fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
-        let containers = ["containers", "initContainers"].map(|list| object.list_at(&["spec", list]));
-        let requests = containers.into_iter().flatten().filter_map(|c| c.object_at(&["resources", "requests"]));
+        let spec = pod::spec(object);
+        let containers =
+            [PodSpec::CONTAINERS, PodSpec::INIT_CONTAINERS].into_iter().flat_map(|list| spec.at(list).values());
+        let requests =
+            containers.filter_map(|c| c.at(Container::RESOURCES).at(ResourceRequirements::REQUESTS).object());
         let names = requests.flat_map(Object::iter).map(|(name, _)| name.as_str());
         let wanted: BTreeSet<String> = names.filter(|name| is_extended(name)).map(str::to_owned).collect();
         if !wanted.is_empty() {
@@ -39,11 +45,14 @@ impl Plugin for ExtendedResourceToleration {
 /// Adds tolerations for the resources to a pod, and replaces existing ones, regardless of their seconds.
 fn tolerate(pod: &mut Value, mut resources: BTreeSet<String>) {
     let wanted = |resource: &str| value!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
-    let mut all = pod.list_at(&["spec", "tolerations"]).to_vec();
+    let mut pod = FieldMut::<Pod>::root(pod);
+    let mut spec = pod.entry(Pod::SPEC);
+    let mut all = spec.read().at(PodSpec::TOLERATIONS).list().to_vec();
     let mut found = BTreeSet::new();
     for toleration in &mut all {
-        let [key, operator, effect, value] =
-            ["key", "operator", "effect", "value"].map(|member| toleration.str_at(&[member]));
+        let given = FieldRef::<Toleration>::root(toleration);
+        let fields = [Toleration::KEY, Toleration::OPERATOR, Toleration::EFFECT, Toleration::VALUE];
+        let [key, operator, effect, value] = fields.map(|field| given.at(field).str());
         if (operator, effect, value) == ("Exists", "NoSchedule", "") && resources.contains(key) {
             let key = key.to_owned();
             *toleration = wanted(&key);
@@ -52,7 +61,7 @@ fn tolerate(pod: &mut Value, mut resources: BTreeSet<String>) {
     }
     resources.retain(|resource| !found.contains(resource));
     all.extend(resources.iter().map(|resource| wanted(resource)));
-    pod.make_at(&["spec"]).insert("tolerations", all);
+    spec.set(PodSpec::TOLERATIONS, all);
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 //! LimitPodHardAntiAffinityTopology: required anti-affinity may keep pods from a node, but not from a whole zone.
 
+use binnacle_fields::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity, PodSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 
+use super::pod;
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -23,14 +27,14 @@ impl Plugin for LimitPodHardAntiAffinityTopology {
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
-        let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        let terms = object.list_at(&["spec", "affinity", "podAntiAffinity", required]);
-        let wide = terms.iter().map(|term| term.str_at(&["topologyKey"])).find(|key| *key != HOSTNAME);
+        let affinity = pod::spec(object).at(PodSpec::AFFINITY).at(Affinity::POD_ANTI_AFFINITY).detached();
+        let terms = affinity.at(PodAntiAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION).values();
+        let wide = terms.map(|term| term.at(PodAffinityTerm::TOPOLOGY_KEY).str()).find(|key| *key != HOSTNAME);
         let outcome = wide.map_or(Ok(()), |key| {
             let why = format!(
                 "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOSTNAME} is allowed"
             );
-            let name = object.str_at(&["metadata", "name"]);
+            let name = metadata(object).at(ObjectMeta::NAME).str();
             Err(Status::forbidden(&request.attributes.resource.group_resource(), name, why))
         });
         Box::pin(async { outcome })

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::batch::v1::{Job, JobSpec};
+use binnacle_fields::core::v1::{PodSchedulingGroup, PodSpec, PodTemplateSpec};
+use binnacle_fields::meta::v1::{ObjectMeta, OwnerReference};
+use binnacle_fields::scheduling::v1alpha2::{PodGroup, PodGroupSchedulingPolicy, PodGroupSpec};
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -25,7 +30,9 @@ impl JobValidation {
     /// Returns the name of the pod group that gang-schedules the job's pods: the group that the pod template names, or
     /// else one that the job controls. An unreadable group counts as none.
     async fn gang(&self, namespace: &str, job: &Value) -> Option<String> {
-        let named = job.str_at(&["spec", "template", "spec", "schedulingGroup", "podGroupName"]);
+        let template = FieldRef::<Job>::root(job).at(Job::SPEC).at(JobSpec::TEMPLATE).detached();
+        let group = template.at(PodTemplateSpec::SPEC).at(PodSpec::SCHEDULING_GROUP).detached();
+        let named = group.at(PodSchedulingGroup::POD_GROUP_NAME).str();
         let groups = if named.is_empty() {
             let mut groups = self.lookup.list(LookupKind::PodGroup, namespace, Freshness::Cached).await.ok()?;
             groups.retain(|group| is_controlled_by(group, job));
@@ -33,9 +40,12 @@ impl JobValidation {
         } else {
             vec![self.lookup.get(LookupKind::PodGroup, namespace, named, Freshness::Cached).await.ok()??]
         };
-        let gang =
-            |group: &&Arc<Value>| group.at(&["spec", "schedulingPolicy", "gang"]).is_some_and(|gang| !gang.is_null());
-        groups.iter().find(gang).map(|group| group.str_at(&["metadata", "name"]).to_owned())
+        let is_gang = |group: &FieldRef<PodGroup>| {
+            let policy = group.at(PodGroup::SPEC).at(PodGroupSpec::SCHEDULING_POLICY).detached();
+            policy.at(PodGroupSchedulingPolicy::GANG).is_set()
+        };
+        let gang = groups.iter().map(|group| FieldRef::root(group)).find(is_gang)?;
+        Some(gang.at(PodGroup::METADATA).at(ObjectMeta::NAME).str().to_owned())
     }
 }
 
@@ -54,7 +64,7 @@ impl Plugin for JobValidation {
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return Ok(()) };
-            let parallelism = |job: &Value| job.int_at(&["spec", "parallelism"]);
+            let parallelism = |job| FieldRef::<Job>::root(job).at(Job::SPEC).at(JobSpec::PARALLELISM).int();
             if parallelism(old) == parallelism(object) {
                 return Ok(());
             }
@@ -67,9 +77,9 @@ impl Plugin for JobValidation {
 }
 
 fn is_controlled_by(group: &Value, job: &Value) -> bool {
-    let owners = group.list_at(&["metadata", "ownerReferences"]).iter();
-    let controls = |owner: &&Value| owner.at(&["controller"]).and_then(Value::as_bool) == Some(true);
-    owners.filter(controls).any(|owner| owner.str_at(&["uid"]) == job.str_at(&["metadata", "uid"]))
+    let uid = metadata(job).at(ObjectMeta::UID).str();
+    let mut owners = metadata(group).at(ObjectMeta::OWNER_REFERENCES).values();
+    owners.any(|owner| owner.at(OwnerReference::CONTROLLER).bool() && owner.at(OwnerReference::UID).str() == uid)
 }
 
 #[cfg(test)]

@@ -4,13 +4,20 @@ mod constraints;
 
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{
+    Container, LimitRange, LimitRangeItem, LimitRangeSpec, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod,
+    PodSpec, VolumeResourceRequirements,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Quantity, Status, aggregate};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
-use super::pod_resources::{Resources, amounts, of_pod};
+use super::pod;
+use super::pod_resources::{AmountsField, LIMITS, REQUESTS, Resources, amounts, of_container, of_pod};
 use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 use constraints::Constraint;
@@ -28,7 +35,7 @@ impl LimitRanger {
 
     /// Returns the limit ranges for a request; none for objects that are being deleted.
     async fn ranges(&self, request: Request<'_>, object: &Value) -> Result<Vec<Arc<Value>>, Status> {
-        let deleting = |old: &Value| old.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null());
+        let deleting = |old| metadata(old).at(ObjectMeta::DELETION_TIMESTAMP).is_set();
         if request.old.is_some_and(deleting) {
             return Ok(Vec::new());
         }
@@ -80,8 +87,7 @@ impl Plugin for LimitRanger {
         Box::pin(async move {
             let pods = is_any_of(request.attributes, "", "pods");
             for range in self.ranges(request, object).await? {
-                let limits = range.list_at(&["spec", "limits"]).iter();
-                let broken: Vec<String> = limits
+                let broken: Vec<String> = items(&range)
                     .flat_map(|limit| if pods { check_pod(limit, object) } else { check_claim(limit, object) })
                     .collect();
                 if !broken.is_empty() {
@@ -93,12 +99,17 @@ impl Plugin for LimitRanger {
     }
 }
 
+fn items(range: &Value) -> impl Iterator<Item = FieldRef<'static, '_, LimitRangeItem>> {
+    FieldRef::<LimitRange>::root(range).at(LimitRange::SPEC).at(LimitRangeSpec::LIMITS).values()
+}
+
 /// Sets the defaults of a limit range in containers, and lists them in an annotation.
 fn fill_in(pod: &mut Value, range: &Value) {
     let (mut requests, mut limits) = (Object::new(), Object::new());
-    for limit in range.list_at(&["spec", "limits"]).iter().filter(|limit| limit.str_at(&["type"]) == "Container") {
-        for (member, into) in [("defaultRequest", &mut requests), ("default", &mut limits)] {
-            for (name, amount) in limit.object_at(&[member]).into_iter().flat_map(Object::iter) {
+    for limit in items(range).filter(|limit| limit.at(LimitRangeItem::TYPE).str() == "Container") {
+        for (field, into) in [(LimitRangeItem::DEFAULT_REQUEST, &mut requests), (LimitRangeItem::DEFAULT, &mut limits)]
+        {
+            for (name, amount) in limit.at(field).object().into_iter().flat_map(Object::iter) {
                 into.insert(name.clone(), amount.clone());
             }
         }
@@ -107,12 +118,13 @@ fn fill_in(pod: &mut Value, range: &Value) {
         return;
     }
     let mut said = Vec::new();
-    for (member, what) in [("containers", "container"), ("initContainers", "init container")] {
-        let containers = pod.at_mut(&["spec", member]).and_then(Value::as_list_mut);
-        for container in containers.into_iter().flatten() {
-            let name = container.str_at(&["name"]).to_owned();
-            for (member, word, defaults) in [("requests", "request", &requests), ("limits", "limit", &limits)] {
-                let set = set_missing(container, member, defaults);
+    let mut pod = FieldMut::<Pod>::root(pod);
+    let Some(mut spec) = pod.structure(Pod::SPEC) else { return };
+    for (list, what) in [(PodSpec::CONTAINERS, "container"), (PodSpec::INIT_CONTAINERS, "init container")] {
+        for mut container in spec.items(list) {
+            let name = container.str(Container::NAME).to_owned();
+            for (field, word, defaults) in [(REQUESTS, "request", &requests), (LIMITS, "limit", &limits)] {
+                let set = set_missing(&mut container, field, defaults);
                 if !set.is_empty() {
                     said.push(format!("{} {word} for {what} {name}", set.join(", ")));
                 }
@@ -120,21 +132,19 @@ fn fill_in(pod: &mut Value, range: &Value) {
         }
     }
     if !said.is_empty() {
-        let text = format!("LimitRanger plugin set: {}", said.join("; "));
-        pod.make_at(&["metadata", "annotations"]).insert(ANNOTATION, text);
         // The pod-level resources follow from the containers, as in kube-apiserver when it reads the pod again.
-        if let Some(spec) = pod.at_mut(&["spec"]).and_then(Value::as_object_mut) {
-            binnacle_validation::pod_resources::default_pod_resources(spec);
-        }
+        binnacle_validation::pod_resources::default_pod_resources(spec.object());
+        let text = format!("LimitRanger plugin set: {}", said.join("; "));
+        pod.entry(Pod::METADATA).map_entry(ObjectMeta::ANNOTATIONS).insert(ANNOTATION, text);
     }
 }
 
 /// Sets missing defaults; returns their names, sorted.
-fn set_missing(container: &mut Value, member: &str, defaults: &Object) -> Vec<String> {
+fn set_missing(container: &mut FieldMut<Container>, field: AmountsField, defaults: &Object) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults.iter() {
-        if container.at(&["resources", member, name]).is_none() {
-            container.make_at(&["resources", member]).insert(name.clone(), amount.clone());
+        if !container.read().at(Container::RESOURCES).at(field).key(name).is_set() {
+            container.entry(Container::RESOURCES).map_entry(field).insert(name.clone(), amount.clone());
             set.push(name.to_string());
         }
     }
@@ -142,34 +152,42 @@ fn set_missing(container: &mut Value, member: &str, defaults: &Object) -> Vec<St
     set
 }
 
-fn check_pod(limit: &Value, pod: &Value) -> Vec<String> {
-    match limit.str_at(&["type"]) {
-        "Container" => ["containers", "initContainers"]
+fn check_pod(limit: FieldRef<LimitRangeItem>, pod: &Value) -> Vec<String> {
+    let spec = pod::spec(pod);
+    match limit.at(LimitRangeItem::TYPE).str() {
+        "Container" => [PodSpec::CONTAINERS, PodSpec::INIT_CONTAINERS]
             .into_iter()
-            .flat_map(|member| pod.list_at(&["spec", member]))
+            .flat_map(|list| spec.at(list).values())
             .flat_map(|container| {
-                let asked = |member| amounts(container, &["resources", member]);
-                check(limit, Constraint::ALL, &asked("requests"), &asked("limits"))
+                let [requests, limits] = [REQUESTS, LIMITS].map(|field| of_container(container, field));
+                check(limit, Constraint::ALL, &requests, &limits)
             })
             .collect(),
-        "Pod" => check(limit, Constraint::ALL, &of_pod(pod, "requests"), &of_pod(pod, "limits")),
+        "Pod" => check(limit, Constraint::ALL, &of_pod(spec, REQUESTS), &of_pod(spec, LIMITS)),
         _ => Vec::new(),
     }
 }
 
-fn check_claim(limit: &Value, claim: &Value) -> Vec<String> {
-    if limit.str_at(&["type"]) != "PersistentVolumeClaim" {
+fn check_claim(limit: FieldRef<LimitRangeItem>, claim: &Value) -> Vec<String> {
+    if limit.at(LimitRangeItem::TYPE).str() != "PersistentVolumeClaim" {
         return Vec::new();
     }
-    let requests = amounts(claim, &["spec", "resources", "requests"]);
+    let claim = FieldRef::<PersistentVolumeClaim>::root(claim);
+    let spec = claim.at(PersistentVolumeClaim::SPEC);
+    let requests = amounts(spec.at(PersistentVolumeClaimSpec::RESOURCES).at(VolumeResourceRequirements::REQUESTS));
     check(limit, Constraint::OF_CLAIMS, &requests, &Resources::new())
 }
 
-fn check(limit: &Value, constraints: &[Constraint], requests: &Resources, limits: &Resources) -> Vec<String> {
-    let what = limit.str_at(&["type"]);
+fn check(
+    limit: FieldRef<LimitRangeItem>,
+    constraints: &[Constraint],
+    requests: &Resources,
+    limits: &Resources,
+) -> Vec<String> {
+    let what = limit.at(LimitRangeItem::TYPE).str();
     let mut broken = Vec::new();
     for constraint in constraints {
-        for (name, enforced) in amounts(limit, &[constraint.member()]) {
+        for (name, enforced) in amounts(limit.at(constraint.field())) {
             let (request, limit) = (requests.get(&name), limits.get(&name));
             broken.extend(constraint.broken(what, &name, &enforced, request, limit));
         }

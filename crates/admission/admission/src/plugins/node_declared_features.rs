@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{Container, Node, NodeStatus, PodSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
+use super::pod;
 use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 /// Returns true if the change from the first pod to the second needs a feature.
-type Needs = fn(&Value, &Value) -> bool;
+type Needs = fn(FieldRef<PodSpec>, FieldRef<PodSpec>) -> bool;
 
 /// Features that a change may need, each with its check. Other declared features matter only to scheduling.
 const FEATURES: [(&str, Needs); 2] = [
@@ -32,13 +36,15 @@ impl NodeDeclaredFeatures {
     }
 
     async fn check(&self, pod: &Value, old: &Value) -> Result<(), String> {
-        let node = pod.str_at(&["spec", "nodeName"]);
-        let generation = |pod: &Value| pod.int_at(&["metadata", "generation"]);
+        let (spec, old_spec) = (pod::spec(pod), pod::spec(old));
+        let node = spec.at(PodSpec::NODE_NAME).str();
+        let generation = |pod| metadata(pod).at(ObjectMeta::GENERATION).int();
         // Every change of the spec changes the generation.
         if node.is_empty() || generation(pod) == generation(old) {
             return Ok(());
         }
-        let needed: Vec<&str> = FEATURES.iter().filter(|(_, needs)| needs(old, pod)).map(|(name, _)| *name).collect();
+        let needed: Vec<&str> =
+            FEATURES.iter().filter(|(_, needs)| needs(old_spec, spec)).map(|(name, _)| *name).collect();
         if needed.is_empty() {
             return Ok(());
         }
@@ -47,9 +53,9 @@ impl NodeDeclaredFeatures {
             Ok(found) => found.ok_or_else(|| format!("node {quoted} not found"))?,
             Err(status) => return Err(format!("failed to get node {quoted}: {}", status.message())),
         };
-        let declared = found.list_at(&["status", "declaredFeatures"]);
-        let missing: Vec<&str> =
-            needed.into_iter().filter(|name| !declared.iter().any(|known| known.as_str() == Some(name))).collect();
+        let status = FieldRef::<Node>::root(&found).at(Node::STATUS).detached();
+        let declared = status.at(NodeStatus::DECLARED_FEATURES);
+        let missing: Vec<&str> = needed.into_iter().filter(|name| !declared.contains(name)).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -80,19 +86,17 @@ impl Plugin for NodeDeclaredFeatures {
     }
 }
 
-fn resizes_pod(old: &Value, new: &Value) -> bool {
-    let resources = |pod: &Value| pod.at(&["spec", "resources"]).filter(|resources| !resources.is_null()).cloned();
-    resources(old) != resources(new)
+fn resizes_pod(old: FieldRef<PodSpec>, new: FieldRef<PodSpec>) -> bool {
+    old.at(PodSpec::RESOURCES).value() != new.at(PodSpec::RESOURCES).value()
 }
 
 /// Returns true if resources of init containers change; sidecars count as containers.
-fn resizes_init_containers(old: &Value, new: &Value) -> bool {
-    let containers = |pod: &Value| pod.list_at(&["spec", "initContainers"]).to_vec();
-    let resources = |container: &Value| container.get("resources").cloned().unwrap_or_default();
-    containers(old)
-        .iter()
-        .zip(containers(new))
-        .any(|(old, new)| old.str_at(&["restartPolicy"]) != "Always" && resources(old) != resources(&new))
+fn resizes_init_containers(old: FieldRef<PodSpec>, new: FieldRef<PodSpec>) -> bool {
+    let mut pairs = old.at(PodSpec::INIT_CONTAINERS).values().zip(new.at(PodSpec::INIT_CONTAINERS).values());
+    pairs.any(|(old, new)| {
+        old.at(Container::RESTART_POLICY).str() != "Always"
+            && old.at(Container::RESOURCES).value() != new.at(Container::RESOURCES).value()
+    })
 }
 
 #[cfg(test)]

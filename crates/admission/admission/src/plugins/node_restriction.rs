@@ -14,6 +14,10 @@ use std::sync::Arc;
 
 use binnacle_authz::{Authorizer, Node};
 use binnacle_features::Features;
+use binnacle_fields::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::resource::v1::{ResourceSlice, ResourceSliceSpec};
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{GroupResource, Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -135,7 +139,7 @@ impl NodeRestriction {
 /// Checks that the request is for an object with the node's name; on create, the name in the object counts.
 fn own_name(asked: NodeRequest<'_>, why: &str) -> Verdict {
     let name = match asked.attributes.operation {
-        Operation::Create => asked.object.str_at(&["metadata", "name"]),
+        Operation::Create => metadata(asked.object).at(ObjectMeta::NAME).str(),
         _ => asked.attributes.name.as_str(),
     };
     if name == asked.node { Ok(()) } else { no(why) }
@@ -155,14 +159,16 @@ fn slice(asked: NodeRequest<'_>) -> Verdict {
         Operation::Delete => (asked.old, "delete"),
         _ => return Ok(()),
     };
-    if slice.is_some_and(|slice| slice.str_at(&["spec", "nodeName"]) == asked.node) {
+    let slice = slice.map(FieldRef::<ResourceSlice>::root);
+    if slice.is_some_and(|slice| slice.at(ResourceSlice::SPEC).at(ResourceSliceSpec::NODE_NAME).str() == asked.node) {
         return Ok(());
     }
     no(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"))
 }
 
 fn csr(features: &Features, asked: NodeRequest<'_>) -> Verdict {
-    let signer = asked.object.str_at(&["spec", "signerName"]);
+    let request = FieldRef::<CertificateSigningRequest>::root(asked.object);
+    let signer = request.at(CertificateSigningRequest::SPEC).at(CertificateSigningRequestSpec::SIGNER_NAME).str();
     if asked.attributes.operation != Operation::Create
         || !KUBELET_SIGNERS.contains(&signer)
         || features.enabled("AllowInsecureKubeletCertificateSigningRequests")

@@ -4,6 +4,9 @@
 use std::sync::Arc;
 
 use binnacle_authz::{Attributes as Access, Authorizer};
+use binnacle_fields::meta::v1::{ObjectMeta, OwnerReference};
+use binnacle_fields::types::List;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{GroupVersion, Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -70,8 +73,13 @@ impl OwnerReferences {
         Ok(())
     }
 
-    async fn check_owner(&self, attributes: &Attributes, owner: &Value, access: &Access<'_>) -> Result<(), String> {
-        let (api_version, kind) = (owner.str_at(&["apiVersion"]), owner.str_at(&["kind"]));
+    async fn check_owner(
+        &self,
+        attributes: &Attributes,
+        owner: FieldRef<'_, '_, OwnerReference>,
+        access: &Access<'_>,
+    ) -> Result<(), String> {
+        let (api_version, kind) = (owner.at(OwnerReference::API_VERSION).str(), owner.at(OwnerReference::KIND).str());
         let unknown = |why: String| {
             format!(
                 "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {api_version} Kind {kind}: {why}"
@@ -88,7 +96,7 @@ impl OwnerReferences {
             api_group: &version.group,
             api_version: &version.version,
             resource: &mapping.plural,
-            name: owner.str_at(&["name"]),
+            name: owner.at(OwnerReference::NAME).str(),
             ..*access
         };
         self.ask(&finalize).await.map_err(|why| {
@@ -111,7 +119,7 @@ impl Plugin for OwnerReferences {
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            if owners(object) == request.old.map_or(&[][..], owners) {
+            if owners(object).list() == request.old.map_or(&[][..], |old| owners(old).list()) {
                 return Ok(());
             }
             let outcome = self.check(request.attributes, object, request.old).await;
@@ -120,18 +128,19 @@ impl Plugin for OwnerReferences {
     }
 }
 
-fn owners(object: &Value) -> &[Value] {
-    object.list_at(&["metadata", "ownerReferences"])
+fn owners(object: &Value) -> FieldRef<'static, '_, List<OwnerReference>> {
+    metadata(object).at(ObjectMeta::OWNER_REFERENCES).detached()
 }
 
 /// Returns the owners whose `blockOwnerDeletion` is newly set.
-fn newly_blocking<'a>(object: &'a Value, old: Option<&Value>) -> Vec<&'a Value> {
-    let blocks = |owner: &Value| owner.at(&["blockOwnerDeletion"]).and_then(Value::as_bool) == Some(true);
+fn newly_blocking<'a>(object: &'a Value, old: Option<&Value>) -> Vec<FieldRef<'static, 'a, OwnerReference>> {
+    let blocks = |owner: FieldRef<OwnerReference>| owner.at(OwnerReference::BLOCK_OWNER_DELETION).bool();
+    let old = old.map(owners);
     let blocked = |uid: &str| {
-        let before = old.map_or(&[][..], owners).iter().rfind(|owner| owner.str_at(&["uid"]) == uid);
+        let before = old.and_then(|old| old.values().rfind(|owner| owner.at(OwnerReference::UID).str() == uid));
         before.is_some_and(blocks)
     };
-    owners(object).iter().filter(|owner| blocks(owner) && !blocked(owner.str_at(&["uid"]))).collect()
+    owners(object).values().filter(|owner| blocks(*owner) && !blocked(owner.at(OwnerReference::UID).str())).collect()
 }
 
 #[cfg(test)]

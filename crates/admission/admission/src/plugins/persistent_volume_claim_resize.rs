@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    PersistentVolumeClaim as Claim, PersistentVolumeClaimSpec as Spec, PersistentVolumeClaimStatus,
+    VolumeResourceRequirements,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::storage::v1::StorageClass;
 use binnacle_meta::{Quantity, Status};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
 
 use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
@@ -20,13 +26,15 @@ impl PersistentVolumeClaimResize {
         Self { lookup }
     }
 
-    async fn can_grow(&self, claim: &Value, old: &Value) -> Result<bool, Status> {
+    async fn can_grow(&self, claim: FieldRef<'_, '_, Claim>, old: FieldRef<'_, '_, Claim>) -> Result<bool, Status> {
         let (class, old_class) = (class_of(claim), class_of(old));
         if class.is_empty() || class != old_class {
             return Ok(false);
         }
         let class = get_surely(&*self.lookup, LookupKind::StorageClass, "", class).await?;
-        Ok(class.is_some_and(|class| class.bool_at(&["allowVolumeExpansion"])))
+        Ok(class.is_some_and(|class| {
+            FieldRef::<StorageClass>::root(&class).at(StorageClass::ALLOW_VOLUME_EXPANSION).bool()
+        }))
     }
 }
 
@@ -44,14 +52,15 @@ impl Plugin for PersistentVolumeClaimResize {
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return Ok(()) };
-            if requested(object) <= requested(old) {
+            let (claim, old) = (FieldRef::<Claim>::root(object), FieldRef::<Claim>::root(old));
+            if requested(claim) <= requested(old) {
                 return Ok(());
             }
-            if old.str_at(&["status", "phase"]) != "Bound" {
+            if old.at(Claim::STATUS).at(PersistentVolumeClaimStatus::PHASE).str() != "Bound" {
                 let why = "Only bound persistent volume claims can be expanded";
                 return Err(forbidden(request.attributes, object, why));
             }
-            if !self.can_grow(object, old).await? {
+            if !self.can_grow(claim, old).await? {
                 let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
                 return Err(forbidden(request.attributes, object, why));
             }
@@ -61,11 +70,14 @@ impl Plugin for PersistentVolumeClaimResize {
 }
 
 /// Returns the requested storage; zero counts as `None`, which is less than any amount.
-fn requested(claim: &Value) -> Option<Quantity> {
-    claim.str_at(&["spec", "resources", "requests", "storage"]).parse().ok().filter(|size: &Quantity| !size.is_zero())
+fn requested(claim: FieldRef<Claim>) -> Option<Quantity> {
+    let resources = claim.at(Claim::SPEC).at(Spec::RESOURCES).detached();
+    let storage = resources.at(VolumeResourceRequirements::REQUESTS).key("storage").str();
+    storage.parse().ok().filter(|size: &Quantity| !size.is_zero())
 }
 
-fn class_of(claim: &Value) -> &str {
-    let annotation = claim.at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
-    annotation.and_then(Value::as_str).unwrap_or_else(|| claim.str_at(&["spec", "storageClassName"]))
+fn class_of<'v>(claim: FieldRef<'_, 'v, Claim>) -> &'v str {
+    let annotations = claim.at(Claim::METADATA).at(ObjectMeta::ANNOTATIONS).detached();
+    let annotation = annotations.key("volume.beta.kubernetes.io/storage-class").get_str();
+    annotation.unwrap_or_else(|| claim.at(Claim::SPEC).at(Spec::STORAGE_CLASS_NAME).str())
 }

@@ -3,6 +3,12 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::scheduling::v1alpha2::{
+    PodGroup, PodGroupSpec, PodGroupTemplate, PodGroupTemplateReference, Workload,
+    WorkloadPodGroupTemplateReference as Reference, WorkloadSpec,
+};
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -40,10 +46,10 @@ impl Plugin for PodGroupProtection {
     }
 
     fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
-        let finalizers = object.list_at(&["metadata", "finalizers"]);
-        if !finalizers.iter().any(|there| there.as_str() == Some(FINALIZER)) {
-            let all = [finalizers, &[FINALIZER.into()]].concat();
-            object.make_at(&["metadata"]).insert("finalizers", all);
+        let finalizers = metadata(object).at(ObjectMeta::FINALIZERS).detached();
+        if !finalizers.contains(FINALIZER) {
+            let all = [finalizers.list(), &[FINALIZER.into()]].concat();
+            FieldMut::<PodGroup>::root(object).entry(PodGroup::METADATA).set(ObjectMeta::FINALIZERS, all);
         }
         Box::pin(async { Ok(()) })
     }
@@ -61,23 +67,23 @@ impl PodGroupWorkloadExists {
     }
 
     async fn check(&self, namespace: &str, group: &Value) -> Result<Result<(), String>, Status> {
-        let Some(reference) =
-            group.at(&["spec", "podGroupTemplateRef", "workload"]).filter(|reference| !reference.is_null())
-        else {
-            return Ok(Ok(()));
-        };
-        let (name, template) = (reference.str_at(&["workloadName"]), reference.str_at(&["podGroupTemplateName"]));
+        let spec = FieldRef::<PodGroup>::root(group).at(PodGroup::SPEC).detached();
+        let reference = spec.at(PodGroupSpec::POD_GROUP_TEMPLATE_REF);
+        let Some(reference) = reference.at(PodGroupTemplateReference::WORKLOAD).set() else { return Ok(Ok(())) };
+        let name = reference.at(Reference::WORKLOAD_NAME).str();
+        let template = reference.at(Reference::POD_GROUP_TEMPLATE_NAME).str();
         let quoted = go_quote(name);
         let workload = get_surely(&*self.lookup, LookupKind::Workload, namespace, name).await;
         let workload = workload.map_err(|status| Status::internal(status.message()))?;
         let Some(workload) = workload else {
             return Ok(Err(format!("PodGroup rejected: Workload {quoted} not found")));
         };
-        if workload.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null()) {
+        if metadata(&workload).at(ObjectMeta::DELETION_TIMESTAMP).is_set() {
             return Ok(Err(format!("PodGroup rejected: Workload {quoted} is being deleted")));
         }
-        let mut templates = workload.list_at(&["spec", "podGroupTemplates"]).iter();
-        if templates.any(|known| known.str_at(&["name"]) == template) {
+        let spec = FieldRef::<Workload>::root(&workload).at(Workload::SPEC).detached();
+        let mut templates = spec.at(WorkloadSpec::POD_GROUP_TEMPLATES).values();
+        if templates.any(|known| known.at(PodGroupTemplate::NAME).str() == template) {
             return Ok(Ok(()));
         }
         let template = go_quote(template);

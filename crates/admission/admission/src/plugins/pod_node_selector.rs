@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{Pod, PodSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, metadata};
 use binnacle_meta::{FieldError, FieldPath, GroupResource, Status};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -10,6 +13,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 use binnacle_validation::names::{label_key, label_value};
 
+use super::pod;
 use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
@@ -39,7 +43,7 @@ impl PodNodeSelector {
             Some(namespace) => namespace,
             None => return Err(Status::internal(format!("namespace {name} does not exist"))),
         };
-        let own = namespace.at(&["metadata", "annotations", ANNOTATION]).and_then(Value::as_str);
+        let own = metadata(&namespace).at(ObjectMeta::ANNOTATIONS).key(ANNOTATION).get_str();
         self.parsed(own.or_else(|| self.selectors.get(DEFAULT).map(String::as_str)))
     }
 
@@ -68,7 +72,7 @@ impl PodNodeSelector {
 }
 
 fn refused(pod: &Value, why: &str) -> Status {
-    Status::forbidden(&GroupResource::new("", "pods"), pod.str_at(&["metadata", "name"]), why)
+    Status::forbidden(&GroupResource::new("", "pods"), metadata(pod).at(ObjectMeta::NAME).str(), why)
 }
 
 impl Plugin for PodNodeSelector {
@@ -87,7 +91,7 @@ impl Plugin for PodNodeSelector {
             if !wanted.is_empty() {
                 let merged = wanted.clone().into_iter().chain(selector_of(object)).collect::<Selector>();
                 let merged: Object = merged.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
-                object.make_at(&["spec"]).insert("nodeSelector", merged);
+                FieldMut::<Pod>::root(object).entry(Pod::SPEC).set(PodSpec::NODE_SELECTOR, Value::Object(merged));
             }
             self.check(request.attributes, &wanted, object)
         })
@@ -102,8 +106,9 @@ impl Plugin for PodNodeSelector {
 }
 
 fn selector_of(pod: &Value) -> Selector {
-    let members = pod.object_at(&["spec", "nodeSelector"]).into_iter().flat_map(Object::iter);
-    members.map(|(key, value)| (key.to_string(), value.as_str().unwrap_or("").to_owned())).collect()
+    let spec = pod::spec(pod);
+    let selector = spec.at(PodSpec::NODE_SELECTOR);
+    selector.entries().map(|(key, value)| (key.to_owned(), value.str().to_owned())).collect()
 }
 
 /// Parses a selector: equality requirements only.

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{Node, NodeStatus, PodSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{Format, Quantity, Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use super::pod_resources::{amounts, of_pod_with_overhead};
+use super::pod;
+use super::pod_resources::{REQUESTS, amounts, of_pod_with_overhead};
 use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
@@ -36,8 +40,8 @@ impl Plugin for PodResizeValidator {
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let name = object.str_at(&["spec", "nodeName"]);
-            let generation = |pod: &Value| pod.int_at(&["metadata", "generation"]);
+            let name = pod::spec(object).at(PodSpec::NODE_NAME).str();
+            let generation = |pod| metadata(pod).at(ObjectMeta::GENERATION).int();
             if name.is_empty() || request.old.is_none_or(|old| generation(old) == generation(object)) {
                 return Ok(());
             }
@@ -49,7 +53,7 @@ impl Plugin for PodResizeValidator {
                     return Err(refused(format!("failed to get node {}: {}", go_quote(name), status.message())));
                 }
             };
-            if let Some(os) = node.at(&["metadata", "labels", "kubernetes.io/os"]).and_then(Value::as_str)
+            if let Some(os) = metadata(&node).at(ObjectMeta::LABELS).key("kubernetes.io/os").get_str()
                 && os != "linux"
             {
                 let why =
@@ -69,8 +73,8 @@ impl Plugin for PodResizeValidator {
 
 /// Returns the error if the pod's requests exceed the node's allocatable resources.
 fn lacks(pod: &Value, node: &Value) -> Option<String> {
-    let requests = of_pod_with_overhead(pod, "requests");
-    let allocatable = amounts(node, &["status", "allocatable"]);
+    let requests = of_pod_with_overhead(pod::spec(pod), REQUESTS);
+    let allocatable = amounts(FieldRef::<Node>::root(node).at(Node::STATUS).at(NodeStatus::ALLOCATABLE));
     let zero = Quantity::new(0, Format::DecimalSI);
     let mut lacks = Vec::new();
     for name in ["cpu", "memory"] {

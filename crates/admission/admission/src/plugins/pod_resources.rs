@@ -3,29 +3,41 @@
 
 use std::collections::BTreeMap;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Container, PodSpec, ResourceRequirements};
+use binnacle_fields::types::{self, Field, Map};
 use binnacle_meta::Quantity;
-use binnacle_schema::{Object, Value};
 
 pub(crate) type Resources = BTreeMap<String, Quantity>;
 
-/// Returns the amounts at a path.
-pub(crate) fn amounts(object: &Value, path: &[&str]) -> Resources {
-    let members = object.object_at(path).into_iter().flat_map(Object::iter);
-    members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.parse().ok()?))).collect()
+/// The field of the requests or the limits.
+pub(crate) type AmountsField = Field<ResourceRequirements, Map<types::Quantity>>;
+
+pub(crate) const REQUESTS: AmountsField = ResourceRequirements::REQUESTS;
+pub(crate) const LIMITS: AmountsField = ResourceRequirements::LIMITS;
+
+/// Returns the amounts of a resource list.
+pub(crate) fn amounts(list: FieldRef<Map<types::Quantity>>) -> Resources {
+    list.entries().filter_map(|(name, amount)| Some((name.to_owned(), amount.get_str()?.parse().ok()?))).collect()
 }
 
-/// Returns the pod's total `requests` or `limits`, by `member`.
-pub(crate) fn of_pod(pod: &Value, member: &str) -> Resources {
+/// Returns the amounts of a container.
+pub(crate) fn of_container(container: FieldRef<Container>, field: AmountsField) -> Resources {
+    amounts(container.at(Container::RESOURCES).at(field))
+}
+
+/// Returns the pod's total requests or limits.
+pub(crate) fn of_pod(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources {
     let mut sum = Resources::new();
-    for container in pod.list_at(&["spec", "containers"]) {
-        add(&mut sum, &amounts(container, &["resources", member]));
+    for container in spec.at(PodSpec::CONTAINERS).values() {
+        add(&mut sum, &of_container(container, field));
     }
     // Sidecars count for all init containers that start after them, and then with the containers.
     let mut running = Resources::new();
     let mut start = Resources::new();
-    for container in pod.list_at(&["spec", "initContainers"]) {
-        let own = amounts(container, &["resources", member]);
-        let at_once = if container.str_at(&["restartPolicy"]) == "Always" {
+    for container in spec.at(PodSpec::INIT_CONTAINERS).values() {
+        let own = of_container(container, field);
+        let at_once = if container.at(Container::RESTART_POLICY).str() == "Always" {
             add(&mut sum, &own);
             add(&mut running, &own);
             running.clone()
@@ -37,7 +49,7 @@ pub(crate) fn of_pod(pod: &Value, member: &str) -> Resources {
         most(&mut start, &at_once);
     }
     most(&mut sum, &start);
-    for (name, amount) in amounts(pod, &["spec", "resources", member]) {
+    for (name, amount) in amounts(spec.at(PodSpec::RESOURCES).at(field)) {
         if ["cpu", "memory"].contains(&name.as_str()) {
             sum.insert(name, amount);
         }
@@ -46,15 +58,15 @@ pub(crate) fn of_pod(pod: &Value, member: &str) -> Resources {
 }
 
 /// Returns [`of_pod`] with the overhead of the pod's runtime class, which is added only to limits that are set.
-pub(crate) fn of_pod_with_overhead(pod: &Value, member: &str) -> Resources {
-    let mut sum = of_pod(pod, member);
-    for (name, amount) in amounts(pod, &["spec", "resources", member]) {
+pub(crate) fn of_pod_with_overhead(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources {
+    let mut sum = of_pod(spec, field);
+    for (name, amount) in amounts(spec.at(PodSpec::RESOURCES).at(field)) {
         if name.starts_with("hugepages-") {
             sum.insert(name, amount);
         }
     }
-    let mut overhead = amounts(pod, &["spec", "overhead"]);
-    if member == "limits" {
+    let mut overhead = amounts(spec.at(PodSpec::OVERHEAD));
+    if field.name() == LIMITS.name() {
         overhead.retain(|name, _| sum.get(name).is_some_and(|limit| !limit.is_zero()));
     }
     add(&mut sum, &overhead);
@@ -96,7 +108,7 @@ mod tests {
             (vec![], vec![container("1")], value!({"requests": {"cpu": "5"}}), "5"),
         ] {
             let pod = value!({"spec": {"initContainers": init, "containers": containers, "resources": own}});
-            assert_eq!(of_pod(&pod, "requests")["cpu"].to_string(), want);
+            assert_eq!(of_pod(crate::plugins::pod::spec(&pod), REQUESTS)["cpu"].to_string(), want);
         }
     }
 }

@@ -15,12 +15,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_features::Version;
+use binnacle_fields::apps::v1::{
+    DaemonSet, DaemonSetSpec, Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec, StatefulSet, StatefulSetSpec,
+};
+use binnacle_fields::batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec};
+use binnacle_fields::core::v1::{
+    Container, PodSpec, PodTemplate, PodTemplateSpec, ReplicationController, ReplicationControllerSpec,
+};
+use binnacle_fields::meta::v1::{ObjectMeta, OwnerReference};
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{FieldErrors, GroupResource, Status, Text, aggregate};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
+use super::pod;
 use crate::lookup::{Freshness, Labels, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 use checks::{Evaluations, Violations, evaluate};
@@ -37,16 +47,27 @@ const PODS_TIME: Duration = Duration::from_secs(1);
 /// Subresources of pods that do not change their specs.
 const IGNORED: [&str; 8] = ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
 
-/// Resources with a pod template, and its path.
-const TEMPLATES: [(&str, &str, &[&str]); 8] = [
-    ("", "podtemplates", &["template"]),
-    ("", "replicationcontrollers", &["spec", "template"]),
-    ("apps", "daemonsets", &["spec", "template"]),
-    ("apps", "deployments", &["spec", "template"]),
-    ("apps", "replicasets", &["spec", "template"]),
-    ("apps", "statefulsets", &["spec", "template"]),
-    ("batch", "cronjobs", &["spec", "jobTemplate", "spec", "template"]),
-    ("batch", "jobs", &["spec", "template"]),
+/// Reads the pod template of an object.
+type ReadTemplate = fn(&Value) -> FieldRef<'static, '_, PodTemplateSpec>;
+
+macro_rules! template {
+    ($($field:expr),+) => { |object| FieldRef::root(object)$(.at($field))+.detached() };
+}
+
+/// Resources with a pod template.
+const TEMPLATES: [(&str, &str, ReadTemplate); 8] = [
+    ("", "podtemplates", template!(PodTemplate::TEMPLATE)),
+    ("", "replicationcontrollers", template!(ReplicationController::SPEC, ReplicationControllerSpec::TEMPLATE)),
+    ("apps", "daemonsets", template!(DaemonSet::SPEC, DaemonSetSpec::TEMPLATE)),
+    ("apps", "deployments", template!(Deployment::SPEC, DeploymentSpec::TEMPLATE)),
+    ("apps", "replicasets", template!(ReplicaSet::SPEC, ReplicaSetSpec::TEMPLATE)),
+    ("apps", "statefulsets", template!(StatefulSet::SPEC, StatefulSetSpec::TEMPLATE)),
+    (
+        "batch",
+        "cronjobs",
+        template!(CronJob::SPEC, CronJobSpec::JOB_TEMPLATE, JobTemplateSpec::SPEC, JobSpec::TEMPLATE),
+    ),
+    ("batch", "jobs", template!(Job::SPEC, JobSpec::TEMPLATE)),
 ];
 
 /// Keys of audit annotations.
@@ -75,7 +96,7 @@ impl PodSecurity {
 
     async fn check_namespace(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
         let defaults = &self.settings.defaults;
-        let name = object.str_at(&["metadata", "name"]);
+        let name = name(object);
         let (policy, errors) = Policy::of_object(object, defaults);
         let Some(old) = request.old else {
             self.refuse_labels(request, object, errors)?;
@@ -100,7 +121,7 @@ impl PodSecurity {
         }
         match self.lookup.list(LookupKind::Pod, name, Freshness::Cached).await {
             Ok(mut pods) => {
-                pods.retain(|pod| !self.settings.exempts_runtime_class_of(pod));
+                pods.retain(|pod| !self.settings.exempts_runtime_class_of(pod::spec(pod)));
                 warn_of_pods(request, name, (new, self.newest), prioritized(pods));
             }
             Err(_) => request.warn("failed to list pods while checking new PodSecurity enforce level"),
@@ -113,7 +134,7 @@ impl PodSecurity {
             return Ok(());
         }
         let kind = request.attributes.kind.group_kind();
-        Err(Status::invalid(&kind, object.str_at(&["metadata", "name"]), &errors))
+        Err(Status::invalid(&kind, name(object), &errors))
     }
 
     async fn check_pod(&self, request: Request<'_>, pod: &Value) -> Result<(), Status> {
@@ -137,7 +158,8 @@ impl PodSecurity {
             request.annotate(ENFORCED, LevelVersion::PRIVILEGED);
             return Ok(());
         }
-        if request.old.is_some_and(|old| !is_significant(pod, old)) || self.exempts_class(request, pod) {
+        let spec = pod::spec(pod);
+        if request.old.is_some_and(|old| !is_significant(spec, pod::spec(old))) || self.exempts_class(request, spec) {
             return Ok(());
         }
         self.note_errors(request, &errors);
@@ -159,7 +181,7 @@ impl PodSecurity {
         }
     }
 
-    async fn check_template(&self, request: Request<'_>, object: &Value, path: &[&str]) {
+    async fn check_template(&self, request: Request<'_>, object: &Value, read: ReadTemplate) {
         if self.exempts_caller(request) {
             return;
         }
@@ -179,12 +201,12 @@ impl PodSecurity {
         if errors.is_empty() && !told {
             return;
         }
-        let Some(template) = object.at(path).filter(|template| !template.is_null()) else { return };
-        if self.exempts_class(request, template) {
+        let template = read(object);
+        if !template.is_set() || self.exempts_class(request, template.at(PodTemplateSpec::SPEC)) {
             return;
         }
         self.note_errors(request, &errors);
-        let mut found = Evaluations::of(template, self.newest);
+        let mut found = Evaluations::of(template.value(), self.newest);
         self.audit(request, policy.audit, &mut found);
         self.warn(request, policy.warn, &mut found);
     }
@@ -231,8 +253,8 @@ impl PodSecurity {
     }
 
     /// Returns true if the pod's runtime class is exempt.
-    fn exempts_class(&self, request: Request<'_>, pod: &Value) -> bool {
-        let exempt = self.settings.exempts_runtime_class_of(pod);
+    fn exempts_class(&self, request: Request<'_>, spec: FieldRef<PodSpec>) -> bool {
+        let exempt = self.settings.exempts_runtime_class_of(spec);
         if exempt {
             self.note_exemption(request, "runtimeClass");
         }
@@ -249,8 +271,8 @@ impl PodSecurity {
         if policy.is_fully_privileged() || policy.is_like(&self.settings.defaults) {
             return;
         }
-        let name = binnacle_meta::go_quote(namespace.str_at(&["metadata", "name"]));
-        let said = policy.said_by(namespace.at(&["metadata", "labels"]).unwrap_or(&Value::Null));
+        let name = binnacle_meta::go_quote(name(namespace));
+        let said = policy.said_by(metadata(namespace).at(ObjectMeta::LABELS));
         request.warn(format!("namespace {name} is exempt from Pod Security, and the policy ({said}) will be ignored"));
     }
 
@@ -275,7 +297,7 @@ impl Plugin for PodSecurity {
             && match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {
                 ("", "pods") => !IGNORED.contains(&attributes.subresource.as_str()),
                 ("", "namespaces") => attributes.subresource.is_empty(),
-                _ => template_path(attributes).is_some(),
+                _ => template_of(attributes).is_some(),
             }
     }
 
@@ -285,8 +307,8 @@ impl Plugin for PodSecurity {
                 "namespaces" => self.check_namespace(request, object).await,
                 "pods" => self.check_pod(request, object).await,
                 _ => {
-                    if let Some(path) = template_path(request.attributes) {
-                        self.check_template(request, object, path).await;
+                    if let Some(read) = template_of(request.attributes) {
+                        self.check_template(request, object, read).await;
                     }
                     Ok(())
                 }
@@ -295,25 +317,29 @@ impl Plugin for PodSecurity {
     }
 }
 
-fn template_path(attributes: &Attributes) -> Option<&'static [&'static str]> {
+fn template_of(attributes: &Attributes) -> Option<ReadTemplate> {
     let found = TEMPLATES.iter().find(|(group, plural, _)| is_resource(attributes, group, plural));
-    found.map(|(_, _, path)| *path)
+    found.map(|(_, _, read)| *read)
+}
+
+fn name(object: &Value) -> &str {
+    metadata(object).at(ObjectMeta::NAME).str()
 }
 
 /// Returns true if an update changes a pod's containers or images.
-fn is_significant(pod: &Value, old: &Value) -> bool {
-    let list = |pod: &'_ Value, member: &str| pod.list_at(&["spec", member]).to_vec();
-    let differs = |a: &Value, b: &Value| a.str_at(&["image"]) != b.str_at(&["image"]);
-    for member in ["containers", "initContainers"] {
-        let (new, old) = (list(pod, member), list(old, member));
-        if new.len() != old.len() || new.iter().zip(&old).any(|(new, old)| differs(new, old)) {
+fn is_significant(spec: FieldRef<PodSpec>, old: FieldRef<PodSpec>) -> bool {
+    let differs =
+        |a: FieldRef<Container>, b: FieldRef<Container>| a.at(Container::IMAGE).str() != b.at(Container::IMAGE).str();
+    for list in [PodSpec::CONTAINERS, PodSpec::INIT_CONTAINERS] {
+        let (new, old) = (spec.at(list).values(), old.at(list).values());
+        if new.len() != old.len() || new.zip(old).any(|(new, old)| differs(new, old)) {
             return true;
         }
     }
-    let old = list(old, "ephemeralContainers");
-    list(pod, "ephemeralContainers").iter().any(|new| {
-        let name = new.str_at(&["name"]);
-        old.iter().find(|old| old.str_at(&["name"]) == name).is_none_or(|old| differs(new, old))
+    pod::ephemeral_containers(spec).any(|new| {
+        let name = new.at(Container::NAME).str();
+        let same = pod::ephemeral_containers(old).find(|old| old.at(Container::NAME).str() == name);
+        same.is_none_or(|old| differs(new, old))
     })
 }
 
@@ -323,9 +349,9 @@ fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     let mut later = Vec::new();
     let mut first = Vec::new();
     for pod in pods {
-        let owners = pod.list_at(&["metadata", "ownerReferences"]);
-        let controller = owners.iter().find(|owner| owner.bool_at(&["controller"]));
-        match controller.map(|owner| Text::from(owner.str_at(&["uid"]))) {
+        let is_controller = |owner: &FieldRef<OwnerReference>| owner.at(OwnerReference::CONTROLLER).bool();
+        let controller = metadata(&pod).at(ObjectMeta::OWNER_REFERENCES).values().find(is_controller);
+        match controller.map(|owner| Text::from(owner.at(OwnerReference::UID).str())) {
             Some(uid) if seen.contains(&uid) => later.push(pod),
             Some(uid) => {
                 seen.insert(uid);
@@ -347,7 +373,7 @@ fn warn_of_pods(request: Request<'_>, namespace: &str, (enforce, newest): (Level
     for pod in pods.iter().take(PODS_MAX) {
         let violations: Violations = evaluate(enforce, &Subject::of(pod), newest);
         if !violations.is_empty() {
-            let name = pod.str_at(&["metadata", "name"]);
+            let name = name(pod);
             let (first, count) = by_reason.entry(violations.reasons()).or_insert_with(|| (name.to_owned(), 0));
             if name < first.as_str() {
                 *first = name.to_owned();

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{Pod, PodSpec, PodStatus, Toleration};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{GroupResource, Status};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Object, Value, json, value};
 
+use super::pod;
 use super::tolerations::{self, Tolerations};
 use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
@@ -39,9 +43,8 @@ impl PodTolerationRestriction {
         let namespace = found
             .map_err(|status| Status::internal(status.message()))?
             .ok_or_else(|| Status::not_found(&GroupResource::new("", "namespaces"), name))?;
-        let Some(text) = namespace.at(&["metadata", "annotations", annotation]).and_then(Value::as_str) else {
-            return Ok(None);
-        };
+        let annotations = metadata(&namespace).at(ObjectMeta::ANNOTATIONS).detached();
+        let Some(text) = annotations.key(annotation).get_str() else { return Ok(None) };
         if text.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -58,7 +61,8 @@ impl PodTolerationRestriction {
     }
 
     async fn check(&self, attributes: &Attributes, pod: &Value) -> Result<(), Status> {
-        let own = pod.list_at(&["spec", "tolerations"]);
+        let spec = pod::spec(pod);
+        let own = spec.at(PodSpec::TOLERATIONS);
         if own.is_empty() {
             return Ok(());
         }
@@ -67,7 +71,7 @@ impl PodTolerationRestriction {
             None => ("cluster", self.cluster.whitelist.clone()),
         };
         let allowed = Tolerations::new(&whitelist);
-        if whitelist.is_empty() || own.iter().all(|toleration| allowed.include(toleration)) {
+        if whitelist.is_empty() || own.values().all(|toleration| allowed.include(toleration)) {
             return Ok(());
         }
         let why = format!(
@@ -97,8 +101,8 @@ impl Plugin for PodTolerationRestriction {
                 extra.push(value!({"key": MEMORY_PRESSURE, "operator": "Exists", "effect": "NoSchedule"}));
             }
             if !extra.is_empty() {
-                let merged = tolerations::merge(object.list_at(&["spec", "tolerations"]), &extra);
-                object.make_at(&["spec"]).insert("tolerations", merged);
+                let merged = tolerations::merge(pod::spec(object).at(PodSpec::TOLERATIONS).list(), &extra);
+                FieldMut::<Pod>::root(object).entry(Pod::SPEC).set(PodSpec::TOLERATIONS, merged);
             }
             self.check(request.attributes, object).await
         })
@@ -109,15 +113,16 @@ impl Plugin for PodTolerationRestriction {
     }
 }
 
-/// Returns the known members of a toleration, without all others.
+/// Returns the known members of a toleration in an annotation, without all others.
 fn toleration(given: &Value) -> Value {
-    let members = ["key", "operator", "value", "effect", "tolerationSeconds"];
-    members.into_iter().filter_map(|member| Some((member, given.get(member)?.clone()))).collect::<Object>().into()
+    let members = [Toleration::KEY, Toleration::OPERATOR, Toleration::VALUE, Toleration::EFFECT].map(|f| f.name());
+    let members = members.into_iter().chain([Toleration::TOLERATION_SECONDS.name()]);
+    members.filter_map(|member| Some((member, given.get(member)?.clone()))).collect::<Object>().into()
 }
 
 /// Returns the QoS class of the status, or else the computed one.
 fn qos_class(pod: &Value) -> &str {
-    match pod.str_at(&["status", "qosClass"]) {
+    match FieldRef::<Pod>::root(pod).at(Pod::STATUS).at(PodStatus::QOS_CLASS).str() {
         "" => binnacle_validation::pod_resources::qos_class_of_pod(pod),
         said => said,
     }

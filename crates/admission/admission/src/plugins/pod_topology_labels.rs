@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{Binding, ObjectReference, Pod, PodSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
 
+use super::pod;
 use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, is_any_of};
 
@@ -40,10 +43,11 @@ impl Plugin for PodTopologyLabels {
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
+            let target = FieldRef::<Binding>::root(object).at(Binding::TARGET).detached();
             let node = if request.attributes.subresource.is_empty() {
-                object.str_at(&["spec", "nodeName"])
-            } else if object.str_at(&["target", "kind"]) == "Node" {
-                object.str_at(&["target", "name"])
+                pod::spec(object).at(PodSpec::NODE_NAME).str()
+            } else if target.at(ObjectReference::KIND).str() == "Node" {
+                target.at(ObjectReference::NAME).str()
             } else {
                 ""
             };
@@ -53,9 +57,12 @@ impl Plugin for PodTopologyLabels {
             let Some(node) = self.lookup.get(LookupKind::Node, "", node, Freshness::Cached).await? else {
                 return Ok(());
             };
+            let labels = metadata(&node).at(ObjectMeta::LABELS).detached();
+            // A binding has metadata, too.
+            let mut object = FieldMut::<Pod>::root(object);
             for label in LABELS {
-                if let Some(value) = node.at(&["metadata", "labels", label]).and_then(Value::as_str) {
-                    object.make_at(&["metadata", "labels"]).insert(label, Text::from(value));
+                if let Some(value) = labels.key(label).get_str() {
+                    object.entry(Pod::METADATA).map_entry(ObjectMeta::LABELS).insert(label, Text::from(value));
                 }
             }
             Ok(())

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{Pod, PodSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::scheduling::v1::PriorityClass;
+use binnacle_fields::types::Field;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
+use super::pod;
 use crate::lookup::{Freshness, Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
@@ -31,7 +37,7 @@ impl Priority {
 
     async fn create_pod(&self, attributes: &Attributes, pod: &mut Value) -> Result<(), Status> {
         let class = self.class_of(attributes, pod).await?;
-        if let Some(given) = pod.int_at(&["spec", "priority"])
+        if let Some(given) = pod::spec(pod).at(PodSpec::PRIORITY).int()
             && given != class.value
         {
             let why = format!(
@@ -40,7 +46,7 @@ impl Priority {
             );
             return Err(forbidden(attributes, pod, why));
         }
-        let given = pod.str_at(&["spec", "preemptionPolicy"]);
+        let given = pod::spec(pod).at(PodSpec::PREEMPTION_POLICY).str();
         if !class.preemption_policy.is_empty() && !given.is_empty() && given != class.preemption_policy {
             let why = format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
@@ -48,27 +54,28 @@ impl Priority {
             );
             return Err(forbidden(attributes, pod, why));
         }
-        let spec = pod.make_at(&["spec"]);
-        spec.insert("priority", class.value);
+        let mut pod = FieldMut::<Pod>::root(pod);
+        let mut spec = pod.entry(Pod::SPEC);
+        spec.set(PodSpec::PRIORITY, class.value);
         if !class.name.is_empty() {
-            spec.insert("priorityClassName", class.name);
+            spec.set(PodSpec::PRIORITY_CLASS_NAME, class.name);
         }
         if !class.preemption_policy.is_empty() {
-            spec.insert("preemptionPolicy", class.preemption_policy);
+            spec.set(PodSpec::PREEMPTION_POLICY, class.preemption_policy);
         }
         Ok(())
     }
 
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Class, Status> {
-        let name = pod.str_at(&["spec", "priorityClassName"]);
+        let name = pod::spec(pod).at(PodSpec::PRIORITY_CLASS_NAME).str();
         if !name.is_empty() {
             return match get_surely(&*self.lookup, LookupKind::PriorityClass, "", name).await? {
-                Some(class) => Ok(Class::of(&class)),
+                Some(class) => Ok(Class::of(FieldRef::root(&class))),
                 None => Err(forbidden(attributes, pod, format!("no PriorityClass with name {name} was found"))),
             };
         }
         Ok(match self.default_class(Freshness::Cached).await? {
-            Some(class) => Class::of(&class),
+            Some(class) => Class::of(FieldRef::root(&class)),
             None => {
                 Class { name: Text::default(), value: 0, preemption_policy: Text::new_static(PREEMPT_LOWER_PRIORITY) }
             }
@@ -78,18 +85,31 @@ impl Priority {
     /// Returns the default class with the lowest priority: a race may have created several.
     async fn default_class(&self, freshness: Freshness) -> Result<Option<Arc<Value>>, Status> {
         let classes = self.lookup.list(LookupKind::PriorityClass, "", freshness).await?;
-        let defaults = classes.into_iter().filter(|class| class.bool_at(&["globalDefault"]));
-        Ok(defaults.min_by_key(|class| class.int_at(&["value"]).unwrap_or(0)))
+        let defaults = classes.into_iter().filter(|class| is_default(class));
+        Ok(defaults.min_by_key(|class| FieldRef::<PriorityClass>::root(class).at(PriorityClass::VALUE).int_or_zero()))
     }
 }
 
 impl Class {
-    fn of(class: &Value) -> Self {
+    fn of(class: FieldRef<PriorityClass>) -> Self {
         Self {
-            name: class.str_at(&["metadata", "name"]).into(),
-            value: class.int_at(&["value"]).unwrap_or(0),
-            preemption_policy: class.str_at(&["preemptionPolicy"]).into(),
+            name: class.at(PriorityClass::METADATA).at(ObjectMeta::NAME).str().into(),
+            value: class.at(PriorityClass::VALUE).int_or_zero(),
+            preemption_policy: class.at(PriorityClass::PREEMPTION_POLICY).str().into(),
         }
+    }
+}
+
+fn is_default(class: &Value) -> bool {
+    FieldRef::<PriorityClass>::root(class).at(PriorityClass::GLOBAL_DEFAULT).bool()
+}
+
+/// Restores a field to its value in the old object if the new one lacks it.
+fn keep<T>(spec: &mut FieldMut<PodSpec>, old: FieldRef<PodSpec>, field: Field<PodSpec, T>) {
+    if spec.is_nil(field)
+        && let Some(value) = old.at(field).get()
+    {
+        spec.set(field, value.clone());
     }
 }
 
@@ -111,27 +131,22 @@ impl Plugin for Priority {
         Box::pin(async move {
             let Some(old) = request.old else { return self.create_pod(request.attributes, object).await };
             // Clients that do not know the computed members omit them.
-            for member in ["priority", "preemptionPolicy"] {
-                let kept = old.at(&["spec", member]).filter(|value| !value.is_null());
-                let spec = object.make_at(&["spec"]);
-                if let Some(kept) = kept
-                    && spec.get(member).is_none_or(Value::is_null)
-                {
-                    spec.insert(member, kept.clone());
-                }
-            }
+            let mut pod = FieldMut::<Pod>::root(object);
+            let mut spec = pod.entry(Pod::SPEC);
+            keep(&mut spec, pod::spec(old), PodSpec::PRIORITY);
+            keep(&mut spec, pod::spec(old), PodSpec::PREEMPTION_POLICY);
             Ok(())
         })
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            if !object.bool_at(&["globalDefault"]) {
+            if !is_default(object) {
                 return Ok(());
             }
             let Some(default) = self.default_class(Freshness::Consistent).await? else { return Ok(()) };
-            let name = default.str_at(&["metadata", "name"]);
-            if request.is_update() && name == object.str_at(&["metadata", "name"]) {
+            let name = metadata(&default).at(ObjectMeta::NAME).str();
+            if request.is_update() && name == metadata(object).at(ObjectMeta::NAME).str() {
                 return Ok(());
             }
             let why = format!("PriorityClass {name} is already marked as default. Only one default can exist");

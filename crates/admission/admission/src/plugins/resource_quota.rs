@@ -13,6 +13,8 @@ mod services;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -131,5 +133,5 @@ impl Plugin for ResourceQuota {
 }
 
 fn name(quota: &Value) -> Text {
-    quota.str_at(&["metadata", "name"]).into()
+    metadata(quota).at(ObjectMeta::NAME).str().into()
 }

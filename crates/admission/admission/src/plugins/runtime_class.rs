@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{Pod, PodSpec};
+use binnacle_fields::node::v1::{Overhead, RuntimeClass as Class, Scheduling};
+use binnacle_fields::types::{self, Map};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Quantity, Status};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
-use binnacle_schema::{Object, Value};
+use binnacle_schema::Value;
 
-use super::tolerations;
+use super::{pod, tolerations};
 use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
@@ -26,7 +30,7 @@ impl RuntimeClass {
 
     /// Returns the runtime class of a pod, if it names one.
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
-        let Some(name) = pod.at(&["spec", "runtimeClassName"]).and_then(Value::as_str) else { return Ok(None) };
+        let Some(name) = pod::spec(pod).at(PodSpec::RUNTIME_CLASS_NAME).get_str() else { return Ok(None) };
         if name.is_empty() {
             // The error of kube-apiserver's client for a class without a name.
             return Err(Status::unknown(500, "resource name may not be empty"));
@@ -53,20 +57,23 @@ impl Plugin for RuntimeClass {
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(class) = self.class_of(request.attributes, object).await? else { return Ok(()) };
-            set_overhead(request.attributes, object, &class)?;
-            set_scheduling(request.attributes, object, &class)
+            let class = FieldRef::<Class>::root(&class);
+            set_overhead(request.attributes, object, class.at(Class::OVERHEAD))?;
+            set_scheduling(request.attributes, object, class.at(Class::SCHEDULING))
         })
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let class = self.class_of(request.attributes, object).await?;
-            let fixed = class.as_ref().filter(|class| has(class, &["overhead"]));
-            match fixed {
-                Some(class) if quantities(class, FIXED) != quantities(object, OVERHEAD) => {
+            let class = class.as_ref().map(|class| FieldRef::<Class>::root(class).at(Class::OVERHEAD).detached());
+            let spec = pod::spec(object);
+            let given = spec.at(PodSpec::OVERHEAD);
+            match class.and_then(FieldRef::set) {
+                Some(overhead) if quantities(overhead.at(Overhead::POD_FIXED)) != quantities(given) => {
                     Err(forbidden(request.attributes, object, OVERHEAD_DIFFERS))
                 }
-                None if has(object, OVERHEAD) || object.has_empty_map(OVERHEAD) => {
+                None if given.is_set() || object.has_empty_map(&[Pod::SPEC.name(), PodSpec::OVERHEAD.name()]) => {
                     let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
                     Err(forbidden(request.attributes, object, why))
                 }
@@ -76,33 +83,31 @@ impl Plugin for RuntimeClass {
     }
 }
 
-const FIXED: &[&str] = &["overhead", "podFixed"];
-const OVERHEAD: &[&str] = &["spec", "overhead"];
-
-fn set_overhead(attributes: &Attributes, pod: &mut Value, class: &Value) -> Result<(), Status> {
-    if !has(class, &["overhead"]) {
+fn set_overhead(attributes: &Attributes, pod: &mut Value, overhead: FieldRef<Overhead>) -> Result<(), Status> {
+    if !overhead.is_set() {
         return Ok(());
     }
-    let given = quantities(pod, OVERHEAD);
-    if !given.is_empty() && given != quantities(class, FIXED) {
+    let fixed = overhead.at(Overhead::POD_FIXED);
+    let given = quantities(pod::spec(pod).at(PodSpec::OVERHEAD));
+    if !given.is_empty() && given != quantities(fixed) {
         return Err(forbidden(attributes, pod, OVERHEAD_DIFFERS));
     }
-    let spec = pod.make_at(&["spec"]);
-    match class.at(FIXED).filter(|fixed| !fixed.is_null()) {
-        Some(fixed) => spec.insert("overhead", fixed.clone()),
-        None => spec.remove("overhead"),
-    };
+    let mut pod = FieldMut::<Pod>::root(pod);
+    let mut spec = pod.entry(Pod::SPEC);
+    match fixed.get() {
+        Some(fixed) => spec.set(PodSpec::OVERHEAD, fixed.clone()),
+        None => drop(spec.remove(PodSpec::OVERHEAD)),
+    }
     Ok(())
 }
 
-fn set_scheduling(attributes: &Attributes, pod: &mut Value, class: &Value) -> Result<(), Status> {
-    if !has(class, &["scheduling"]) {
+fn set_scheduling(attributes: &Attributes, pod: &mut Value, scheduling: FieldRef<Scheduling>) -> Result<(), Status> {
+    if !scheduling.is_set() {
         return Ok(());
     }
-    let empty = Object::new();
-    for (key, value) in class.object_at(&["scheduling", "nodeSelector"]).unwrap_or(&empty).iter() {
-        let value = value.as_str().unwrap_or("");
-        if let Some(own) = pod.at(&["spec", "nodeSelector", key]).and_then(Value::as_str)
+    for (key, value) in scheduling.at(Scheduling::NODE_SELECTOR).entries() {
+        let value = value.str();
+        if let Some(own) = pod::spec(pod).at(PodSpec::NODE_SELECTOR).key(key).get_str()
             && own != value
         {
             let why = format!(
@@ -110,22 +115,18 @@ fn set_scheduling(attributes: &Attributes, pod: &mut Value, class: &Value) -> Re
             );
             return Err(forbidden(attributes, pod, why));
         }
-        pod.make_at(&["spec", "nodeSelector"]).insert(key.clone(), value);
+        FieldMut::<Pod>::root(pod).entry(Pod::SPEC).map_entry(PodSpec::NODE_SELECTOR).insert(key, value);
     }
-    let own = pod.list_at(&["spec", "tolerations"]);
-    let merged = tolerations::merge(own, class.list_at(&["scheduling", "tolerations"]));
+    let spec = pod::spec(pod);
+    let (own, more) = (spec.at(PodSpec::TOLERATIONS).list(), scheduling.at(Scheduling::TOLERATIONS).list());
+    let merged = tolerations::merge(own, more);
     if !merged.is_empty() {
-        pod.make_at(&["spec"]).insert("tolerations", merged);
+        FieldMut::<Pod>::root(pod).entry(Pod::SPEC).set(PodSpec::TOLERATIONS, merged);
     }
     Ok(())
 }
 
-fn has(object: &Value, path: &[&str]) -> bool {
-    object.at(path).is_some_and(|value| !value.is_null())
-}
-
 /// Returns the amounts, which compare regardless of their notation.
-fn quantities(object: &Value, path: &[&str]) -> BTreeMap<String, Option<Quantity>> {
-    let members = object.object_at(path).into_iter().flat_map(Object::iter);
-    members.map(|(name, value)| (name.to_string(), value.as_str().and_then(|text| text.parse().ok()))).collect()
+fn quantities(list: FieldRef<Map<types::Quantity>>) -> BTreeMap<String, Option<Quantity>> {
+    list.entries().map(|(name, amount)| (name.to_owned(), amount.str().parse().ok())).collect()
 }

@@ -5,6 +5,12 @@ mod secrets;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_fields::core::v1::{
+    Container, LocalObjectReference, Pod, PodSpec, ProjectedVolumeSource, ServiceAccount as Account, Volume,
+    VolumeMount, VolumeProjection,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{GroupResource, Status, go_quote};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -12,6 +18,7 @@ use binnacle_registry::generate_name;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
+use super::pod;
 use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
@@ -70,18 +77,19 @@ impl ServiceAccount {
             return check_mirror(attributes, pod);
         }
         if account_name(pod).is_empty() {
-            let name = pod.str_at(&["metadata", "name"]);
+            let name = metadata(pod).at(ObjectMeta::NAME).str();
             let why = format!("no service account specified for pod {}/{name}", attributes.namespace);
             return Err(forbidden(attributes, pod, why));
         }
         let account = self.account(attributes, pod).await?;
-        if !is_true(account.str_at(&["metadata", "annotations", ENFORCE_MOUNTABLE])) {
+        if !is_true(metadata(&account).at(ObjectMeta::ANNOTATIONS).key(ENFORCE_MOUNTABLE).str()) {
             return Ok(());
         }
+        let account = FieldRef::root(&account);
         if ephemeral {
-            secrets::limit_ephemeral(&account, pod).map_err(|why| Status::unknown(500, &why))
+            secrets::limit_ephemeral(account, pod::spec(pod)).map_err(|why| Status::unknown(500, &why))
         } else {
-            secrets::limit(&account, pod).map_err(|why| forbidden(attributes, pod, why))
+            secrets::limit(account, pod::spec(pod)).map_err(|why| forbidden(attributes, pod, why))
         }
     }
 }
@@ -106,19 +114,22 @@ impl Plugin for ServiceAccount {
                 return self.check(request.attributes, object).await;
             }
             if account_name(object).is_empty() {
-                let spec = object.make_at(&["spec"]);
-                spec.insert("serviceAccountName", DEFAULT);
+                let mut pod = FieldMut::<Pod>::root(object);
+                let mut spec = pod.entry(Pod::SPEC);
+                spec.set(PodSpec::SERVICE_ACCOUNT_NAME, DEFAULT);
                 // The deprecated name of the field.
-                spec.insert("serviceAccount", DEFAULT);
+                spec.set(PodSpec::SERVICE_ACCOUNT, DEFAULT);
             }
             let account = self.account(request.attributes, object).await?;
-            if automounts(&account, object) {
+            let account = FieldRef::root(&account);
+            if automounts(account, pod::spec(object)) {
                 mount_token(object);
             }
-            let pull_secrets = account.list_at(&["imagePullSecrets"]);
-            if object.list_at(&["spec", "imagePullSecrets"]).is_empty() && !pull_secrets.is_empty() {
-                let names = pull_secrets.iter().map(|secret| value!({"name": (secret.str_at(&["name"]))}));
-                object.make_at(&["spec"]).insert("imagePullSecrets", names.collect::<Vec<_>>());
+            let pull_secrets = account.at(Account::IMAGE_PULL_SECRETS);
+            if pod::spec(object).at(PodSpec::IMAGE_PULL_SECRETS).is_empty() && !pull_secrets.is_empty() {
+                let names = pull_secrets.values().map(|secret| secret.at(LocalObjectReference::NAME).str());
+                let secrets: Vec<Value> = names.map(|name| value!({"name": name})).collect();
+                FieldMut::<Pod>::root(object).entry(Pod::SPEC).set(PodSpec::IMAGE_PULL_SECRETS, secrets);
             }
             self.check(request.attributes, object).await
         })
@@ -130,21 +141,22 @@ impl Plugin for ServiceAccount {
 }
 
 fn account_name(pod: &Value) -> &str {
-    pod.str_at(&["spec", "serviceAccountName"])
+    pod::spec(pod).at(PodSpec::SERVICE_ACCOUNT_NAME).str()
 }
 
 /// Returns true for mirror pods, which represent the static pods of a kubelet.
 fn is_mirror(pod: &Value) -> bool {
-    pod.at(&["metadata", "annotations", MIRROR]).is_some()
+    metadata(pod).at(ObjectMeta::ANNOTATIONS).key(MIRROR).is_set()
 }
 
 fn check_mirror(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
-    let tokens = pod.list_at(&["spec", "volumes"]).iter().flat_map(|volume| volume.list_at(&["projected", "sources"]));
+    let spec = pod::spec(pod);
+    let mut projected = spec.at(PodSpec::VOLUMES).values().flat_map(projections);
     let why = if !account_name(pod).is_empty() {
         "a mirror pod may not reference service accounts"
-    } else if secrets::any(pod) {
+    } else if secrets::any(spec) {
         "a mirror pod may not reference secrets"
-    } else if tokens.into_iter().any(|source| source.get("serviceAccountToken").is_some()) {
+    } else if projected.any(|source| source.at(VolumeProjection::SERVICE_ACCOUNT_TOKEN).is_set()) {
         "a mirror pod may not use ServiceAccountToken volume projections"
     } else {
         return Ok(());
@@ -152,38 +164,44 @@ fn check_mirror(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     Err(forbidden(attributes, pod, why))
 }
 
+/// Iterates over the sources of a projected volume.
+fn projections<'v>(
+    volume: FieldRef<'_, 'v, Volume>,
+) -> impl Iterator<Item = FieldRef<'static, 'v, VolumeProjection>> + use<'v> {
+    volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values()
+}
+
 /// Returns true if the token is mounted: the pod's field takes precedence over the account's.
-fn automounts(account: &Value, pod: &Value) -> bool {
-    let said = |value: Option<&Value>| value.and_then(Value::as_bool);
-    said(pod.at(&["spec", "automountServiceAccountToken"]))
-        .or_else(|| said(account.get("automountServiceAccountToken")))
-        .unwrap_or(true)
+fn automounts(account: FieldRef<Account>, spec: FieldRef<PodSpec>) -> bool {
+    let of_pod = spec.at(PodSpec::AUTOMOUNT_SERVICE_ACCOUNT_TOKEN).get_bool();
+    of_pod.or_else(|| account.at(Account::AUTOMOUNT_SERVICE_ACCOUNT_TOKEN).get_bool()).unwrap_or(true)
 }
 
 /// Mounts the account's token in each container without a mount at its path.
 fn mount_token(pod: &mut Value) {
-    let volumes = pod.list_at(&["spec", "volumes"]);
-    let there = volumes.iter().map(|volume| volume.str_at(&["name"])).find(|name| name.starts_with(VOLUME_PREFIX));
+    let mut pod = FieldMut::<Pod>::root(pod);
+    let Some(mut spec) = pod.structure(Pod::SPEC) else { return };
+    let volumes = spec.read().at(PodSpec::VOLUMES).values();
+    let there = volumes.map(|volume| volume.at(Volume::NAME).str()).find(|name| name.starts_with(VOLUME_PREFIX));
     let name = there.map(Into::into);
     let is_there = name.is_some();
     let name = name.unwrap_or_else(|| generate_name(VOLUME_PREFIX));
     let mut mounted = false;
-    for member in ["initContainers", "containers"] {
-        let containers = pod.at_mut(&["spec", member]).and_then(Value::as_list_mut);
-        for container in containers.into_iter().flatten() {
-            let mounts = container.list_at(&["volumeMounts"]);
-            if mounts.iter().any(|mount| mount.str_at(&["mountPath"]) == TOKEN_PATH) {
+    for list in [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS] {
+        for mut container in spec.items(list) {
+            let mounts = container.read().at(Container::VOLUME_MOUNTS).detached();
+            if mounts.values().any(|mount| mount.at(VolumeMount::MOUNT_PATH).str() == TOKEN_PATH) {
                 continue;
             }
             let mount = value!({"name": (name.clone()), "readOnly": true, "mountPath": TOKEN_PATH});
-            let all = [mounts, &[mount]].concat();
-            container.make_object().insert("volumeMounts", all);
+            let all = [mounts.list(), &[mount]].concat();
+            container.set(Container::VOLUME_MOUNTS, all);
             mounted = true;
         }
     }
     if mounted && !is_there {
-        let all = [pod.list_at(&["spec", "volumes"]), &[token_volume(&name)]].concat();
-        pod.make_at(&["spec"]).insert("volumes", all);
+        let all = [spec.read().at(PodSpec::VOLUMES).list(), &[token_volume(&name)]].concat();
+        spec.set(PodSpec::VOLUMES, all);
     }
 }
 

@@ -1,5 +1,7 @@
 //! StorageObjectInUseProtection: volumes, claims and volume attributes classes are not deleted while in use.
 
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
+use binnacle_fields::{FieldMut, metadata};
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -26,12 +28,13 @@ impl Plugin for StorageObjectInUseProtection {
     }
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
-        let finalizers = object.list_at(&["metadata", "finalizers"]);
+        let finalizers = metadata(object).at(ObjectMeta::FINALIZERS).detached();
         if let Some(finalizer) = finalizer(request.attributes)
-            && !finalizers.iter().any(|there| there.as_str() == Some(finalizer))
+            && !finalizers.contains(finalizer)
         {
-            let all = [finalizers, &[finalizer.into()]].concat();
-            object.make_at(&["metadata"]).insert("finalizers", all);
+            let all = [finalizers.list(), &[finalizer.into()]].concat();
+            let mut object = FieldMut::<PartialObjectMetadata>::root(object);
+            object.entry(PartialObjectMetadata::METADATA).set(ObjectMeta::FINALIZERS, all);
         }
         Box::pin(async { Ok(()) })
     }

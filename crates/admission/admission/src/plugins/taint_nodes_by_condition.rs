@@ -1,5 +1,7 @@
 //! TaintNodesByCondition: taints a new node, so that no pods are scheduled to it before it is ready.
 
+use binnacle_fields::core::v1::{Node, NodeSpec, Taint};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -22,11 +24,13 @@ impl Plugin for TaintNodesByCondition {
     fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         const KEY: &str = "node.kubernetes.io/not-ready";
         const EFFECT: &str = "NoSchedule";
-        let taints = object.list_at(&["spec", "taints"]);
-        let there = taints.iter().any(|taint| taint.str_at(&["key"]) == KEY && taint.str_at(&["effect"]) == EFFECT);
-        if !there {
-            let all = [taints, &[value!({"key": KEY, "effect": EFFECT})]].concat();
-            object.make_at(&["spec"]).insert("taints", all);
+        let spec = FieldRef::<Node>::root(object).at(Node::SPEC).detached();
+        let taints = spec.at(NodeSpec::TAINTS);
+        let is_same =
+            |taint: FieldRef<Taint>| taint.at(Taint::KEY).str() == KEY && taint.at(Taint::EFFECT).str() == EFFECT;
+        if !taints.values().any(is_same) {
+            let all = [taints.list(), &[value!({"key": KEY, "effect": EFFECT})]].concat();
+            FieldMut::<Node>::root(object).entry(Node::SPEC).set(NodeSpec::TAINTS, all);
         }
         Box::pin(async { Ok(()) })
     }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::Toleration;
 use binnacle_schema::Value;
 
 const EXISTS: &str = "Exists";
@@ -9,23 +11,25 @@ const EQUAL: &str = "Equal";
 
 /// Merges both sets, without tolerations that another one includes.
 pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
-    let all: Vec<&Value> = first.iter().chain(second).collect();
+    let all: Vec<TolerationRef<'_>> = first.iter().chain(second).map(FieldRef::root).collect();
     let mut later = Tolerations::default();
     let mut included_later = vec![false; all.len()];
     for (i, toleration) in all.iter().enumerate().rev() {
-        included_later[i] = later.others_include(toleration);
-        later.add(toleration);
+        included_later[i] = later.others_include(*toleration);
+        later.add(*toleration);
     }
     let mut kept = Tolerations::default();
     let mut merged = Vec::new();
     for (i, toleration) in all.into_iter().enumerate() {
         if !included_later[i] && !kept.include(toleration) {
             kept.add(toleration);
-            merged.push(toleration.clone());
+            merged.push(toleration.value().clone());
         }
     }
     merged
 }
+
+type TolerationRef<'a> = FieldRef<'static, 'a, Toleration>;
 
 /// Tolerations by class, so that a check for inclusion does not visit all of them.
 #[derive(Default)]
@@ -56,33 +60,33 @@ struct Values<'a> {
 impl<'a> Tolerations<'a> {
     pub(crate) fn new(tolerations: &'a [Value]) -> Self {
         let mut known = Self::default();
-        tolerations.iter().for_each(|toleration| known.add(toleration));
+        tolerations.iter().for_each(|toleration| known.add(FieldRef::root(toleration)));
         known
     }
 
-    fn add(&mut self, toleration: &'a Value) {
-        let value = toleration.str_at(&["value"]);
+    fn add(&mut self, toleration: TolerationRef<'a>) {
+        let value = toleration.at(Toleration::VALUE).str();
         let values = self.0.entry(class(toleration)).or_default().entry(seconds(toleration));
         let values = values.or_insert(Values { first: value, has_others: false });
         values.has_others |= values.first != value;
     }
 
     /// Returns true if a toleration of the set tolerates all that `narrow` does.
-    pub(crate) fn include(&self, narrow: &Value) -> bool {
+    pub(crate) fn include(&self, narrow: FieldRef<Toleration>) -> bool {
         let same = self.0.get(&class(narrow)).is_some_and(|times| times.contains_key(&seconds(narrow)));
         same || !self.matching(narrow).is_empty()
     }
 
     /// Returns true if a toleration of the set other than `narrow` itself tolerates all that `narrow` does.
-    fn others_include(&self, narrow: &Value) -> bool {
-        let (own, own_seconds, value) = (class(narrow), seconds(narrow), narrow.str_at(&["value"]));
+    fn others_include(&self, narrow: FieldRef<Toleration>) -> bool {
+        let (own, own_seconds, value) = (class(narrow), seconds(narrow), narrow.at(Toleration::VALUE).str());
         self.matching(narrow).into_iter().any(|(class, seconds, values)| {
             class != own || seconds != own_seconds || values.has_others || values.first != value
         })
     }
 
     /// Returns tolerations that include `narrow`, the first two of each class.
-    fn matching<'s>(&'s self, narrow: &'s Value) -> Vec<(Class<'s>, Seconds, &'s Values<'s>)> {
+    fn matching<'s>(&'s self, narrow: FieldRef<'_, 's, Toleration>) -> Vec<(Class<'s>, Seconds, &'s Values<'s>)> {
         let (own, least) = (class(narrow), seconds(narrow));
         // An empty key with Exists stands for all keys, an empty effect for all effects.
         let exists = ["", own.key].map(|key| Class { key, operator: EXISTS, value: "", ..own });
@@ -102,14 +106,14 @@ impl<'a> Tolerations<'a> {
     }
 }
 
-fn class(toleration: &Value) -> Class<'_> {
-    let [key, effect, operator, value] =
-        ["key", "effect", "operator", "value"].map(|member| toleration.str_at(&[member]));
+fn class<'v>(toleration: FieldRef<'_, 'v, Toleration>) -> Class<'v> {
+    let fields = [Toleration::KEY, Toleration::EFFECT, Toleration::OPERATOR, Toleration::VALUE];
+    let [key, effect, operator, value] = fields.map(|field| toleration.at(field).str());
     Class { key, effect, operator, value: if operator == EXISTS { "" } else { value } }
 }
 
-fn seconds(toleration: &Value) -> Seconds {
-    toleration.int_at(&["tolerationSeconds"]).map_or(Seconds::Forever, Seconds::Some)
+fn seconds(toleration: FieldRef<Toleration>) -> Seconds {
+    toleration.at(Toleration::TOLERATION_SECONDS).int().map_or(Seconds::Forever, Seconds::Some)
 }
 
 #[cfg(test)]
@@ -157,7 +161,11 @@ mod tests {
                 let pair = [a.clone(), b.clone()];
                 let third = [some[(7 * i + 11 * j) % some.len()].clone()];
                 assert_eq!(merge(&pair, &third), merge_pairwise(&pair, &third), "{pair:?} {third:?}");
-                assert_eq!(Tolerations::new(&pair[..1]).include(b), includes(a, b), "{a:?} includes {b:?}");
+                assert_eq!(
+                    Tolerations::new(&pair[..1]).include(FieldRef::root(b)),
+                    includes(a, b),
+                    "{a:?} includes {b:?}"
+                );
             }
         }
     }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use binnacle_authz::{GraphKind, NodeFeatures, NodeGraph, Rule};
 use binnacle_features::Features;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::metadata;
 use binnacle_meta::Status;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
@@ -57,7 +59,7 @@ pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut Joi
 /// Returns the rules of the role `system:node`, which apply to all nodes without a binding.
 pub fn node_rules(features: &Features) -> Result<Vec<Rule>, Status> {
     let roles = bootstrap_roles::cluster_roles(features)?;
-    let role = roles.iter().find(|role| role.str_at(&["metadata", "name"]) == "system:node");
+    let role = roles.iter().find(|role| metadata(role).at(ObjectMeta::NAME).str() == "system:node");
     role.map(Rule::read_all).ok_or_else(|| Status::internal("there is no role system:node"))
 }
 

@@ -1,6 +1,9 @@
 //! A binding that was split from another one: on older clusters an administrator's changes to the old binding also
 //! apply to the new one, so that an upgrade grants no revoked access.
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::rbac::v1::ClusterRoleBinding;
+use binnacle_fields::{FieldMut, FieldRef, metadata, route};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_schema::Value;
 
@@ -13,19 +16,15 @@ const TARGET: &str = "system:public-info-viewer";
 /// Creates the target, if it is missing, with subjects, labels and annotations of the source.
 pub(super) async fn ensure(objects: &Objects, wanted: &[Value]) -> Result<(), Status> {
     let Some(source) = objects.get("", SOURCE).await? else { return Ok(()) };
-    let named = |binding: &&Value| binding.str_at(&["metadata", "name"]) == TARGET;
+    let named = |binding: &&Value| metadata(binding).at(ObjectMeta::NAME).str() == TARGET;
     let Some(mut target) = wanted.iter().find(named).cloned() else { return Ok(()) };
     if objects.get("", TARGET).await?.is_some() {
         return Ok(());
     }
-    let taken: [(&[&str], &str); 3] = [(&[], "subjects"), (&["metadata"], "labels"), (&["metadata"], "annotations")];
-    for (parents, member) in taken {
-        let path = [parents, &[member]].concat();
-        match source.at(&path).cloned() {
-            Some(value) => target.make_at(parents).insert(member, value),
-            None => target.make_at(parents).remove(member),
-        };
-    }
+    let (mut binding, source) = (FieldMut::<ClusterRoleBinding>::root(&mut target), FieldRef::root(&source));
+    binding.keep(source, ClusterRoleBinding::SUBJECTS);
+    binding.keep_at(source, route![ClusterRoleBinding::METADATA, ObjectMeta::LABELS]);
+    binding.keep_at(source, route![ClusterRoleBinding::METADATA, ObjectMeta::ANNOTATIONS]);
     match objects.create("", target).await {
         Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
         created => created.map(|_| ()),

@@ -1,6 +1,9 @@
 //! Parses the table of roles and bindings (`data/rbac.txt`, which describes its syntax).
 
 use binnacle_features::Features;
+use binnacle_fields::FieldMut;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule};
 use binnacle_meta::Status;
 use binnacle_schema::{Object, Value, value};
 
@@ -39,7 +42,8 @@ pub(super) fn parse(features: &Features) -> Result<Table, Status> {
         match words[..] {
             _ if is_rule => {
                 let roles = if cluster { &mut table.cluster_roles } else { &mut table.roles };
-                let rules = roles.last_mut().and_then(|role| role.get_mut("rules")).and_then(Value::as_list_mut);
+                let rules = roles.last_mut().and_then(|role| role.get_mut(ClusterRole::RULES.name()));
+                let rules = rules.and_then(Value::as_list_mut);
                 rules.ok_or_else(unreadable)?.push(rule(&words).ok_or_else(unreadable)?);
             }
             ["clusterrole", name, ref options @ ..] => {
@@ -77,13 +81,16 @@ fn cluster_role(name: &str, options: &[&str]) -> Option<Value> {
     for option in options {
         match option.split_once('=')? {
             ("aggregate-to", to) => {
-                role.make_at(&["metadata", "labels"]).insert(format!("{AGGREGATE_TO}{to}"), "true");
+                let mut role = FieldMut::<ClusterRole>::root(&mut role);
+                let mut metadata = role.entry(ClusterRole::METADATA);
+                metadata.map_entry(ObjectMeta::LABELS).insert(format!("{AGGREGATE_TO}{to}"), "true");
             }
             ("aggregates", from) => {
                 let labels = Object::from_iter([(format!("{AGGREGATE_TO}{from}"), "true")]);
                 let rule = value!({"clusterRoleSelectors": [{"matchLabels": labels}]});
-                role.make_object().insert("aggregationRule", rule);
-                role.make_object().remove("rules");
+                let mut role = FieldMut::<ClusterRole>::root(&mut role);
+                role.set(ClusterRole::AGGREGATION_RULE, rule);
+                role.remove(ClusterRole::RULES);
             }
             _ => return None,
         }
@@ -101,7 +108,10 @@ fn rule(words: &[&str]) -> Option<Value> {
             let mut rule = value!({"verbs": verbs, "apiGroups": groups, "resources": (list(resources))});
             match names {
                 [] => {}
-                [names] => drop(rule.make_object().insert("resourceNames", list(names.strip_prefix("names=")?))),
+                [names] => {
+                    let names = Value::from(list(names.strip_prefix("names=")?));
+                    FieldMut::root(&mut rule).set(PolicyRule::RESOURCE_NAMES, names);
+                }
                 _ => return None,
             }
             Some(rule)
@@ -115,7 +125,7 @@ fn binding(metadata: Value, kind: &str, role: &str, subjects: &[&str]) -> Option
     let mut binding = value!({"metadata": metadata, "roleRef": {"apiGroup": GROUP, "kind": kind, "name": role}});
     let subjects = subjects?;
     if !subjects.is_empty() {
-        binding.make_object().insert("subjects", subjects);
+        FieldMut::root(&mut binding).set(ClusterRoleBinding::SUBJECTS, subjects);
     }
     Some(binding)
 }
@@ -138,8 +148,9 @@ fn metadata(name: &str, namespaced: bool) -> Value {
     let annotations = Object::from_iter([(AUTO_UPDATE, "true")]);
     let mut metadata = value!({"name": name, "labels": labels, "annotations": annotations});
     if namespaced && let Some((namespace, name)) = name.split_once('/') {
-        metadata.make_object().insert("namespace", namespace);
-        metadata.make_object().insert("name", name);
+        let mut metadata = FieldMut::root(&mut metadata);
+        metadata.set(ObjectMeta::NAMESPACE, namespace);
+        metadata.set(ObjectMeta::NAME, name);
     }
     metadata
 }

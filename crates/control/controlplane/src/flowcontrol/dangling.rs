@@ -4,6 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use binnacle_fields::flowcontrol::v1::{
+    FlowSchema, FlowSchemaCondition as Condition, FlowSchemaSpec, FlowSchemaStatus, PriorityLevelConfigurationReference,
+};
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_patch::apply::{Apply, Update, Versions, apply};
 use binnacle_registry::{Catalog, Context, Match, Resource, UpdateOptions, rfc3339};
@@ -56,9 +61,11 @@ async fn refresh(resources: &Catalog) -> Result<(), Status> {
     let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?;
     let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?;
     let levels = levels.list_as("", Match::Any).await?;
-    let levels: HashSet<&str> = levels.iter().map(|level| level.str_at(&["metadata", "name"])).collect();
+    let levels: HashSet<&str> = levels.iter().map(|level| metadata(level).at(ObjectMeta::NAME).str()).collect();
     for schema in schemas.list_as("", Match::Any).await? {
-        let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
+        let schema = FieldRef::<FlowSchema>::root(&schema);
+        let level = schema.at(FlowSchema::SPEC).at(FlowSchemaSpec::PRIORITY_LEVEL_CONFIGURATION).detached();
+        let level = level.at(PriorityLevelConfigurationReference::NAME).str();
         let (status, reason, says) = if levels.contains(level) {
             ("False", "Found", "and it exists")
         } else {
@@ -66,16 +73,19 @@ async fn refresh(resources: &Catalog) -> Result<(), Status> {
         };
         let quoted = binnacle_meta::go_quote(level);
         let message = format!("This FlowSchema references the PriorityLevelConfiguration object named {quoted} {says}");
-        let told = schema.list_at(&["status", "conditions"]).iter().any(|condition| {
-            let is = |member, text: &str| condition.str_at(&[member]) == text;
-            is("type", "Dangling") && is("status", status) && is("reason", reason) && is("message", &message)
+        let told = schema.at(FlowSchema::STATUS).at(FlowSchemaStatus::CONDITIONS).values().any(|condition| {
+            let is = |field, text: &str| condition.at(field).str() == text;
+            is(Condition::TYPE, "Dangling")
+                && is(Condition::STATUS, status)
+                && is(Condition::REASON, reason)
+                && is(Condition::MESSAGE, &message)
         });
         if !told {
             let condition = value!({
                 "type": "Dangling", "status": status, "lastTransitionTime": (rfc3339(SystemTime::now())),
                 "reason": reason, "message": message
             });
-            tell(schemas.resource(), schema.str_at(&["metadata", "name"]), condition).await?;
+            tell(schemas.resource(), schema.at(FlowSchema::METADATA).at(ObjectMeta::NAME).str(), condition).await?;
         }
     }
     Ok(())
@@ -119,6 +129,8 @@ impl Versions for OneVersion<'_> {
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
         let (group, version) = api_version.split_once('/')?;
         let message = self.0.collection.kinds().kind(group, version, "FlowSchema")?;
-        (object.str_at(&["apiVersion"]) == api_version).then(|| (object.clone(), message))
+        let object_version =
+            FieldRef::<PartialObjectMetadata>::root(object).at(PartialObjectMetadata::API_VERSION).str();
+        (object_version == api_version).then(|| (object.clone(), message))
     }
 }

@@ -3,7 +3,9 @@
 //! The filter depends on the mandatory ones: their specs are always restored. The others are suggestions that an
 //! administrator may change.
 
-use binnacle_schema::{Object, Value, value};
+use binnacle_fields::FieldMut;
+use binnacle_fields::flowcontrol::v1::{FlowSchemaSpec, PolicyRulesWithSubjects, ResourcePolicyRule};
+use binnacle_schema::{Value, value};
 
 /// A priority level.
 pub(super) struct Level {
@@ -153,22 +155,26 @@ impl Schema {
     }
 
     pub(super) fn spec(&self) -> Value {
-        let mut rule = Object::new();
-        rule.insert("subjects", Value::List(self.subjects.iter().map(Subject::value).collect()));
+        let mut rule = Value::default();
+        let mut fields = FieldMut::<PolicyRulesWithSubjects>::root(&mut rule);
+        fields.set(PolicyRulesWithSubjects::SUBJECTS, self.subjects.iter().map(Subject::value).collect::<Vec<_>>());
         if !self.resources.is_empty() {
-            rule.insert("resourceRules", Value::List(self.resources.iter().map(Resources::value).collect()));
+            let rules: Vec<Value> = self.resources.iter().map(Resources::value).collect();
+            fields.set(PolicyRulesWithSubjects::RESOURCE_RULES, rules);
         }
         if let Some((verb, paths)) = self.paths {
-            rule.insert("nonResourceRules", value!([{"verbs": [verb], "nonResourceURLs": (texts(paths))}]));
+            let rules = value!([{"verbs": [verb], "nonResourceURLs": (texts(paths))}]);
+            fields.set(PolicyRulesWithSubjects::NON_RESOURCE_RULES, rules);
         }
-        let mut spec = Object::new();
-        spec.insert("priorityLevelConfiguration", value!({"name": (self.level)}));
-        spec.insert("matchingPrecedence", self.precedence);
+        let mut spec = Value::default();
+        let mut fields = FieldMut::<FlowSchemaSpec>::root(&mut spec);
+        fields.set(FlowSchemaSpec::PRIORITY_LEVEL_CONFIGURATION, value!({"name": (self.level)}));
+        fields.set(FlowSchemaSpec::MATCHING_PRECEDENCE, self.precedence);
         if !self.distinguisher.is_empty() {
-            spec.insert("distinguisherMethod", value!({"type": (self.distinguisher)}));
+            fields.set(FlowSchemaSpec::DISTINGUISHER_METHOD, value!({"type": (self.distinguisher)}));
         }
-        spec.insert("rules", vec![Value::Object(rule)]);
-        Value::Object(spec)
+        fields.set(FlowSchemaSpec::RULES, vec![rule]);
+        spec
     }
 }
 
@@ -212,15 +218,16 @@ impl Subject {
 
 impl Resources {
     fn value(&self) -> Value {
-        let mut rule = Object::new();
-        rule.insert("verbs", texts(self.verbs));
-        rule.insert("apiGroups", vec![self.group]);
-        rule.insert("resources", texts(self.resources));
+        let mut rule = Value::default();
+        let mut fields = FieldMut::<ResourcePolicyRule>::root(&mut rule);
+        fields.set(ResourcePolicyRule::VERBS, texts(self.verbs));
+        fields.set(ResourcePolicyRule::API_GROUPS, texts(&[self.group]));
+        fields.set(ResourcePolicyRule::RESOURCES, texts(self.resources));
         if self.cluster_scope {
-            rule.insert("clusterScope", true);
+            fields.set(ResourcePolicyRule::CLUSTER_SCOPE, true);
         }
-        rule.insert("namespaces", texts(ANY));
-        Value::Object(rule)
+        fields.set(ResourcePolicyRule::NAMESPACES, texts(ANY));
+        rule
     }
 }
 

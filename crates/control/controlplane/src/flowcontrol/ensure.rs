@@ -3,6 +3,12 @@
 //! An annotation shows whether an object follows the defaults. Mandatory objects always do; an administrator decides
 //! with the annotation for the others, and without it an unchanged object (generation 1) follows.
 
+use binnacle_fields::flowcontrol::v1::{
+    ExemptPriorityLevelConfiguration as Exempt, FlowSchema, PriorityLevelConfiguration as PriorityLevel,
+    PriorityLevelConfigurationSpec as PriorityLevelSpec,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
 use binnacle_schema::{Value, canonical, value};
@@ -44,7 +50,7 @@ pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
 async fn put(objects: &Objects, wanted: &[Wanted]) -> Result<(), Status> {
     let there = objects.list_as("", Match::Consistent).await?;
     let puts = wanted.iter().map(|wanted| async {
-        match there.iter().find(|object| object.str_at(&["metadata", "name"]) == wanted.name) {
+        match there.iter().find(|object| metadata(object).at(ObjectMeta::NAME).str() == wanted.name) {
             None => create(objects, wanted).await,
             Some(object) if revision(objects, wanted, object).is_none() => Ok(()),
             Some(_) => update(objects, wanted).await,
@@ -67,10 +73,13 @@ async fn create(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
 async fn update(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
     let updated = objects.update("", wanted.name, "", |object| {
         let Some(Revision { follows, spec }) = revision(objects, wanted, object) else { return };
+        // A priority level has these fields, too.
+        let mut object = FieldMut::<FlowSchema>::root(object);
         if let Some(spec) = spec {
-            object.make_object().insert("spec", spec);
+            object.set(FlowSchema::SPEC, spec);
         }
-        object.make_at(&["metadata", "annotations"]).insert(FOLLOWS, if follows { "true" } else { "false" });
+        let mut metadata = object.entry(FlowSchema::METADATA);
+        metadata.map_entry(ObjectMeta::ANNOTATIONS).insert(FOLLOWS, if follows { "true" } else { "false" });
     });
     match updated.await {
         // It was deleted or changed meanwhile: the next run checks it again.
@@ -87,7 +96,7 @@ struct Revision {
 
 fn revision(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Revision> {
     let annotation = follows(object);
-    let unchanged = object.int_at(&["metadata", "generation"]) == Some(1);
+    let unchanged = metadata(object).at(ObjectMeta::GENERATION).int() == Some(1);
     let follows = wanted.mandatory || annotation.unwrap_or(unchanged);
     let spec = if follows { other_spec(objects, wanted, object) } else { None };
     (annotation != Some(follows) || spec.is_some()).then_some(Revision { follows, spec })
@@ -99,23 +108,23 @@ fn other_spec(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Valu
     let mut expected = value!({"spec": (wanted.spec.clone())});
     resource.set_defaults(&mut expected);
     // The limits of the exempt level belong to the administrator, mandatory or not.
-    let limits = ["spec", "exempt"];
-    if let (Some(current), Some(_)) = (object.object_at(&limits), expected.object_at(&limits)) {
-        for member in ["nominalConcurrencyShares", "lendablePercent"] {
-            let current = current.get(member).cloned();
-            match current {
-                Some(current) => expected.make_at(&limits).insert(member, current),
-                None => expected.make_at(&limits).remove(member),
-            };
-        }
+    let current = FieldRef::<PriorityLevel>::root(object).at(PriorityLevel::SPEC).detached();
+    let limits = current.at(PriorityLevelSpec::EXEMPT);
+    if let (Some(_), Some(mut spec)) =
+        (limits.object(), FieldMut::<PriorityLevel>::root(&mut expected).structure(PriorityLevel::SPEC))
+        && let Some(mut expected) = spec.structure(PriorityLevelSpec::EXEMPT)
+    {
+        expected.keep(limits, Exempt::NOMINAL_CONCURRENCY_SHARES);
+        expected.keep(limits, Exempt::LENDABLE_PERCENT);
     }
     canonical::canonicalize(&mut expected, &resource.message);
-    (expected.get("spec") != object.get("spec")).then(|| wanted.spec.clone())
+    let expected = FieldRef::<PriorityLevel>::root(&expected);
+    (expected.at(PriorityLevel::SPEC).get() != current.get()).then(|| wanted.spec.clone())
 }
 
 /// Returns the value of the annotation, if it is valid.
 fn follows(object: &Value) -> Option<bool> {
-    match object.str_at(&["metadata", "annotations", FOLLOWS]) {
+    match metadata(object).at(ObjectMeta::ANNOTATIONS).key(FOLLOWS).str() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
@@ -124,7 +133,7 @@ fn follows(object: &Value) -> Option<bool> {
 
 async fn remove_others(objects: &Objects, wanted: &[Wanted]) -> Result<(), Status> {
     for object in objects.list_as("", Match::Any).await? {
-        let name = object.str_at(&["metadata", "name"]);
+        let name = metadata(&object).at(ObjectMeta::NAME).str();
         if follows(&object) != Some(true) || wanted.iter().any(|wanted| wanted.name == name) {
             continue;
         }

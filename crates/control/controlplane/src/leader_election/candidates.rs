@@ -3,6 +3,9 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::coordination::v1beta1::{LeaseCandidate, LeaseCandidateSpec as Spec};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{MicroTime, SemanticVersion, Time};
 use binnacle_schema::Value;
 
@@ -26,16 +29,19 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub(super) fn of(object: &Value) -> Self {
-        let spec = |field| object.str_at(&["spec", field]);
+        let object = FieldRef::<LeaseCandidate>::root(object);
+        let (metadata, spec) = (object.at(LeaseCandidate::METADATA), object.at(LeaseCandidate::SPEC));
+        let time = |field| MicroTime::parse(spec.at(field).str()).ok();
+        let text = |field| spec.at(field).str();
         Self {
-            name: object.str_at(&["metadata", "name"]).to_owned(),
-            lease: spec("leaseName").to_owned(),
-            strategy: spec("strategy").to_owned(),
-            pinged: MicroTime::parse(spec("pingTime")).ok(),
-            renewed: MicroTime::parse(spec("renewTime")).ok(),
-            binary: version(spec("binaryVersion")),
-            emulated: version(spec("emulationVersion")),
-            created: Time::parse(object.str_at(&["metadata", "creationTimestamp"])).ok(),
+            name: metadata.at(ObjectMeta::NAME).str().to_owned(),
+            lease: text(Spec::LEASE_NAME).to_owned(),
+            strategy: text(Spec::STRATEGY).to_owned(),
+            pinged: time(Spec::PING_TIME),
+            renewed: time(Spec::RENEW_TIME),
+            binary: version(text(Spec::BINARY_VERSION)),
+            emulated: version(text(Spec::EMULATION_VERSION)),
+            created: Time::parse(metadata.at(ObjectMeta::CREATION_TIMESTAMP).str()).ok(),
         }
     }
 

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
+use binnacle_fields::coordination::v1beta1::{LeaseCandidate, LeaseCandidateSpec};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{MicroTime, Status, StatusReason};
 use binnacle_schema::{Value, value};
 
@@ -66,7 +69,8 @@ impl Election<'_> {
             // A candidate that was pinged and has never answered is not pinged again.
             if candidate.pinged.is_none() || (!asked && candidate.has_answered()) {
                 let ping = |object: &mut Value| {
-                    object.make_at(&["spec"]).insert("pingTime", now.to_string());
+                    let mut candidate = FieldMut::<LeaseCandidate>::root(object);
+                    candidate.entry(LeaseCandidate::SPEC).set(LeaseCandidateSpec::PING_TIME, now.to_string());
                 };
                 self.candidates.update(self.namespace, &candidate.name, "", ping).await?;
                 waits = true;
@@ -78,12 +82,12 @@ impl Election<'_> {
     async fn write(&self, strategy: &str, elected: Option<&str>) -> Result<(), Status> {
         let (namespace, lease) = (self.namespace, self.lease);
         let mut made = value!({"metadata": {"name": lease, "namespace": namespace}});
-        let spec = made.make_at(&["spec"]);
-        spec.insert("strategy", strategy);
-        spec.insert("leaseDurationSeconds", LEASE_SECONDS);
-        spec.insert("renewTime", now().to_string());
+        let mut spec = FieldMut::<Lease>::root(&mut made).into_entry(Lease::SPEC);
+        spec.set(LeaseSpec::STRATEGY, strategy);
+        spec.set(LeaseSpec::LEASE_DURATION_SECONDS, LEASE_SECONDS);
+        spec.set(LeaseSpec::RENEW_TIME, now().to_string());
         if let Some(elected) = elected {
-            spec.insert("holderIdentity", elected);
+            spec.set(LeaseSpec::HOLDER_IDENTITY, elected);
         }
         match self.leases.create(namespace, made).await {
             Ok(_) => {
@@ -103,7 +107,7 @@ impl Election<'_> {
 /// Returns true if a lease has no leader, or not the best one.
 fn is_needed(candidates: &[Candidate], lease: Option<&Value>, now: MicroTime) -> Result<bool, String> {
     let Some(lease) = lease else { return Ok(true) };
-    let holder = lease.str_at(&["spec", "holderIdentity"]);
+    let holder = spec_of(lease).at(LeaseSpec::HOLDER_IDENTITY).str();
     if is_expired(lease, now) || holder.is_empty() {
         return Ok(true);
     }
@@ -119,26 +123,31 @@ fn is_needed(candidates: &[Candidate], lease: Option<&Value>, now: MicroTime) ->
 
 /// Returns true if a lease is expired, or has no duration or renew time.
 fn is_expired(lease: &Value, now: MicroTime) -> bool {
-    let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
-    let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
+    let spec = spec_of(lease);
+    let renewed = MicroTime::parse(spec.at(LeaseSpec::RENEW_TIME).str()).ok();
+    let seconds = spec.at(LeaseSpec::LEASE_DURATION_SECONDS).int().and_then(|seconds| u64::try_from(seconds).ok());
     renewed.zip(seconds).is_none_or(|(renewed, seconds)| !holds(renewed, Duration::from_secs(seconds), now))
+}
+
+fn spec_of(lease: &Value) -> FieldRef<'static, '_, LeaseSpec> {
+    FieldRef::<Lease>::root(lease).at(Lease::SPEC).detached()
 }
 
 /// Gives a free lease to the elected candidate; otherwise sets it as the preferred holder.
 fn settle(lease: &mut Value, strategy: &str, elected: Option<&str>, now: MicroTime) {
     let expired = is_expired(lease, now);
-    let holder = lease.str_at(&["spec", "holderIdentity"]).to_owned();
-    let spec = lease.make_at(&["spec"]);
-    spec.insert("strategy", strategy);
+    let mut spec = FieldMut::<Lease>::root(lease).into_entry(Lease::SPEC);
+    let holder = spec.str(LeaseSpec::HOLDER_IDENTITY).to_owned();
+    spec.set(LeaseSpec::STRATEGY, strategy);
     let Some(elected) = elected else { return };
     if holder.is_empty() || (expired && holder != elected) {
-        spec.remove("preferredHolder");
-        spec.remove("acquireTime");
-        spec.insert("holderIdentity", elected);
-        spec.insert("renewTime", now.to_string());
-        spec.insert("leaseDurationSeconds", LEASE_SECONDS);
+        spec.remove(LeaseSpec::PREFERRED_HOLDER);
+        spec.remove(LeaseSpec::ACQUIRE_TIME);
+        spec.set(LeaseSpec::HOLDER_IDENTITY, elected);
+        spec.set(LeaseSpec::RENEW_TIME, now.to_string());
+        spec.set(LeaseSpec::LEASE_DURATION_SECONDS, LEASE_SECONDS);
     } else if holder != elected {
-        spec.insert("preferredHolder", elected);
+        spec.set(LeaseSpec::PREFERRED_HOLDER, elected);
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Status, StatusReason};
-use binnacle_schema::{Object, Value, value};
+use binnacle_schema::{Value, value};
 use uuid::Uuid;
 
 use super::now;
@@ -56,15 +58,15 @@ impl Lock {
     pub(super) async fn release(&self) {
         let identity = self.identity.as_str();
         let released = self.leases.update(NAMESPACE, NAME, "", |lease| {
-            let spec = lease.make_at(&["spec"]);
-            if spec.get("holderIdentity").and_then(Value::as_str) != Some(identity) {
+            let mut spec = FieldMut::<Lease>::root(lease).into_entry(Lease::SPEC);
+            if spec.get(LeaseSpec::HOLDER_IDENTITY).as_str() != Some(identity) {
                 return;
             }
             let now = now().to_string();
-            spec.remove("holderIdentity");
-            spec.insert("leaseDurationSeconds", 1);
-            spec.insert("renewTime", now.as_str());
-            spec.insert("acquireTime", now);
+            spec.remove(LeaseSpec::HOLDER_IDENTITY);
+            spec.set(LeaseSpec::LEASE_DURATION_SECONDS, 1i64);
+            spec.set(LeaseSpec::RENEW_TIME, now.as_str());
+            spec.set(LeaseSpec::ACQUIRE_TIME, now);
         });
         match released.await {
             Err(status) if !status.is(StatusReason::NotFound) => {
@@ -87,19 +89,19 @@ impl Lock {
     async fn acquire_or_renew(&mut self) -> Result<bool, Status> {
         let Some(lease) = self.leases.get(NAMESPACE, NAME).await? else {
             let mut lease = value!({"metadata": {"name": NAME, "namespace": NAMESPACE}});
-            self.fill(lease.make_at(&["spec"]));
+            self.fill(FieldMut::<Lease>::root(&mut lease).entry(Lease::SPEC));
             return match self.leases.create(NAMESPACE, lease).await {
                 Ok(_) => Ok(true),
                 Err(status) if status.is(StatusReason::AlreadyExists) => Ok(false),
                 Err(status) => Err(status),
             };
         };
-        let spec = lease.get("spec").cloned().unwrap_or(Value::Null);
-        if self.observed.as_ref().is_none_or(|(seen, _)| *seen != spec) {
-            self.observed = Some((spec.clone(), Instant::now()));
+        let spec = FieldRef::<Lease>::root(&lease).at(Lease::SPEC).detached();
+        if self.observed.as_ref().is_none_or(|(seen, _)| seen != spec.value()) {
+            self.observed = Some((spec.value().clone(), Instant::now()));
         }
-        let holder = spec.str_at(&["holderIdentity"]);
-        let seconds = spec.int_at(&["leaseDurationSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
+        let holder = spec.at(LeaseSpec::HOLDER_IDENTITY).str();
+        let seconds = spec.at(LeaseSpec::LEASE_DURATION_SECONDS).int().and_then(|seconds| u64::try_from(seconds).ok());
         let held = Duration::from_secs(seconds.unwrap_or(0));
         let fresh = self.observed.as_ref().is_some_and(|(_, at)| at.elapsed() < held);
         if !holder.is_empty() && holder != self.identity && fresh {
@@ -108,26 +110,28 @@ impl Lock {
         // A lease that was written meanwhile belongs to its writer.
         let mut written = false;
         let change = |lease: &mut Value| {
-            written = lease.get("spec").is_none_or(|found| *found == spec);
+            let mut lease = FieldMut::<Lease>::root(lease);
+            written = lease.read().at(Lease::SPEC).get().is_none_or(|found| found == spec.value());
             if written {
-                self.fill(lease.make_at(&["spec"]));
+                self.fill(lease.entry(Lease::SPEC));
             }
         };
         self.leases.update(NAMESPACE, NAME, "", change).await?;
         Ok(written)
     }
 
-    fn fill(&self, spec: &mut Object) {
+    fn fill(&self, mut spec: FieldMut<LeaseSpec>) {
         let now = now().to_string();
-        let is_new = spec.get("holderIdentity").is_none() && spec.get("leaseTransitions").is_none();
-        let changes = spec.get("holderIdentity").and_then(Value::as_str) != Some(self.identity.as_str());
-        let before = spec.get("leaseTransitions").and_then(Value::as_i64).unwrap_or(0);
-        spec.insert("holderIdentity", self.identity.as_str());
-        spec.insert("leaseDurationSeconds", i64::try_from(self.timing.lease_duration.as_secs()).unwrap_or(i64::MAX));
-        spec.insert("renewTime", now.as_str());
+        let is_new = spec.is_nil(LeaseSpec::HOLDER_IDENTITY) && spec.is_nil(LeaseSpec::LEASE_TRANSITIONS);
+        let changes = spec.get(LeaseSpec::HOLDER_IDENTITY).as_str() != Some(self.identity.as_str());
+        let before = spec.read().at(LeaseSpec::LEASE_TRANSITIONS).int_or_zero();
+        let seconds = i64::try_from(self.timing.lease_duration.as_secs()).unwrap_or(i64::MAX);
+        spec.set(LeaseSpec::HOLDER_IDENTITY, self.identity.as_str());
+        spec.set(LeaseSpec::LEASE_DURATION_SECONDS, seconds);
+        spec.set(LeaseSpec::RENEW_TIME, now.as_str());
         if changes {
-            spec.insert("acquireTime", now);
-            spec.insert("leaseTransitions", if is_new { 0 } else { before + 1 });
+            spec.set(LeaseSpec::ACQUIRE_TIME, now);
+            spec.set(LeaseSpec::LEASE_TRANSITIONS, if is_new { 0 } else { before + 1 });
         }
     }
 }

@@ -2,6 +2,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use binnacle_fields::certificates::v1::{
+    CertificateSigningRequest as Csr, CertificateSigningRequestSpec as Spec, CertificateSigningRequestStatus as Status,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_metrics::families;
 use binnacle_schema::Value;
 use prometheus::IntCounterVec;
@@ -26,20 +31,21 @@ families! {
 impl CertificateDurations {
     /// Counts a CertificateSigningRequest whose status has been written, if it has its certificate since then.
     pub(super) fn issued(&self, request: &Value, old: &Value) {
-        let certificate = |request: &Value| request.str_at(&["status", "certificate"]).to_owned();
-        let Some(wanted) = old.int_at(&["spec", "expirationSeconds"]) else { return };
+        let certificate = |request| FieldRef::<Csr>::root(request).at(Csr::STATUS).at(Status::CERTIFICATE).str();
+        let spec = FieldRef::<Csr>::root(old).at(Csr::SPEC).detached();
+        let Some(wanted) = spec.at(Spec::EXPIRATION_SECONDS).int() else { return };
         let issued = certificate(request);
         if issued.is_empty() || !certificate(old).is_empty() {
             return;
         }
-        let name = old.str_at(&["spec", "signerName"]);
+        let name = spec.at(Spec::SIGNER_NAME).str();
         let signer = if name.starts_with(OWN_SIGNERS) { name } else { "other" };
         self.requested.with_label_values(&[signer]).inc();
-        match seconds_valid(&issued) {
+        match seconds_valid(issued) {
             Some(valid) if is_honored(wanted, valid) => self.honored.with_label_values(&[signer]).inc(),
             Some(_) => {}
             None => {
-                let name = request.str_at(&["metadata", "name"]);
+                let name = metadata(request).at(ObjectMeta::NAME).str();
                 tracing::error!(name, "cannot read the certificate of a CertificateSigningRequest to count it");
             }
         }

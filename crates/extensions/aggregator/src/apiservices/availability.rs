@@ -5,6 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use binnacle_controllers::{ChangeWatcher, Changes, Objects, RETRY_FIRST};
+use binnacle_fields::apiregistration::v1::{
+    APIService, APIServiceCondition as ConditionFields, APIServiceStatus as StatusFields,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{LabelSelector, Operator, Requirement, Status, StatusReason, Text};
 use binnacle_registry::{Match, rfc3339};
 use binnacle_request::{BoxFuture, Shutdown};
@@ -59,7 +64,7 @@ pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shut
             };
             for (object, item) in all.iter().zip(queue.add_all(all.len())) {
                 let _item = item.begin();
-                let name = Text::new(object.str_at(&["metadata", "name"]));
+                let name = Text::new(name_of(object));
                 match ServiceReference::of(object) {
                     Some(service) => remotes.see(&state, object, name, service),
                     None => {
@@ -135,7 +140,7 @@ impl Remotes {
     fn see(&mut self, state: &Arc<State>, object: &Value, name: Text, service: ServiceReference) {
         // Tasks end only with their APIService; the results of ended ones are collected here.
         while self.tasks.try_join_next().is_some() {}
-        let spec = object.at(&["spec"]).cloned().unwrap_or_default();
+        let spec = FieldRef::<APIService>::root(object).at(APIService::SPEC).value().clone();
         if let Some(known) = self.by_name.get_mut(&name)
             && known.service == service
         {
@@ -161,7 +166,7 @@ impl Remotes {
 
     /// Ends the tasks of APIServices that are not in `all`.
     fn keep_only(&mut self, all: &[Value]) {
-        let there: HashSet<&str> = all.iter().map(|object| object.str_at(&["metadata", "name"])).collect();
+        let there: HashSet<&str> = all.iter().map(name_of).collect();
         self.by_name.retain(|name, remote| {
             let stays = there.contains(name.as_str());
             if !stays {
@@ -338,16 +343,15 @@ impl Memory {
 async fn tell(state: &State, objects: &Objects, object: &Value, condition: &Condition) -> Result<(), Status> {
     let metrics = state.metrics.as_ref();
     if let Some(metrics) = metrics {
-        metrics.seen(object.str_at(&["metadata", "name"]), condition);
+        metrics.seen(name_of(object), condition);
     }
     if condition.is_told_by(object) {
         return Ok(());
     }
-    let name = object.str_at(&["metadata", "name"]);
-    let uid = object.str_at(&["metadata", "uid"]);
-    let updated = objects.update("", name, "status", |object| {
+    let uid = metadata(object).at(ObjectMeta::UID).str();
+    let updated = objects.update("", name_of(object), "status", |object| {
         // A new object of the same name may have another service.
-        if object.str_at(&["metadata", "uid"]) == uid {
+        if metadata(object).at(ObjectMeta::UID).str() == uid {
             set(object, condition);
         }
     });
@@ -363,29 +367,30 @@ async fn tell(state: &State, objects: &Objects, object: &Value, condition: &Cond
     }
 }
 
+fn name_of(object: &Value) -> &str {
+    metadata(object).at(ObjectMeta::NAME).str()
+}
+
 fn set(object: &mut Value, condition: &Condition) {
     let now = rfc3339(SystemTime::now());
-    let status = object.make_at(&["status"]);
-    let conditions = status.entry("conditions", || Value::List(Vec::new()));
-    if conditions.as_list().is_none() {
-        *conditions = Value::List(Vec::new());
-    }
-    let Some(conditions) = conditions.as_list_mut() else { return };
-    let there = conditions.iter_mut().find(|there| there.str_at(&["type"]) == "Available");
-    let Some(there) = there else {
-        conditions.push(value!({
+    let mut status = FieldMut::<APIService>::root(object).into_entry(APIService::STATUS);
+    let mut known = status.items(StatusFields::CONDITIONS);
+    let Some(mut there) = known.find(|there| there.str(ConditionFields::TYPE) == "Available") else {
+        drop(known);
+        let condition = value!({
             "type": "Available", "status": (condition.status), "lastTransitionTime": now,
             "reason": (condition.reason.clone()), "message": (condition.message.clone())
-        }));
+        });
+        let all = [status.read().at(StatusFields::CONDITIONS).list(), &[condition]].concat();
+        status.set(StatusFields::CONDITIONS, all);
         return;
     };
-    let members = there.make_object();
-    if members.get("status").and_then(Value::as_str) != Some(condition.status) {
-        members.insert("status", condition.status);
-        members.insert("lastTransitionTime", now);
+    if there.get(ConditionFields::STATUS).as_str() != Some(condition.status) {
+        there.set(ConditionFields::STATUS, condition.status);
+        there.set(ConditionFields::LAST_TRANSITION_TIME, now);
     }
-    members.insert("reason", condition.reason.clone());
-    members.insert("message", condition.message.clone());
+    there.set(ConditionFields::REASON, condition.reason.clone());
+    there.set(ConditionFields::MESSAGE, condition.message.clone());
 }
 
 #[cfg(test)]

@@ -4,6 +4,13 @@
 use std::fmt;
 
 use binnacle_controllers::Objects;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiregistration::v1::{
+    APIService, APIServiceCondition as ConditionFields, APIServiceSpec, APIServiceStatus,
+    ServiceReference as ReferenceFields,
+};
+use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec};
+use binnacle_fields::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use binnacle_meta::{LabelSelector, Status, Text};
 use binnacle_registry::{Context, ListOptions, Match};
 use binnacle_request::BoxFuture;
@@ -37,11 +44,12 @@ pub(super) struct ServiceReference {
 impl ServiceReference {
     /// Returns `None` for an API that this server serves itself.
     pub(super) fn of(api_service: &Value) -> Option<Self> {
-        let service = api_service.at(&["spec", "service"]).filter(|service| !service.is_null())?;
+        let spec = FieldRef::<APIService>::root(api_service).at(APIService::SPEC).detached();
+        let service = spec.at(APIServiceSpec::SERVICE).set()?;
         Some(Self {
-            namespace: service.str_at(&["namespace"]).into(),
-            name: service.str_at(&["name"]).into(),
-            port: service.int_at(&["port"]).unwrap_or(443),
+            namespace: service.at(ReferenceFields::NAMESPACE).str().into(),
+            name: service.at(ReferenceFields::NAME).str().into(),
+            port: service.at(ReferenceFields::PORT).int().unwrap_or(443),
         })
     }
 
@@ -81,11 +89,12 @@ impl Condition {
     }
 
     pub(super) fn is_told_by(&self, object: &Value) -> bool {
-        object.list_at(&["status", "conditions"]).iter().any(|there| {
-            there.str_at(&["type"]) == "Available"
-                && there.str_at(&["status"]) == self.status
-                && there.str_at(&["reason"]) == self.reason
-                && there.str_at(&["message"]) == self.message
+        let status = FieldRef::<APIService>::root(object).at(APIService::STATUS).detached();
+        status.at(APIServiceStatus::CONDITIONS).values().any(|there| {
+            there.at(ConditionFields::TYPE).str() == "Available"
+                && there.at(ConditionFields::STATUS).str() == self.status
+                && there.at(ConditionFields::REASON).str() == self.reason
+                && there.at(ConditionFields::MESSAGE).str() == self.message
         })
     }
 }
@@ -109,18 +118,19 @@ pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, 
     let Some(service) = service else {
         return Some(Condition::no("ServiceNotFound", format!("{reference} is not present")));
     };
-    if service.str_at(&["spec", "type"]) != "ClusterIP" {
+    let spec = FieldRef::<Service>::root(service).at(Service::SPEC).detached();
+    if spec.at(ServiceSpec::TYPE).str() != "ClusterIP" {
         return None;
     }
-    let ports = service.list_at(&["spec", "ports"]);
-    let Some(port) = ports.iter().find(|port| port.int_at(&["port"]) == Some(reference.port)) else {
+    let mut ports = spec.at(ServiceSpec::PORTS).values();
+    let Some(port) = ports.find(|port| port.at(ServicePort::PORT).int() == Some(reference.port)) else {
         let message = format!("{reference} is not listening on port {}", reference.port);
         return Some(Condition::no("ServicePortError", message));
     };
     if slices.is_empty() {
         return Some(Condition::no("EndpointsNotFound", format!("cannot find endpointslices for {reference}")));
     }
-    let port_name = port.str_at(&["name"]);
+    let port_name = port.at(ServicePort::NAME).str();
     if !slices.iter().any(|slice| serves(slice, port_name)) {
         let quoted = binnacle_meta::go_quote(port_name);
         let message = format!("endpointslices for {reference} have no addresses with port name {quoted}");
@@ -131,10 +141,14 @@ pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, 
 
 /// Returns true if a slice has the port and an endpoint that is ready (or has no such condition).
 fn serves(slice: &Value, port_name: &str) -> bool {
-    let ready = |endpoint: &Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool).unwrap_or(true);
-    let is_port =
-        |port: &Value| port.get("name").and_then(Value::as_str) == Some(port_name) && port.int_at(&["port"]).is_some();
-    slice.list_at(&["endpoints"]).iter().any(ready) && slice.list_at(&["ports"]).iter().any(is_port)
+    let slice = FieldRef::<EndpointSlice>::root(slice);
+    let ready = |endpoint: FieldRef<Endpoint>| {
+        endpoint.at(Endpoint::CONDITIONS).at(EndpointConditions::READY).get_bool().unwrap_or(true)
+    };
+    let is_port = |port: FieldRef<EndpointPort>| {
+        port.at(EndpointPort::NAME).get_str() == Some(port_name) && port.at(EndpointPort::PORT).is_set()
+    };
+    slice.at(EndpointSlice::ENDPOINTS).values().any(ready) && slice.at(EndpointSlice::PORTS).values().any(is_port)
 }
 
 /// Returns the condition for the server's response. The error is the reason why the request was not sent.

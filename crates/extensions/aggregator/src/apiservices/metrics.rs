@@ -1,10 +1,14 @@
 //! The `aggregator_unavailable_*` families.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiregistration::v1::APIService;
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_metrics::{Registry, families, keep};
 use binnacle_schema::Value;
 use prometheus::{IntCounterVec, IntGaugeVec};
 
 use super::checks::Condition;
+use crate::remote::is_available;
 
 families! {
     #[derive(Clone, Debug)]
@@ -37,11 +41,9 @@ impl AvailabilityMetrics {
 
     /// Counts a condition that replaces the one in `before`, if the APIService becomes unavailable.
     pub(super) fn told(&self, before: &Value, condition: &Condition) {
-        let mut conditions = before.list_at(&["status", "conditions"]).iter();
-        let available = conditions.find(|condition| condition.str_at(&["type"]) == "Available");
-        let was_available = available.is_some_and(|condition| condition.str_at(&["status"]) == "True");
-        if was_available && condition.status != "True" {
-            let name = before.str_at(&["metadata", "name"]);
+        let before = FieldRef::<APIService>::root(before);
+        if is_available(before) && condition.status != "True" {
+            let name = before.at(APIService::METADATA).at(ObjectMeta::NAME).str();
             self.0.became_unavailable.with_label_values(&[name, &condition.reason]).inc();
         }
     }

@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_controllers::{ChangeWatcher, Changes, Objects, RETRY_FIRST, RETRY_LAST};
+use binnacle_fields::apiregistration::v1::{APIService, APIServiceSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_metrics::{QueuedItem, WorkItem};
 use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
@@ -101,14 +104,15 @@ impl Registrations {
 
 impl LocalApi {
     fn spec(&self) -> Value {
-        let mut spec = Object::new();
+        let mut spec = Value::default();
+        let mut fields = FieldMut::<APIServiceSpec>::root(&mut spec);
         if !self.group.is_empty() {
-            spec.insert("group", self.group.clone());
+            fields.set(APIServiceSpec::GROUP, self.group.clone());
         }
-        spec.insert("version", self.version.clone());
-        spec.insert("groupPriorityMinimum", i64::from(self.group_priority));
-        spec.insert("versionPriority", i64::from(self.version_priority));
-        Value::Object(spec)
+        fields.set(APIServiceSpec::VERSION, self.version.clone());
+        fields.set(APIServiceSpec::GROUP_PRIORITY_MINIMUM, i64::from(self.group_priority));
+        fields.set(APIServiceSpec::VERSION_PRIORITY, i64::from(self.version_priority));
+        spec
     }
 }
 
@@ -176,7 +180,7 @@ impl Keeper<'_> {
         let objects = Objects::new(&self.state.resources, GROUP, VERSION, PLURAL)?;
         let there = objects.list_as("", Match::Any).await?;
         let mut names: BTreeSet<Text> =
-            there.iter().map(|object| object.str_at(&["metadata", "name"]).into()).collect();
+            there.iter().map(|object| metadata(object).at(ObjectMeta::NAME).str().into()).collect();
         if is_first {
             self.there_at_start = names.iter().cloned().collect();
         }
@@ -238,18 +242,20 @@ async fn check(
             let object = value!({"metadata": {"name": name, "labels": labels}, "spec": (wanted.spec)});
             objects.create("", object).await.map(|_| ())
         }
-        (Some(there), wanted) => match there.str_at(&["metadata", "labels", LABEL]) {
+        (Some(there), wanted) => match metadata(&there).at(ObjectMeta::LABELS).key(LABEL).str() {
             ON_START if !there_at_start || !first_time => Ok(()),
             ON_START | ALWAYS => match wanted {
                 None => {
-                    let uid = Some(there.str_at(&["metadata", "uid"]).into());
+                    let uid = Some(metadata(&there).at(ObjectMeta::UID).str().into());
                     let options = DeleteOptions { uid, ..DeleteOptions::default() };
                     resource.delete(&context, name, &options).await.map(|_| ())
                 }
-                Some(wanted) if there.get("spec") == Some(&wanted.spec) => Ok(()),
+                Some(wanted) if *FieldRef::<APIService>::root(&there).at(APIService::SPEC).value() == wanted.spec => {
+                    Ok(())
+                }
                 Some(wanted) => {
                     let update = objects.update("", name, "", |object| {
-                        object.make_object().insert("spec", wanted.spec.clone());
+                        FieldMut::root(object).set(APIService::SPEC, wanted.spec.clone());
                     });
                     update.await
                 }

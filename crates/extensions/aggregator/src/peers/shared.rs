@@ -7,6 +7,13 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use binnacle_controllers::Handler;
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceDefinition as Definition, CustomResourceDefinitionSpec as DefinitionSpec,
+    CustomResourceDefinitionVersion as DefinitionVersion,
+};
+use binnacle_fields::apiregistration::v1::{APIService, APIServiceSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 use parking_lot::Mutex;
@@ -115,7 +122,7 @@ impl Handler for Follower {
     }
 
     fn put(&self, object: Value) {
-        self.change(object.str_at(&["metadata", "name"]), (self.brought)(&object));
+        self.change(metadata(&object).at(ObjectMeta::NAME).str(), (self.brought)(&object));
     }
 
     fn remove(&self, _: &str, name: &str) {
@@ -124,15 +131,17 @@ impl Handler for Follower {
 }
 
 fn of_definition(definition: &Value) -> Vec<GroupVersion> {
-    let group = Text::from(definition.str_at(&["spec", "group"]));
-    let versions = definition.list_at(&["spec", "versions"]).iter();
-    versions.map(|version| (group.clone(), version.str_at(&["name"]).into())).collect()
+    let spec = FieldRef::<Definition>::root(definition).at(Definition::SPEC).detached();
+    let group = Text::from(spec.at(DefinitionSpec::GROUP).str());
+    let versions = spec.at(DefinitionSpec::VERSIONS).values();
+    versions.map(|version| (group.clone(), version.at(DefinitionVersion::NAME).str().into())).collect()
 }
 
 /// Returns the group version of an APIService with a service; none for those that each server serves itself.
 fn of_service(service: &Value) -> Vec<GroupVersion> {
-    match service.at(&["spec", "service"]).is_some_and(|reference| !reference.is_null()) {
-        true => vec![(service.str_at(&["spec", "group"]).into(), service.str_at(&["spec", "version"]).into())],
+    let spec = FieldRef::<APIService>::root(service).at(APIService::SPEC).detached();
+    match spec.at(APIServiceSpec::SERVICE).is_set() {
+        true => vec![(spec.at(APIServiceSpec::GROUP).str().into(), spec.at(APIServiceSpec::VERSION).str().into())],
         false => Vec::new(),
     }
 }

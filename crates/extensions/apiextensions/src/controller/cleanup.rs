@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::Definition;
+use binnacle_fields::apiextensions::v1::CustomResourceDefinition as Crd;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, metadata};
 use binnacle_meta::Status;
 use binnacle_registry::{Context, DeleteOptions, ListOptions, Resource};
 use binnacle_schema::Value;
@@ -20,8 +23,7 @@ enum Instances {
 
 /// Returns true if a definition may still have objects.
 pub(super) fn has_objects(object: &Value) -> bool {
-    let finalizers = object.list_at(&["metadata", "finalizers"]);
-    finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP))
+    metadata(object).at(ObjectMeta::FINALIZERS).contains(CLEANUP)
 }
 
 impl Keeper<'_> {
@@ -61,9 +63,9 @@ impl Keeper<'_> {
         let Instances::Gone(ended) = instances else { return Ok(false) };
         let change = |object: &mut Value| {
             put(object, ended);
-            let left = object.list_at(&["metadata", "finalizers"]).iter();
+            let left = metadata(object).at(ObjectMeta::FINALIZERS).list().iter();
             let left: Vec<Value> = left.filter(|finalizer| finalizer.as_str() != Some(CLEANUP)).cloned().collect();
-            object.make_at(&["metadata"]).insert("finalizers", Value::List(left));
+            FieldMut::<Crd>::root(object).entry(Crd::METADATA).set(ObjectMeta::FINALIZERS, left);
         };
         self.tell(objects, name, None, change).await?;
         Ok(true)

@@ -4,7 +4,14 @@ use std::time::SystemTime;
 
 use crate::StructuralRules;
 use crate::names::Judgement;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, go_quote};
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceDefinition as Crd, CustomResourceDefinitionCondition as ConditionFields,
+    CustomResourceDefinitionSpec as Spec, CustomResourceDefinitionStatus as StatusFields,
+    CustomResourceDefinitionVersion as Version, CustomResourceValidation,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldErrors, aggregate, go_quote};
 use binnacle_registry::rfc3339;
 use binnacle_schema::{Value, value};
 use binnacle_structural::check;
@@ -28,36 +35,34 @@ pub(super) fn put(object: &mut Value, condition: Condition<'_>) {
 }
 
 fn put_status(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
-    let conditions = object.make_at(&["status"]).entry("conditions", || Value::List(Vec::new()));
-    if !matches!(conditions, Value::List(_)) {
-        *conditions = Value::List(Vec::new());
-    }
-    let Some(conditions) = conditions.as_list_mut() else { return };
+    let mut fields = FieldMut::<Crd>::root(object).into_entry(Crd::STATUS);
     let now = rfc3339(SystemTime::now());
-    match conditions.iter_mut().find(|known| known.str_at(&["type"]) == kind) {
-        Some(known) => {
-            if known.str_at(&["status"]) != status {
-                known.make_object().insert("lastTransitionTime", now);
-            }
-            let known = known.make_object();
-            known.insert("status", status);
-            known.insert("reason", reason);
-            known.insert("message", message);
+    let found = fields.items(StatusFields::CONDITIONS).find(|known| known.str(ConditionFields::TYPE) == kind);
+    if let Some(mut known) = found {
+        if known.str(ConditionFields::STATUS) != status {
+            known.set(ConditionFields::LAST_TRANSITION_TIME, now);
         }
-        None => conditions.push(value!({
-            "type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message
-        })),
+        known.set(ConditionFields::STATUS, status);
+        known.set(ConditionFields::REASON, reason);
+        known.set(ConditionFields::MESSAGE, message);
+        return;
     }
+    let condition = value!({
+        "type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message
+    });
+    let all = [fields.read().at(StatusFields::CONDITIONS).list(), &[condition]].concat();
+    fields.set(StatusFields::CONDITIONS, all);
 }
 
 /// Writes the names and their conditions. A definition does not become established if its names conflict with
 /// another's, or if its conversion webhook's CA bundle is invalid.
 pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: bool) {
-    object.make_at(&["status"]).insert("acceptedNames", judgement.accepted.to_value());
-    let was_established = object
-        .list_at(&["status", "conditions"])
-        .iter()
-        .any(|condition| condition.str_at(&["type"]) == "Established" && condition.str_at(&["status"]) == "True");
+    let mut status = FieldMut::<Crd>::root(object).into_entry(Crd::STATUS);
+    status.set(StatusFields::ACCEPTED_NAMES, judgement.accepted.to_value());
+    let was_established = status.read().at(StatusFields::CONDITIONS).values().any(|condition| {
+        condition.at(ConditionFields::TYPE).str() == "Established"
+            && condition.at(ConditionFields::STATUS).str() == "True"
+    });
     let names = match &judgement.conflict {
         None => Condition { kind: "NamesAccepted", holds: true, reason: "NoConflicts", message: "no conflicts found" },
         Some((reason, message)) => Condition { kind: "NamesAccepted", holds: false, reason, message },
@@ -85,29 +90,37 @@ pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: 
 
 /// Writes the condition of definitions created by v1beta1, whose schemas may violate the structural `rules`.
 pub(super) fn put_structure(object: &mut Value, rules: StructuralRules) {
-    let spec = FieldPath::new("spec");
     let mut errors = FieldErrors::new();
-    if object.bool_at(&["spec", "preserveUnknownFields"]) {
-        errors.push(FieldError::invalid(&spec.child("preserveUnknownFields"), true, "must be false"));
+    let definition = FieldRef::<Crd>::root(object);
+    let spec = definition.at(Crd::SPEC);
+    let preserves = spec.at(Spec::PRESERVE_UNKNOWN_FIELDS);
+    if preserves.bool() {
+        errors.push(preserves.invalid("must be false"));
     }
     let mut unreadable = None;
-    for (i, version) in object.list_at(&["spec", "versions"]).iter().enumerate() {
-        let schema = version.at(&["schema", "openAPIV3Schema"]).filter(|schema| !schema.is_null());
-        let Some(schema) = schema else { continue };
-        if let Err(error) = check(schema) {
-            let name = version.str_at(&["name"]);
+    let versions = spec.at(Spec::VERSIONS);
+    for version in versions.items() {
+        let validation = version.at(Version::SCHEMA);
+        let Some(schema) = validation.at(CustomResourceValidation::OPEN_APIV3_SCHEMA).set() else { continue };
+        if let Err(error) = check(schema.value()) {
+            let name = version.at(Version::NAME).str();
             unreadable = Some(format!("failed to check validation schema for version {name}: {error}"));
             break;
         }
-        let path = spec.child("versions").index(i).child("schema").child("openAPIV3Schema");
-        errors.extend(rules(schema, &path));
+        errors.extend(rules(schema.value(), &schema.path()));
     }
     match unreadable {
         Some(why) => put_status(object, NON_STRUCTURAL, "Unknown", "StructuralError", &why),
         None if errors.is_empty() => {
-            let conditions = object.get_mut("status").and_then(|status| status.get_mut("conditions"));
-            if let Some(conditions) = conditions.and_then(Value::as_list_mut) {
-                conditions.retain(|condition| condition.str_at(&["type"]) != NON_STRUCTURAL);
+            let mut definition = FieldMut::<Crd>::root(object);
+            let status = definition.structure(Crd::STATUS);
+            let is_other = |condition: &Value| {
+                FieldRef::<ConditionFields>::root(condition).at(ConditionFields::TYPE).str() != NON_STRUCTURAL
+            };
+            if let Some(mut status) = status
+                && let Some(conditions) = status.get_mut(StatusFields::CONDITIONS).and_then(Value::as_list_mut)
+            {
+                conditions.retain(is_other);
             }
         }
         None => put_status(object, NON_STRUCTURAL, "True", "Violations", &aggregate(errors.iter())),
@@ -116,7 +129,8 @@ pub(super) fn put_structure(object: &mut Value, rules: StructuralRules) {
 
 /// Writes the condition of groups that need the Kubernetes project's approval (KEP-1111). It has no other effect.
 fn put_approval(object: &mut Value) {
-    let group = object.str_at(&["spec", "group"]);
+    let definition = FieldRef::<Crd>::root(object);
+    let group = definition.at(Crd::SPEC).at(Spec::GROUP).str();
     let protected = ["k8s.io", "kubernetes.io"]
         .into_iter()
         .any(|domain| group == domain || group.strip_suffix(domain).is_some_and(|before| before.ends_with('.')));
@@ -124,7 +138,8 @@ fn put_approval(object: &mut Value) {
         return;
     }
     const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
-    let annotation = object.str_at(&["metadata", "annotations", "api-approved.kubernetes.io"]).to_owned();
+    let annotations = definition.at(Crd::METADATA).at(ObjectMeta::ANNOTATIONS).detached();
+    let annotation = annotations.key("api-approved.kubernetes.io").str().to_owned();
     let must = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
     let (holds, reason, message) = if annotation.is_empty() {
         (false, "MissingAnnotation", format!("{must}, {SEE}"))
@@ -141,6 +156,8 @@ fn put_approval(object: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_meta::{FieldError, FieldPath};
+
     use super::*;
     use crate::Definition;
 

@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::Definition;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiextensions::v1::{ServiceReference, WebhookClientConfig, WebhookConversion};
 use binnacle_meta::{FieldErrors, FieldPath, GroupVersion, Text, aggregate, go_quote};
 use binnacle_schema::{Limits, Object, TooManyElements, Value, json, value};
 use binnacle_scheme::{Converted, Converter, ReadFailure, within_object_limits};
@@ -64,30 +66,31 @@ impl ConversionWebhook {
     }
 
     fn make_client(&self) -> Result<Client, String> {
-        let config = self.webhook.at(&["clientConfig"]);
-        let service = config.and_then(|config| config.get("service")).filter(|service| !service.is_null());
+        let webhook = FieldRef::<WebhookConversion>::root(&self.webhook);
+        let config = webhook.at(WebhookConversion::CLIENT_CONFIG);
+        let service = config.at(WebhookClientConfig::SERVICE).detached().set();
         let target = match service {
             Some(service) => Target::rest(&service_url(service)),
-            None => Target::rest(config.map(|config| config.str_at(&["url"])).unwrap_or_default()),
+            None => Target::rest(config.at(WebhookClientConfig::URL).str()),
         }
         .map_err(|error| error.to_string())?;
         let service = service.map(|service| Service {
             resolver: self.resolver.clone(),
-            namespace: service.str_at(&["namespace"]).to_owned(),
-            name: service.str_at(&["name"]).to_owned(),
+            namespace: service.at(ServiceReference::NAMESPACE).str().to_owned(),
+            name: service.at(ServiceReference::NAME).str().to_owned(),
             port: service_port(service),
         });
         let mut target = target.at(service, &self.resolver);
         if !target.is_itself() {
-            let bundle = config.map(|config| config.str_at(&["caBundle"])).unwrap_or_default();
-            target.trust(bundle).map_err(|error| error.to_string())?;
+            target.trust(config.at(WebhookClientConfig::CA_BUNDLE).str()).map_err(|error| error.to_string())?;
         }
         Client::new(target, TIMEOUT).map_err(|error| error.to_string())
     }
 
     /// Returns the first review version that both sides support.
     fn review_version(&self) -> Result<&str, String> {
-        let versions = self.webhook.list_at(&["conversionReviewVersions"]).iter().filter_map(Value::as_str);
+        let webhook = FieldRef::<WebhookConversion>::root(&self.webhook);
+        let versions = webhook.at(WebhookConversion::CONVERSION_REVIEW_VERSIONS).strs();
         let mut known = versions.filter(|version| matches!(*version, "v1" | "v1beta1"));
         known.next().ok_or_else(|| "no supported conversion review versions".to_owned())
     }
@@ -239,13 +242,13 @@ fn version_of(api_version: &str) -> &str {
 }
 
 /// Returns the port, which validation keeps within 16 bits.
-fn service_port(service: &Value) -> u16 {
-    service.int_at(&["port"]).and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
+fn service_port(service: FieldRef<ServiceReference>) -> u16 {
+    service.at(ServiceReference::PORT).int().and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
 }
 
-fn service_url(service: &Value) -> String {
-    let (namespace, name, path) =
-        (service.str_at(&["namespace"]), service.str_at(&["name"]), service.str_at(&["path"]));
+fn service_url(service: FieldRef<ServiceReference>) -> String {
+    let [namespace, name, path] = [ServiceReference::NAMESPACE, ServiceReference::NAME, ServiceReference::PATH]
+        .map(|field| service.at(field).str());
     let path = path.strip_prefix('/').unwrap_or(path);
     format!("https://{name}.{namespace}.svc:{}/{path}", service_port(service))
 }

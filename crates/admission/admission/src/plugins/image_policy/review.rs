@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use binnacle_fields::core::v1::{Container, PodSpec};
+use binnacle_fields::imagepolicy::v1alpha1::{ImageReview, ImageReviewSpec, ImageReviewStatus};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, metadata};
 use binnacle_schema::{Field, Limits, Message, MessageRef, Object, Ty, Value, decode, json, value};
 use binnacle_webhook::WebhookError;
 use bytes::Bytes;
 
 use crate::lookup::Lookup;
+use crate::plugins::pod;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
@@ -22,32 +27,36 @@ pub(super) struct Review(Value);
 impl Review {
     /// Returns the review of a pod's ephemeral containers, or of all other containers.
     pub(super) fn of(pod: &Value, namespace: &str, ephemeral: bool) -> Self {
-        let lists: &[&str] = if ephemeral { &["ephemeralContainers"] } else { &["containers", "initContainers"] };
-        let containers = lists.iter().flat_map(|list| pod.list_at(&["spec", list]));
-        let images: Vec<Value> = containers
-            .map(|container| match container.str_at(&["image"]) {
-                "" => value!({}),
-                image => value!({"image": image}),
-            })
-            .collect();
-        let annotations = pod.object_at(&["metadata", "annotations"]);
+        let spec = pod::spec(pod);
+        let image = |container: FieldRef<Container>| match container.at(Container::IMAGE).str() {
+            "" => value!({}),
+            image => value!({"image": image}),
+        };
+        let images: Vec<Value> = if ephemeral {
+            pod::ephemeral_containers(spec).map(image).collect()
+        } else {
+            let lists = [PodSpec::CONTAINERS, PodSpec::INIT_CONTAINERS].into_iter();
+            lists.flat_map(|list| spec.at(list).values()).map(image).collect()
+        };
+        let annotations = metadata(pod).at(ObjectMeta::ANNOTATIONS).object();
         let annotations: Object = annotations
             .into_iter()
             .flat_map(Object::iter)
             .filter(|(key, _)| key.contains(FOR_WEBHOOK))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        let mut spec = Object::new();
+        let mut review = Value::Object(Object::new());
+        let mut spec = FieldMut::<ImageReviewSpec>::root(&mut review);
         if !images.is_empty() {
-            spec.insert("containers", images);
+            spec.set(ImageReviewSpec::CONTAINERS, images);
         }
         if !annotations.is_empty() {
-            spec.insert("annotations", annotations);
+            spec.set(ImageReviewSpec::ANNOTATIONS, Value::Object(annotations));
         }
         if !namespace.is_empty() {
-            spec.insert("namespace", namespace);
+            spec.set(ImageReviewSpec::NAMESPACE, namespace);
         }
-        Self(Value::Object(spec))
+        Self(review)
     }
 
     /// Returns the spec as JSON, the key under which its answer is cached.
@@ -109,13 +118,12 @@ impl Answer {
             return Err(answer.failure().unwrap_or_else(|| malformed(other(kinds, &kind, &api_version))));
         }
         let review = decode::value(tree, &REVIEW).map_err(|error| malformed(error.to_string()))?.value;
-        let annotations = review.object_at(&["status", "auditAnnotations"]).into_iter().flat_map(Object::iter);
+        let status = FieldRef::<ImageReview>::root(&review).at(ImageReview::STATUS).detached();
+        let annotations = status.at(ImageReviewStatus::AUDIT_ANNOTATIONS);
         Ok(Self {
-            allowed: review.bool_at(&["status", "allowed"]),
-            reason: review.str_at(&["status", "reason"]).to_owned(),
-            annotations: annotations
-                .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or("").to_owned()))
-                .collect(),
+            allowed: status.at(ImageReviewStatus::ALLOWED).bool(),
+            reason: status.at(ImageReviewStatus::REASON).str().to_owned(),
+            annotations: annotations.entries().map(|(key, value)| (key.to_owned(), value.str().to_owned())).collect(),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The constraints of a limit range's item.
 
+use binnacle_fields::core::v1::LimitRangeItem;
+use binnacle_fields::types::{self, Field, Map};
 use binnacle_meta::{Format, Quantity};
 
 use super::comparable;
@@ -17,12 +19,12 @@ impl Constraint {
     pub(super) const ALL: &'static [Self] = &[Self::Min, Self::Max, Self::MaxLimitRequestRatio];
     pub(super) const OF_CLAIMS: &'static [Self] = &[Self::Min, Self::MaxRequest];
 
-    /// Returns the item's member with the amounts of the constraint.
-    pub(super) fn member(self) -> &'static str {
+    /// Returns the item's field with the amounts of the constraint.
+    pub(super) fn field(self) -> Field<LimitRangeItem, Map<types::Quantity>> {
         match self {
-            Self::Min => "min",
-            Self::Max | Self::MaxRequest => "max",
-            Self::MaxLimitRequestRatio => "maxLimitRequestRatio",
+            Self::Min => LimitRangeItem::MIN,
+            Self::Max | Self::MaxRequest => LimitRangeItem::MAX,
+            Self::MaxLimitRequestRatio => LimitRangeItem::MAX_LIMIT_REQUEST_RATIO,
         }
     }
 

@@ -3,6 +3,11 @@
 use std::collections::BTreeSet;
 
 use binnacle_features::Features;
+use binnacle_fields::core::v1::{
+    Node, NodeSpec, PersistentVolumeClaim as Claim, PersistentVolumeClaimStatus as ClaimStatus,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, route};
 use binnacle_meta::go_quote;
 use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value};
@@ -32,29 +37,34 @@ pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
     if name != asked.node {
         return no(format!("node {node} is not allowed to modify node {}", go_quote(name)));
     }
-    let source = |of: &Value| of.at(&["spec", "configSource"]).filter(|source| !source.is_null()).cloned();
+    let new = FieldRef::<Node>::root(asked.object);
+    let spec = new.at(Node::SPEC);
+    let source = spec.at(NodeSpec::CONFIG_SOURCE);
     match (asked.attributes.operation, asked.old) {
         (Operation::Create, _) => {
             // A `configSource` would give the node rights.
-            if source(asked.object).is_some() {
+            if source.is_set() {
                 return no(format!("node {node} is not allowed to create pods with a non-nil configSource"));
             }
-            let labels = forbidden_labels(asked.object, None);
+            let labels = forbidden_labels(new, None);
             if !labels.is_empty() {
                 return no(format!("node {node} is not allowed to set the following labels: {labels}"));
             }
         }
         (Operation::Update, Some(old)) => {
-            let new = asked.object;
+            let old = FieldRef::<Node>::root(old);
+            let old_spec = old.at(Node::SPEC);
             // Old kubelets may drop the field.
-            if source(new).is_some() && source(new) != source(old) {
+            if source.is_set() && source.value() != old_spec.at(NodeSpec::CONFIG_SOURCE).value() {
                 return no(format!("node {node} is not allowed to update configSource to a new non-nil configSource"));
             }
-            if new.list_at(&["spec", "taints"]) != old.list_at(&["spec", "taints"]) {
+            if spec.at(NodeSpec::TAINTS).list() != old_spec.at(NodeSpec::TAINTS).list() {
                 return no(format!("node {node} is not allowed to modify taints"));
             }
             // A node whose owner is gone is deleted, and then registers with other taints (CVE-2025-5187).
-            if new.list_at(&["metadata", "ownerReferences"]) != old.list_at(&["metadata", "ownerReferences"]) {
+            let [owners, old_owners] =
+                [new, old].map(|node| node.at(Node::METADATA).at(ObjectMeta::OWNER_REFERENCES).list());
+            if owners != old_owners {
                 return no(format!("node {node} is not allowed to modify ownerReferences"));
             }
             let labels = forbidden_labels(new, Some(old));
@@ -68,12 +78,13 @@ pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
 }
 
 /// Returns the changed labels that kubelets must not change, sorted.
-fn forbidden_labels(new: &Value, old: Option<&Value>) -> String {
-    let labels = |of: Option<&'_ Value>| -> BTreeSet<(String, String)> {
-        let labels = of.and_then(|of| of.object_at(&["metadata", "labels"])).into_iter().flat_map(Object::iter);
-        labels.map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned())).collect()
+fn forbidden_labels(new: FieldRef<Node>, old: Option<FieldRef<Node>>) -> String {
+    let labels = |node: FieldRef<Node>| -> BTreeSet<(String, String)> {
+        let metadata = node.at(Node::METADATA);
+        let labels = metadata.at(ObjectMeta::LABELS);
+        labels.entries().map(|(key, value)| (key.to_owned(), value.str().to_owned())).collect()
     };
-    let (new, old) = (labels(Some(new)), labels(old));
+    let (new, old) = (labels(new), old.map(labels).unwrap_or_default());
     let changed: BTreeSet<&str> = new.symmetric_difference(&old).map(|(key, _)| key.as_str()).collect();
     let forbidden = |label: &&str| {
         let namespace = label.split_once('/').map_or("", |(namespace, _)| namespace);
@@ -95,20 +106,19 @@ pub(super) fn claim_status(features: &Features, asked: NodeRequest<'_>) -> Verdi
         return no(format!("unexpected operation {}", go_quote(shown(asked.attributes.operation))));
     };
     let rest = |claim: &Value| {
-        let mut claim = claim.clone();
-        let mut drop = |path: &[&str], members: &[&str]| {
-            if let Some(object) = claim.at_mut(path).and_then(Value::as_object_mut) {
-                members.iter().for_each(|member| {
-                    object.remove(member);
-                });
+        let mut rest = claim.clone();
+        let mut claim = FieldMut::<Claim>::root(&mut rest);
+        claim.remove_at(route![Claim::METADATA, ObjectMeta::RESOURCE_VERSION]);
+        claim.remove_at(route![Claim::METADATA, ObjectMeta::MANAGED_FIELDS]);
+        if let Some(mut status) = claim.structure(Claim::STATUS) {
+            status.remove(ClaimStatus::CAPACITY);
+            status.remove(ClaimStatus::CONDITIONS);
+            if features.enabled("RecoverVolumeExpansionFailure") {
+                status.remove(ClaimStatus::ALLOCATED_RESOURCE_STATUSES);
+                status.remove(ClaimStatus::ALLOCATED_RESOURCES);
             }
-        };
-        drop(&["metadata"], &["resourceVersion", "managedFields"]);
-        drop(&["status"], &["capacity", "conditions"]);
-        if features.enabled("RecoverVolumeExpansionFailure") {
-            drop(&["status"], &["allocatedResourceStatuses", "allocatedResources"]);
         }
-        claim
+        rest
     };
     let mut differences = Vec::new();
     compare("", &rest(old), &rest(asked.object), &mut differences);

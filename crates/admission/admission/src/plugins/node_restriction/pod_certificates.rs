@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::certificates::v1beta1::{PodCertificateRequest, PodCertificateRequestSpec as Spec};
+use binnacle_fields::core::v1::PodSpec;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{StatusReason, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::Value;
@@ -9,6 +13,7 @@ use binnacle_schema::Value;
 use super::pods::is_bound_to;
 use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, not_yet, shown};
 use crate::lookup::LookupKind;
+use crate::plugins::pod;
 
 impl NodeRestriction {
     /// Checks a request for a pod's certificate. An object missing in the cache is a transient error, not a refusal.
@@ -24,12 +29,14 @@ impl NodeRestriction {
             return no(format!("unexpected subresource {}", attributes.subresource));
         }
         let namespace = attributes.namespace.as_str();
-        let spec = |member: &str| asked.object.str_at(&["spec", member]);
-        let uid = |object: &Value| object.str_at(&["metadata", "uid"]).to_owned();
+        let request = FieldRef::<PodCertificateRequest>::root(asked.object);
+        let spec = request.at(PodCertificateRequest::SPEC);
+        let spec = |field| spec.at(field).str();
+        let uid = |object: &Value| metadata(object).at(ObjectMeta::UID).str().to_owned();
         let qualified = |name: &str| go_quote(&format!("{namespace}/{name}"));
-        let pod_shown = qualified(spec("podName"));
+        let pod_shown = qualified(spec(Spec::POD_NAME));
 
-        let node = spec("nodeName");
+        let node = spec(Spec::NODE_NAME);
         if node != asked.node {
             let (named, asking) = (go_quote(node), go_quote(asked.node));
             return no(format!(
@@ -37,15 +44,16 @@ impl NodeRestriction {
             ));
         }
         let found = self.named(LookupKind::Node, "node", "", node, &format!("node {}", go_quote(node))).await?;
-        if uid(&found) != spec("nodeUID") {
-            let (said, known) = (go_quote(spec("nodeUID")), go_quote(&uid(&found)));
+        if uid(&found) != spec(Spec::NODE_UID) {
+            let (said, known) = (go_quote(spec(Spec::NODE_UID)), go_quote(&uid(&found)));
             return Err(not_yet(format!(
                 "PodCertificateRequest for pod {pod_shown} names node UID {said}, inconsistent with the running node ({known})"
             )));
         }
-        let pod = self.named(LookupKind::Pod, "pod", namespace, spec("podName"), &format!("pod {pod_shown}")).await?;
-        if uid(&pod) != spec("podUID") {
-            let (said, known) = (go_quote(spec("podUID")), go_quote(&uid(&pod)));
+        let pod =
+            self.named(LookupKind::Pod, "pod", namespace, spec(Spec::POD_NAME), &format!("pod {pod_shown}")).await?;
+        if uid(&pod) != spec(Spec::POD_UID) {
+            let (said, known) = (go_quote(spec(Spec::POD_UID)), go_quote(&uid(&pod)));
             return Err(not_yet(format!(
                 "PodCertificateRequest for pod {pod_shown} contains pod UID ({said}) which differs from running pod {known}"
             )));
@@ -54,10 +62,11 @@ impl NodeRestriction {
             let node = go_quote(node);
             return no(format!("pod {pod_shown} is not running on node {node} named in the PodCertificateRequest"));
         }
-        if pod.at(&["metadata", "annotations", MIRROR]).is_some() {
+        if metadata(&pod).at(ObjectMeta::ANNOTATIONS).key(MIRROR).is_set() {
             return no(format!("pod {pod_shown} is a mirror pod"));
         }
-        let (account, runs_as) = (spec("serviceAccountName"), pod.str_at(&["spec", "serviceAccountName"]));
+        let account = spec(Spec::SERVICE_ACCOUNT_NAME);
+        let runs_as = pod::spec(&pod).at(PodSpec::SERVICE_ACCOUNT_NAME).str();
         if account != runs_as {
             let (account, runs_as) = (go_quote(account), go_quote(runs_as));
             return no(format!(
@@ -67,8 +76,8 @@ impl NodeRestriction {
         }
         let what = format!("service account {}", qualified(account));
         let found = self.named(LookupKind::ServiceAccount, "serviceaccount", namespace, account, &what).await?;
-        if uid(&found) != spec("serviceAccountUID") {
-            let (said, known) = (go_quote(spec("serviceAccountUID")), go_quote(&uid(&found)));
+        if uid(&found) != spec(Spec::SERVICE_ACCOUNT_UID) {
+            let (said, known) = (go_quote(spec(Spec::SERVICE_ACCOUNT_UID)), go_quote(&uid(&found)));
             return Err(not_yet(format!(
                 "PodCertificateRequest for pod {pod_shown} names service account UID {said}, which differs from the running \
                  service account ({known})"

@@ -2,57 +2,64 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{
+    ConfigMapEnvSource, ConfigMapKeySelector, ConfigMapProjection, ConfigMapVolumeSource, Container, EnvFromSource,
+    EnvVar, EnvVarSource, LocalObjectReference, Pod, PodExtendedResourceClaimStatus as ExtendedClaim,
+    PodResourceClaimStatus as Claim, PodSpec, PodStatus, ProjectedVolumeSource, SecretEnvSource, SecretKeySelector,
+    SecretProjection, Volume, VolumeProjection,
+};
+use binnacle_fields::meta::v1::{ObjectMeta, OwnerReference};
+use binnacle_fields::{FieldRef, Route, metadata, route};
 use binnacle_meta::{Status, StatusReason, go_quote};
 use binnacle_registry::admission::Operation;
-use binnacle_schema::{Object, Value};
+use binnacle_schema::Value;
 
 use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, shown};
 use crate::lookup::LookupKind;
+use crate::plugins::pod::{self, VOLUME_SECRETS};
 
-/// Volume sources that refer to no API objects, by their JSON names.
-const HARMLESS_VOLUMES: [&str; 22] = [
-    "awsElasticBlockStore",
-    "azureDisk",
-    "cephfs",
-    "cinder",
-    "downwardAPI",
-    "emptyDir",
-    "fc",
-    "flexVolume",
-    "flocker",
-    "gcePersistentDisk",
-    "gitRepo",
-    "hostPath",
-    "image",
-    "iscsi",
-    "nfs",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "quobyte",
-    "rbd",
-    "scaleIO",
-    "storageos",
-    "vsphereVolume",
+/// Volume sources that refer to no API objects.
+const HARMLESS_VOLUMES: [Route<Volume>; 22] = [
+    route![Volume::AWS_ELASTIC_BLOCK_STORE],
+    route![Volume::AZURE_DISK],
+    route![Volume::CEPHFS],
+    route![Volume::CINDER],
+    route![Volume::DOWNWARD_API],
+    route![Volume::EMPTY_DIR],
+    route![Volume::FC],
+    route![Volume::FLEX_VOLUME],
+    route![Volume::FLOCKER],
+    route![Volume::GCE_PERSISTENT_DISK],
+    route![Volume::GIT_REPO],
+    route![Volume::HOST_PATH],
+    route![Volume::IMAGE],
+    route![Volume::ISCSI],
+    route![Volume::NFS],
+    route![Volume::PHOTON_PERSISTENT_DISK],
+    route![Volume::PORTWORX_VOLUME],
+    route![Volume::QUOBYTE],
+    route![Volume::RBD],
+    route![Volume::SCALE_IO],
+    route![Volume::STORAGEOS],
+    route![Volume::VSPHERE_VOLUME],
 ];
 /// Volume sources that refer to API objects, with the names of these in errors.
-const API_VOLUMES: [(&str, &str); 7] = [
-    ("configMap", "configmaps (via configmap volumes)"),
-    ("secret", "secrets (via secret volumes)"),
-    ("csi", "csidrivers (via CSI volumes)"),
-    ("glusterfs", "endpoints (via glusterFS volumes)"),
-    ("persistentVolumeClaim", "persistentvolumeclaims"),
-    ("ephemeral", "persistentvolumeclaims (via ephemeral volumes)"),
-    ("azureFile", "secrets (via azureFile volumes)"),
+const API_VOLUMES: [(Route<Volume>, &str); 7] = [
+    (route![Volume::CONFIG_MAP], "configmaps (via configmap volumes)"),
+    (route![Volume::SECRET], "secrets (via secret volumes)"),
+    (route![Volume::CSI], "csidrivers (via CSI volumes)"),
+    (route![Volume::GLUSTERFS], "endpoints (via glusterFS volumes)"),
+    (route![Volume::PERSISTENT_VOLUME_CLAIM], "persistentvolumeclaims"),
+    (route![Volume::EPHEMERAL], "persistentvolumeclaims (via ephemeral volumes)"),
+    (route![Volume::AZURE_FILE], "secrets (via azureFile volumes)"),
 ];
-const API_PROJECTIONS: [(&str, &str); 5] = [
-    ("configMap", "configmaps (via projected volumes)"),
-    ("secret", "secrets (via projected volumes)"),
-    ("serviceAccountToken", "serviceaccounts (via projected volumes)"),
-    ("clusterTrustBundle", "clustertrustbundles"),
-    ("podCertificate", "podcertificates"),
+const API_PROJECTIONS: [(Route<VolumeProjection>, &str); 5] = [
+    (route![VolumeProjection::CONFIG_MAP], "configmaps (via projected volumes)"),
+    (route![VolumeProjection::SECRET], "secrets (via projected volumes)"),
+    (route![VolumeProjection::SERVICE_ACCOUNT_TOKEN], "serviceaccounts (via projected volumes)"),
+    (route![VolumeProjection::CLUSTER_TRUST_BUNDLE], "clustertrustbundles"),
+    (route![VolumeProjection::POD_CERTIFICATE], "podcertificates"),
 ];
-/// Volume sources with a `secretRef`.
-const SECRET_REF_SOURCES: [&str; 7] = ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
 
 impl NodeRestriction {
     pub(super) async fn pod(&self, asked: NodeRequest<'_>) -> Verdict {
@@ -72,7 +79,8 @@ impl NodeRestriction {
 
     async fn mirror_pod(&self, asked: NodeRequest<'_>) -> Verdict {
         let (pod, node) = (asked.object, go_quote(asked.node));
-        if pod.at(&["metadata", "annotations", MIRROR]).is_none() {
+        let metadata = metadata(pod);
+        if !metadata.at(ObjectMeta::ANNOTATIONS).key(MIRROR).is_set() {
             let annotation = go_quote(MIRROR);
             return no(format!("pod does not have {annotation} annotation, node {node} can only create mirror pods"));
         }
@@ -80,19 +88,22 @@ impl NodeRestriction {
         if !is_bound_to(pod, asked.node) {
             return only("spec.nodeName set to itself");
         }
-        let owner = match pod.list_at(&["metadata", "ownerReferences"]) {
-            [owner] => owner,
-            [] => return only("an owner reference set to itself"),
+        let mut owners = metadata.at(ObjectMeta::OWNER_REFERENCES).values();
+        let owner = match (owners.next(), owners.next()) {
+            (Some(owner), None) => owner,
+            (None, _) => return only("an owner reference set to itself"),
             _ => return only("a single owner reference set to itself"),
         };
-        let text = |member: &str| owner.str_at(&[member]);
-        if (text("apiVersion"), text("kind"), text("name")) != ("v1", "Node", asked.node) {
+        let text = |field| owner.at(field).str();
+        if (text(OwnerReference::API_VERSION), text(OwnerReference::KIND), text(OwnerReference::NAME))
+            != ("v1", "Node", asked.node)
+        {
             return only("an owner reference set to itself");
         }
-        if !owner.bool_at(&["controller"]) {
+        if !owner.at(OwnerReference::CONTROLLER).bool() {
             return only("a controller owner reference set to itself");
         }
-        if owner.bool_at(&["blockOwnerDeletion"]) {
+        if owner.at(OwnerReference::BLOCK_OWNER_DELETION).bool() {
             return no(format!("node {node} must not set blockOwnerDeletion on an owner reference"));
         }
         let found = match self.known(LookupKind::Node, "node", "", asked.node).await {
@@ -103,12 +114,12 @@ impl NodeRestriction {
                 return no(format!("error looking up node {node} to verify uid: {why}"));
             }
         };
-        let uid = found.str_at(&["metadata", "uid"]);
-        if text("uid") != uid {
-            let (node, owner) = (asked.node, text("uid"));
+        let uid = binnacle_fields::metadata(&found).at(ObjectMeta::UID).str();
+        if text(OwnerReference::UID) != uid {
+            let (node, owner) = (asked.node, text(OwnerReference::UID));
             return no(format!("node {node} UID mismatch: expected {owner} got {uid}"));
         }
-        match api_reference(pod) {
+        match api_reference(pod::spec(pod)) {
             Ok(None) => Ok(()),
             Ok(Some(what)) => no(format!("node {node} can not create pods that reference {what}")),
             Err(why) => no(format!("error checking mirror pod for API references: {why}")),
@@ -120,7 +131,7 @@ impl NodeRestriction {
         if attributes.operation != Operation::Create {
             return no(format!("unexpected operation {}", shown(attributes.operation)));
         }
-        let named = [attributes.name.as_str(), asked.object.str_at(&["metadata", "name"])];
+        let named = [attributes.name.as_str(), metadata(asked.object).at(ObjectMeta::NAME).str()];
         let Some(name) = named.into_iter().find(|name| !name.is_empty()) else {
             return no("could not determine pod from request data");
         };
@@ -144,7 +155,7 @@ fn absent_or_forbidden(status: Status) -> Refusal {
 }
 
 pub(super) fn is_bound_to(pod: &Value, node: &str) -> bool {
-    pod.str_at(&["spec", "nodeName"]) == node
+    pod::spec(pod).at(PodSpec::NODE_NAME).str() == node
 }
 
 pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
@@ -155,40 +166,41 @@ pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
     if !is_bound_to(old, asked.node) {
         return no(format!("node {node} can only update pod status for pods with spec.nodeName set to itself"));
     }
-    let labels = |pod: &Value| -> Vec<(String, String)> {
-        let labels = pod.object_at(&["metadata", "labels"]).into_iter().flat_map(Object::iter);
+    let [new, old] = [asked.object, old].map(FieldRef::<Pod>::root);
+    let labels = |pod: FieldRef<Pod>| -> Vec<(String, String)> {
+        let metadata = pod.at(Pod::METADATA);
+        let labels = metadata.at(ObjectMeta::LABELS);
         let mut labels: Vec<_> =
-            labels.map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned())).collect();
+            labels.entries().map(|(key, value)| (key.to_owned(), value.str().to_owned())).collect();
         labels.sort();
         labels
     };
-    if labels(old) != labels(asked.object) {
+    if labels(old) != labels(new) {
         return no(format!("node {node} cannot update labels through pod status"));
     }
+    let (status, old_status) = (new.at(Pod::STATUS), old.at(Pod::STATUS));
     // Through these claims a node could read objects of others (CVE-2025-4563).
-    let claims = |pod: &Value| -> Vec<(Option<Value>, Option<Value>)> {
-        let claims = pod.list_at(&["status", "resourceClaimStatuses"]).iter();
-        claims.map(|claim| (claim.get("name").cloned(), claim.get("resourceClaimName").cloned())).collect()
+    let claims = |status: FieldRef<PodStatus>| -> Vec<[Value; 2]> {
+        let claims = status.at(PodStatus::RESOURCE_CLAIM_STATUSES).values();
+        claims.map(|claim| [Claim::NAME, Claim::RESOURCE_CLAIM_NAME].map(|f| claim.at(f).value().clone())).collect()
     };
-    if claims(old) != claims(asked.object) {
+    if claims(old_status) != claims(status) {
         return no(format!("node {node} cannot update resource claim statues"));
     }
-    let extended = |pod: &Value| {
-        let claim = pod.at(&["status", "extendedResourceClaimStatus"]).filter(|claim| !claim.is_null())?;
-        let mappings = claim.list_at(&["requestMappings"]).to_vec();
-        Some((claim.str_at(&["resourceClaimName"]).to_owned(), mappings))
+    let extended = |status: FieldRef<PodStatus>| {
+        let claim = status.at(PodStatus::EXTENDED_RESOURCE_CLAIM_STATUS).detached().set()?;
+        let mappings = claim.at(ExtendedClaim::REQUEST_MAPPINGS).list().to_vec();
+        Some((claim.at(ExtendedClaim::RESOURCE_CLAIM_NAME).str().to_owned(), mappings))
     };
-    if extended(old) != extended(asked.object) {
+    if extended(old_status) != extended(status) {
         return no(format!("node {node} cannot update extended resource claim status"));
     }
     Ok(())
 }
 
 /// Returns the resource of an API object that a pod refers to, if any. A volume of an unknown kind is an error.
-fn api_reference(pod: &Value) -> Result<Option<&'static str>, String> {
-    let spec = pod.get("spec").unwrap_or(&Value::Null);
-    let is_there = |value: &Value, member: &str| value.get(member).is_some_and(|source| !source.is_null());
-    if !spec.str_at(&["serviceAccountName"]).is_empty() {
+fn api_reference(spec: FieldRef<PodSpec>) -> Result<Option<&'static str>, String> {
+    if !spec.at(PodSpec::SERVICE_ACCOUNT_NAME).is_empty() {
         return Ok(Some("serviceaccounts"));
     }
     if names_secret(spec) {
@@ -197,25 +209,25 @@ fn api_reference(pod: &Value) -> Result<Option<&'static str>, String> {
     if names_config_map(spec) {
         return Ok(Some("configmaps"));
     }
-    if !spec.list_at(&["resourceClaims"]).is_empty() {
+    if !spec.at(PodSpec::RESOURCE_CLAIMS).is_empty() {
         return Ok(Some("resourceclaims"));
     }
-    for volume in spec.list_at(&["volumes"]) {
-        if HARMLESS_VOLUMES.iter().any(|source| is_there(volume, source)) {
+    for volume in spec.at(PodSpec::VOLUMES).values() {
+        if HARMLESS_VOLUMES.iter().any(|source| !volume.value_at(*source).is_null()) {
             continue;
         }
-        if let Some((_, what)) = API_VOLUMES.iter().find(|(source, _)| is_there(volume, source)) {
+        if let Some((_, what)) = API_VOLUMES.iter().find(|(source, _)| !volume.value_at(*source).is_null()) {
             return Ok(Some(what));
         }
-        let name = go_quote(volume.str_at(&["name"]));
-        if !is_there(volume, "projected") {
+        let name = go_quote(volume.at(Volume::NAME).str());
+        let Some(projected) = volume.at(Volume::PROJECTED).set() else {
             return Err(format!("unknown volume type for volume  {name}"));
-        }
-        for source in volume.list_at(&["projected", "sources"]) {
-            if let Some((_, what)) = API_PROJECTIONS.iter().find(|(member, _)| is_there(source, member)) {
+        };
+        for source in projected.at(ProjectedVolumeSource::SOURCES).values() {
+            if let Some((_, what)) = API_PROJECTIONS.iter().find(|(field, _)| !source.value_at(*field).is_null()) {
                 return Ok(Some(what));
             }
-            if !is_there(source, "downwardAPI") {
+            if !source.at(VolumeProjection::DOWNWARD_API).is_set() {
                 return Err(format!("unknown source for projected volume {name}"));
             }
         }
@@ -223,37 +235,44 @@ fn api_reference(pod: &Value) -> Result<Option<&'static str>, String> {
     Ok(None)
 }
 
-fn names_secret(spec: &Value) -> bool {
-    let named = |value: &Value, path: &[&str]| !value.str_at(path).is_empty();
-    spec.list_at(&["imagePullSecrets"]).iter().any(|secret| named(secret, &["name"]))
-        || any_container(spec, "secretRef", "secretKeyRef")
-        || spec.list_at(&["volumes"]).iter().any(|volume| {
-            named(volume, &["secret", "secretName"])
-                || named(volume, &["azureFile", "secretName"])
-                || named(volume, &["csi", "nodePublishSecretRef", "name"])
-                || SECRET_REF_SOURCES.iter().any(|source| named(volume, &[source, "secretRef", "name"]))
-                || projected(volume).any(|source| named(source, &["secret", "name"]))
+fn names_secret(spec: FieldRef<PodSpec>) -> bool {
+    spec.at(PodSpec::IMAGE_PULL_SECRETS).values().any(|secret| !secret.at(LocalObjectReference::NAME).is_empty())
+        || any_container(
+            spec,
+            route![EnvFromSource::SECRET_REF, SecretEnvSource::NAME],
+            route![EnvVarSource::SECRET_KEY_REF, SecretKeySelector::NAME],
+        )
+        || spec.at(PodSpec::VOLUMES).values().any(|volume| {
+            VOLUME_SECRETS.iter().any(|route| is_name(volume.value_at(*route)))
+                || any_projected(volume, route![VolumeProjection::SECRET, SecretProjection::NAME])
         })
 }
 
-fn names_config_map(spec: &Value) -> bool {
-    let named = |value: &Value, path: &[&str]| !value.str_at(path).is_empty();
-    any_container(spec, "configMapRef", "configMapKeyRef")
-        || spec.list_at(&["volumes"]).iter().any(|volume| {
-            named(volume, &["configMap", "name"])
-                || projected(volume).any(|source| named(source, &["configMap", "name"]))
-        })
+fn names_config_map(spec: FieldRef<PodSpec>) -> bool {
+    any_container(
+        spec,
+        route![EnvFromSource::CONFIG_MAP_REF, ConfigMapEnvSource::NAME],
+        route![EnvVarSource::CONFIG_MAP_KEY_REF, ConfigMapKeySelector::NAME],
+    ) || spec.at(PodSpec::VOLUMES).values().any(|volume| {
+        !volume.at(Volume::CONFIG_MAP).at(ConfigMapVolumeSource::NAME).is_empty()
+            || any_projected(volume, route![VolumeProjection::CONFIG_MAP, ConfigMapProjection::NAME])
+    })
 }
 
-fn projected(volume: &Value) -> impl Iterator<Item = &Value> {
-    volume.list_at(&["projected", "sources"]).iter()
+/// Returns true if any source of a projected volume refers to an object by `name`.
+fn any_projected(volume: FieldRef<Volume>, name: Route<VolumeProjection>) -> bool {
+    let mut sources = volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values();
+    sources.any(|source| is_name(source.value_at(name)))
 }
 
 /// Returns true if any container refers to an object by `whole` in `envFrom` or `one` in `env`.
-fn any_container(spec: &Value, whole: &str, one: &str) -> bool {
-    let containers = ["initContainers", "containers", "ephemeralContainers"].into_iter();
-    containers.flat_map(|member| spec.list_at(&[member])).any(|container| {
-        container.list_at(&["envFrom"]).iter().any(|source| !source.str_at(&[whole, "name"]).is_empty())
-            || container.list_at(&["env"]).iter().any(|one_of| !one_of.str_at(&["valueFrom", one, "name"]).is_empty())
+fn any_container(spec: FieldRef<PodSpec>, whole: Route<EnvFromSource>, one: Route<EnvVarSource>) -> bool {
+    pod::all_containers(spec).any(|container| {
+        container.at(Container::ENV_FROM).values().any(|source| is_name(source.value_at(whole)))
+            || container.at(Container::ENV).values().any(|env| is_name(env.at(EnvVar::VALUE_FROM).value_at(one)))
     })
+}
+
+fn is_name(value: &Value) -> bool {
+    value.as_str().is_some_and(|name| !name.is_empty())
 }

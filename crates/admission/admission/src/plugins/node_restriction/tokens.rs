@@ -1,24 +1,32 @@
 //! Restrictions of service account tokens: a node requests tokens for its pods, with audiences that these pods need.
 
 use binnacle_authz::Attributes as Access;
+use binnacle_fields::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use binnacle_fields::core::v1::{
+    CSIVolumeSource, EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource, Pod, PodSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume,
+    VolumeProjection,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::storage::v1::{CSIDriver, CSIDriverSpec, TokenRequest as DriverToken};
+use binnacle_fields::{FieldRef, Route, metadata, route};
 use binnacle_meta::{Status, aggregate, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_request::Decision;
-use binnacle_schema::Value;
 
 use super::pods::is_bound_to;
 use super::{NodeRequest, NodeRestriction, Verdict, no};
 use crate::lookup::LookupKind;
 
-/// The CSI drivers that replace in-tree volumes, by the member of the volume.
-const MIGRATED: [(&str, &str); 7] = [
-    ("awsElasticBlockStore", "ebs.csi.aws.com"),
-    ("azureDisk", "disk.csi.azure.com"),
-    ("azureFile", "file.csi.azure.com"),
-    ("cinder", "cinder.csi.openstack.org"),
-    ("gcePersistentDisk", "pd.csi.storage.gke.io"),
-    ("portworxVolume", "pxd.portworx.com"),
-    ("vsphereVolume", "csi.vsphere.vmware.com"),
+/// The CSI drivers that replace in-tree volumes.
+const MIGRATED: [(Route<Volume>, &str); 7] = [
+    (route![Volume::AWS_ELASTIC_BLOCK_STORE], "ebs.csi.aws.com"),
+    (route![Volume::AZURE_DISK], "disk.csi.azure.com"),
+    (route![Volume::AZURE_FILE], "file.csi.azure.com"),
+    (route![Volume::CINDER], "cinder.csi.openstack.org"),
+    (route![Volume::GCE_PERSISTENT_DISK], "pd.csi.storage.gke.io"),
+    (route![Volume::PORTWORX_VOLUME], "pxd.portworx.com"),
+    (route![Volume::VSPHERE_VOLUME], "csi.vsphere.vmware.com"),
 ];
 
 impl NodeRestriction {
@@ -27,16 +35,23 @@ impl NodeRestriction {
         if attributes.operation != Operation::Create || attributes.subresource != "token" {
             return Ok(());
         }
-        let bound = |member: &str| asked.object.str_at(&["spec", "boundObjectRef", member]);
-        if (bound("apiVersion"), bound("kind")) != ("v1", "Pod") || bound("name").is_empty() {
+        let spec = FieldRef::<TokenRequest>::root(asked.object).at(TokenRequest::SPEC).detached();
+        let reference = spec.at(TokenRequestSpec::BOUND_OBJECT_REF);
+        let [api_version, kind, name, uid] = [
+            BoundObjectReference::API_VERSION,
+            BoundObjectReference::KIND,
+            BoundObjectReference::NAME,
+            BoundObjectReference::UID,
+        ]
+        .map(|field| reference.at(field).str());
+        if (api_version, kind) != ("v1", "Pod") || name.is_empty() {
             return no("node requested token not bound to a pod");
         }
-        let uid = bound("uid");
         if uid.is_empty() {
             return no("node requested token with a pod binding without a uid");
         }
-        let pod = self.known_pod(&attributes.namespace, bound("name")).await?;
-        if uid != pod.str_at(&["metadata", "uid"]) {
+        let pod = self.known_pod(&attributes.namespace, name).await?;
+        if uid != metadata(&pod).at(ObjectMeta::UID).str() {
             return no(format!(
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \
                  deleted and then recreated"
@@ -46,16 +61,22 @@ impl NodeRestriction {
             return no("node requested token bound to a pod scheduled on a different node");
         }
         if self.features.enabled("ServiceAccountNodeAudienceRestriction") {
-            self.audience(asked, &pod).await?;
+            self.audience(asked, spec, FieldRef::root(&pod)).await?;
         }
         Ok(())
     }
 
     /// Checks the audience of a token (KEP-4412): a volume of the pod names it, or the node is authorized for it.
-    async fn audience(&self, asked: NodeRequest<'_>, pod: &Value) -> Verdict {
-        let audience = match asked.object.list_at(&["spec", "audiences"]) {
-            [] => "",
-            [one] => one.as_str().unwrap_or_default(),
+    async fn audience(
+        &self,
+        asked: NodeRequest<'_>,
+        token: FieldRef<'_, '_, TokenRequestSpec>,
+        pod: FieldRef<'_, '_, Pod>,
+    ) -> Verdict {
+        let mut audiences = token.at(TokenRequestSpec::AUDIENCES).values();
+        let audience = match (audiences.next(), audiences.next()) {
+            (None, _) => "",
+            (Some(one), None) => one.str(),
             _ => return no("node may only request 0 or 1 audiences"),
         };
         let shown = go_quote(audience);
@@ -89,12 +110,14 @@ impl NodeRestriction {
     }
 
     /// Returns true if a volume of the pod needs tokens for the audience.
-    async fn mounts(&self, pod: &Value, audience: &str) -> Result<bool, String> {
+    async fn mounts(&self, pod: FieldRef<'_, '_, Pod>, audience: &str) -> Result<bool, String> {
         let mut errors = Vec::new();
-        for volume in pod.list_at(&["spec", "volumes"]) {
-            let projected = volume.list_at(&["projected", "sources"]).iter();
-            let mut tokens = projected.filter_map(|source| source.get("serviceAccountToken"));
-            if tokens.any(|token| !token.is_null() && token.str_at(&["audience"]) == audience) {
+        for volume in pod.at(Pod::SPEC).at(PodSpec::VOLUMES).values() {
+            let mut projected = volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values();
+            if projected.any(|source| {
+                let token = source.at(VolumeProjection::SERVICE_ACCOUNT_TOKEN);
+                token.is_set() && token.at(ServiceAccountTokenProjection::AUDIENCE).str() == audience
+            }) {
                 return Ok(true);
             }
             let wants = match self.driver(pod, volume).await {
@@ -112,32 +135,39 @@ impl NodeRestriction {
     }
 
     /// Returns the name of the CSI driver of a volume.
-    async fn driver(&self, pod: &Value, volume: &Value) -> Result<Option<String>, Status> {
-        let metadata = |member| pod.str_at(&["metadata", member]);
-        let claim = volume.str_at(&["persistentVolumeClaim", "claimName"]);
-        let claim = if volume.at(&["ephemeral", "volumeClaimTemplate"]).is_some_and(|template| !template.is_null()) {
-            format!("{}-{}", metadata("name"), volume.str_at(&["name"]))
+    async fn driver(
+        &self,
+        pod: FieldRef<'_, '_, Pod>,
+        volume: FieldRef<'_, '_, Volume>,
+    ) -> Result<Option<String>, Status> {
+        let metadata = pod.at(Pod::METADATA);
+        let claim = volume.at(Volume::PERSISTENT_VOLUME_CLAIM).at(PersistentVolumeClaimVolumeSource::CLAIM_NAME).str();
+        let claim = if volume.at(Volume::EPHEMERAL).at(EphemeralVolumeSource::VOLUME_CLAIM_TEMPLATE).is_set() {
+            format!("{}-{}", metadata.at(ObjectMeta::NAME).str(), volume.at(Volume::NAME).str())
         } else if !claim.is_empty() {
             claim.to_owned()
         } else {
             return Ok(driver_of(volume));
         };
-        let namespace = metadata("namespace");
+        let namespace = metadata.at(ObjectMeta::NAMESPACE).str();
         let claim = self.known(LookupKind::PersistentVolumeClaim, "persistentvolumeclaim", namespace, &claim).await?;
-        let volume = claim.str_at(&["spec", "volumeName"]);
+        let claim = FieldRef::<PersistentVolumeClaim>::root(&claim);
+        let volume = claim.at(PersistentVolumeClaim::SPEC).at(PersistentVolumeClaimSpec::VOLUME_NAME).str();
         let volume = self.known(LookupKind::PersistentVolume, "persistentvolume", "", volume).await?;
-        Ok(volume.get("spec").and_then(driver_of))
+        // The spec has the sources of a pod's volume, as far as the driver is concerned.
+        Ok(driver_of(FieldRef::<PersistentVolume>::root(&volume).at(PersistentVolume::SPEC).cast()))
     }
 
     async fn driver_wants(&self, driver: &str, audience: &str) -> Result<bool, Status> {
         let driver = self.known(LookupKind::CsiDriver, "csidriver", "", driver).await?;
-        let requests = driver.list_at(&["spec", "tokenRequests"]);
-        Ok(requests.iter().any(|request| request.str_at(&["audience"]) == audience))
+        let spec = FieldRef::<CSIDriver>::root(&driver).at(CSIDriver::SPEC).detached();
+        let mut requests = spec.at(CSIDriverSpec::TOKEN_REQUESTS).values();
+        Ok(requests.any(|request| request.at(DriverToken::AUDIENCE).str() == audience))
     }
 }
 
-fn driver_of(source: &Value) -> Option<String> {
-    let named = source.str_at(&["csi", "driver"]);
-    let migrated = || MIGRATED.into_iter().find(|(member, _)| source.get(member).is_some_and(|old| !old.is_null()));
+fn driver_of(volume: FieldRef<Volume>) -> Option<String> {
+    let named = volume.at(Volume::CSI).at(CSIVolumeSource::DRIVER).str();
+    let migrated = || MIGRATED.into_iter().find(|(source, _)| !volume.value_at(*source).is_null());
     if named.is_empty() { migrated().map(|(_, driver)| driver.to_owned()) } else { Some(named.to_owned()) }
 }

@@ -1,8 +1,13 @@
 //! The checks of the baseline standard, which prevents known privilege escalations.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    AppArmorProfile, Capabilities, Container, ContainerPort, HTTPGetAction, Lifecycle, PodSecurityContext, PodSpec,
+    Probe, SELinuxOptions, SeccompProfile, SecurityContext, Sysctl, TCPSocketAction, Volume,
+    WindowsSecurityContextOptions,
+};
 
-use super::subject::{Subject, Violation, containers, name, plural, quoted, security, setters, sorted};
+use super::subject::{ContainerRef, Subject, Violation, containers, name, plural, quoted, security, setters, sorted};
 
 const CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
@@ -43,14 +48,10 @@ const SECCOMP_ANNOTATION: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const CONTAINER_SECCOMP_ANNOTATION: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
 pub(super) fn app_armor(subject: Subject<'_>) -> Option<Violation> {
-    let bad = |profile: Option<&'_ Value>| {
-        let kind = profile.map(|profile| profile.str_at(&["type"]).to_owned());
-        kind.filter(|kind| !["RuntimeDefault", "Localhost"].contains(&kind.as_str()))
-    };
-    let of_pod = bad(subject.spec(&["securityContext", "appArmorProfile"]));
-    let of_containers: Vec<(&str, String)> = subject
+    let of_pod = bad_app_armor(subject.security().at(PodSecurityContext::APP_ARMOR_PROFILE));
+    let of_containers: Vec<(&str, &str)> = subject
         .containers()
-        .filter_map(|c| bad(security(c, &["appArmorProfile"])).map(|kind| (name(c), kind)))
+        .filter_map(|c| Some((name(c), bad_app_armor(security(c).at(SecurityContext::APP_ARMOR_PROFILE))?)))
         .collect();
     let allowed =
         |profile: &str| profile.is_empty() || profile == "runtime/default" || profile.starts_with("localhost/");
@@ -69,7 +70,7 @@ pub(super) fn app_armor(subject: Subject<'_>) -> Option<Violation> {
     if who.is_empty() {
         return None;
     }
-    let kinds = of_pod.iter().chain(of_containers.iter().map(|(_, kind)| kind)).map(String::as_str);
+    let kinds = of_pod.into_iter().chain(of_containers.iter().map(|(_, kind)| *kind));
     let mut values: Vec<&str> = sorted(kinds);
     values.extend(annotations.iter().map(String::as_str));
     let reason = plural("forbidden AppArmor profile", "forbidden AppArmor profiles", values.len());
@@ -81,7 +82,7 @@ pub(super) fn capabilities(subject: Subject<'_>) -> Option<Violation> {
     let mut names = Vec::new();
     let mut forbidden = Vec::new();
     for container in subject.containers() {
-        let added = texts(security(container, &["capabilities", "add"]));
+        let added = security(container).at(SecurityContext::CAPABILITIES).at(Capabilities::ADD).strs();
         let before = forbidden.len();
         forbidden.extend(added.filter(|capability| !CAPABILITIES.contains(capability)));
         if forbidden.len() > before {
@@ -99,10 +100,10 @@ pub(super) fn capabilities(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn host_namespaces(subject: Subject<'_>) -> Option<Violation> {
-    let shared: Vec<String> = ["hostNetwork", "hostPID", "hostIPC"]
+    let shared: Vec<String> = [PodSpec::HOST_NETWORK, PodSpec::HOST_PID, PodSpec::HOST_IPC]
         .into_iter()
-        .filter(|member| subject.is_true(&[member]))
-        .map(|member| format!("{member}=true"))
+        .filter(|field| subject.spec.at(*field).bool())
+        .map(|field| format!("{}=true", field.name()))
         .collect();
     if shared.is_empty() {
         return None;
@@ -111,8 +112,9 @@ pub(super) fn host_namespaces(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn host_path_volumes(subject: Subject<'_>) -> Option<Violation> {
-    let of_host = |volume: &&Value| volume.get("hostPath").is_some_and(|path| !path.is_null());
-    let names: Vec<&str> = subject.list(&["volumes"]).iter().filter(of_host).map(name).collect();
+    let volumes = subject.spec.at(PodSpec::VOLUMES).values();
+    let of_host = volumes.filter(|volume| volume.at(Volume::HOST_PATH).is_set());
+    let names: Vec<&str> = of_host.map(|volume| volume.at(Volume::NAME).str()).collect();
     if names.is_empty() {
         return None;
     }
@@ -123,7 +125,7 @@ pub(super) fn host_ports(subject: Subject<'_>) -> Option<Violation> {
     let mut names = Vec::new();
     let mut ports: Vec<String> = Vec::new();
     for container in subject.containers() {
-        let own = container.list_at(&["ports"]).iter().filter_map(|port| port.int_at(&["hostPort"]));
+        let own = container.at(Container::PORTS).values().map(|port| port.at(ContainerPort::HOST_PORT).int_or_zero());
         let before = ports.len();
         ports.extend(own.filter(|port| *port != 0).map(|port| port.to_string()));
         if ports.len() > before {
@@ -145,18 +147,17 @@ pub(super) fn host_ports(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn probe_hosts(subject: Subject<'_>) -> Option<Violation> {
-    const HANDLERS: [&[&str]; 5] = [
-        &["livenessProbe"],
-        &["readinessProbe"],
-        &["startupProbe"],
-        &["lifecycle", "postStart"],
-        &["lifecycle", "preStop"],
-    ];
     let mut names = Vec::new();
     let mut hosts = Vec::new();
     for container in subject.containers() {
-        let handlers = HANDLERS.iter().filter_map(|path| container.at(path));
-        let own = handlers.flat_map(|handler| ["httpGet", "tcpSocket"].map(|how| handler.str_at(&[how, "host"])));
+        let lifecycle = container.at(Container::LIFECYCLE);
+        let probes = [Container::LIVENESS_PROBE, Container::READINESS_PROBE, Container::STARTUP_PROBE];
+        // The handlers of a lifecycle have the fields of probes that are read here.
+        let handlers = [Lifecycle::POST_START, Lifecycle::PRE_STOP].map(|handler| lifecycle.at(handler).cast());
+        let own = probes.iter().map(|probe| container.at(*probe)).chain(handlers).flat_map(|probe| {
+            let http = probe.at(Probe::HTTP_GET).at(HTTPGetAction::HOST).str();
+            [http, probe.at(Probe::TCP_SOCKET).at(TCPSocketAction::HOST).str()]
+        });
         let before = hosts.len();
         hosts.extend(own.filter(|host| !host.is_empty()));
         if hosts.len() > before {
@@ -178,7 +179,7 @@ pub(super) fn probe_hosts(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn privileged(subject: Subject<'_>) -> Option<Violation> {
-    let bad = |c: &&Value| security(c, &["privileged"]).and_then(Value::as_bool) == Some(true);
+    let bad = |c: &ContainerRef<'_>| security(*c).at(SecurityContext::PRIVILEGED).bool();
     let names: Vec<&str> = subject.containers().filter(bad).map(name).collect();
     if names.is_empty() {
         return None;
@@ -187,8 +188,9 @@ pub(super) fn privileged(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn proc_mount(subject: Subject<'_>) -> Option<Violation> {
-    let bad = |c| security(c, &["procMount"]).and_then(Value::as_str).filter(|mount| *mount != "Default");
-    let found: Vec<(&str, &str)> = subject.containers().filter_map(|c| bad(c).map(|mount| (name(c), mount))).collect();
+    let mount = |c| security(c).at(SecurityContext::PROC_MOUNT).get_str();
+    let set = subject.containers().filter_map(|c| Some((name(c), mount(c)?)));
+    let found: Vec<(&str, &str)> = set.filter(|(_, mount)| *mount != "Default").collect();
     if found.is_empty() {
         return None;
     }
@@ -233,10 +235,10 @@ pub(super) fn seccomp_annotations(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn seccomp(subject: Subject<'_>) -> Option<Violation> {
-    let of_pod = subject.spec(&["securityContext", "seccompProfile"]).and_then(bad_seccomp);
+    let of_pod = bad_seccomp(subject.security().at(PodSecurityContext::SECCOMP_PROFILE));
     let found: Vec<(&str, &str)> = subject
         .containers()
-        .filter_map(|c| security(c, &["seccompProfile"]).and_then(bad_seccomp).map(|kind| (name(c), kind)))
+        .filter_map(|c| Some((name(c), bad_seccomp(security(c).at(SecurityContext::SECCOMP_PROFILE))?)))
         .collect();
     let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
     let who = setters(of_pod.is_some(), &names)?;
@@ -262,24 +264,30 @@ pub(super) fn sysctls_1_32(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn windows_host_process(subject: Subject<'_>) -> Option<Violation> {
-    const PATH: [&str; 2] = ["windowsOptions", "hostProcess"];
-    let bad = |c: &&Value| security(c, &PATH).and_then(Value::as_bool) == Some(true);
+    let is_host_process = |windows: FieldRef<WindowsSecurityContextOptions>| {
+        windows.at(WindowsSecurityContextOptions::HOST_PROCESS).bool()
+    };
+    let bad = |c: &ContainerRef<'_>| is_host_process(security(*c).at(SecurityContext::WINDOWS_OPTIONS));
     let names: Vec<&str> = subject.containers().filter(bad).map(name).collect();
-    let who = setters(subject.is_true(&["securityContext", "windowsOptions", "hostProcess"]), &names)?;
+    let who = setters(is_host_process(subject.security().at(PodSecurityContext::WINDOWS_OPTIONS)), &names)?;
     Violation::new("hostProcess", format!("{who} must not set securityContext.windowsOptions.hostProcess=true"))
 }
 
-/// Returns the type of a seccomp profile that does not confine.
-pub(super) fn bad_seccomp(profile: &Value) -> Option<&str> {
-    Some(profile.str_at(&["type"])).filter(|kind| !["Localhost", "RuntimeDefault"].contains(kind))
+/// Returns the type of an AppArmor profile that does not confine.
+fn bad_app_armor<'v>(profile: FieldRef<'_, 'v, AppArmorProfile>) -> Option<&'v str> {
+    let kind = profile.set()?.at(AppArmorProfile::TYPE).str();
+    Some(kind).filter(|kind| !["RuntimeDefault", "Localhost"].contains(kind))
 }
 
-pub(super) fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
-    list.and_then(Value::as_list).unwrap_or(&[]).iter().filter_map(Value::as_str)
+/// Returns the type of a seccomp profile that does not confine.
+pub(super) fn bad_seccomp<'v>(profile: FieldRef<'_, 'v, SeccompProfile>) -> Option<&'v str> {
+    let kind = profile.set()?.at(SeccompProfile::TYPE).str();
+    Some(kind).filter(|kind| !["Localhost", "RuntimeDefault"].contains(kind))
 }
 
 fn safe_sysctls(subject: Subject<'_>, known: usize) -> Option<Violation> {
-    let named = subject.list(&["securityContext", "sysctls"]).iter().map(name);
+    let sysctls = subject.security().at(PodSecurityContext::SYSCTLS).values();
+    let named = sysctls.map(|sysctl| sysctl.at(Sysctl::NAME).str());
     let forbidden: Vec<&str> = named.filter(|sysctl| !SYSCTLS[..known].contains(sysctl)).collect();
     if forbidden.is_empty() {
         return None;
@@ -288,25 +296,27 @@ fn safe_sysctls(subject: Subject<'_>, known: usize) -> Option<Violation> {
 }
 
 fn se_linux_types(subject: Subject<'_>, types: &[&str]) -> Option<Violation> {
-    let bad_type = |options: &'_ Value| !types.contains(&options.str_at(&["type"]));
-    let sets = |options: &Value, member: &str| !options.str_at(&[member]).is_empty();
-    let bad = |options: &&Value| bad_type(options) || sets(options, "user") || sets(options, "role");
-    let of_pod = subject.spec(&["securityContext", "seLinuxOptions"]).filter(bad);
-    let found: Vec<(&str, &Value)> = subject
-        .containers()
-        .filter_map(|c| security(c, &["seLinuxOptions"]).filter(bad).map(|options| (name(c), options)))
-        .collect();
+    type OptionsRef<'a> = FieldRef<'static, 'a, SELinuxOptions>;
+    let is_bad = |kind: &&str| !types.contains(kind);
+    let others = [SELinuxOptions::USER, SELinuxOptions::ROLE];
+    let bad = |options: &OptionsRef<'_>| {
+        is_bad(&options.at(SELinuxOptions::TYPE).str()) || others.iter().any(|field| !options.at(*field).is_empty())
+    };
+    let of_pod = subject.security().at(PodSecurityContext::SE_LINUX_OPTIONS).detached().set().filter(bad);
+    let options = |c| security(c).at(SecurityContext::SE_LINUX_OPTIONS).detached().set().filter(bad);
+    let found: Vec<(&str, OptionsRef<'_>)> =
+        subject.containers().filter_map(|c| Some((name(c), options(c)?))).collect();
     let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
     let who = setters(of_pod.is_some(), &names)?;
-    let all: Vec<&Value> = of_pod.into_iter().chain(found.into_iter().map(|(_, options)| options)).collect();
+    let all: Vec<OptionsRef<'_>> = of_pod.into_iter().chain(found.into_iter().map(|(_, options)| options)).collect();
     let mut what = Vec::new();
-    let bad_types = sorted(all.iter().filter(|options| bad_type(options)).map(|options| options.str_at(&["type"])));
+    let bad_types = sorted(all.iter().map(|options| options.at(SELinuxOptions::TYPE).str()).filter(is_bad));
     if !bad_types.is_empty() {
         what.push(format!("{} {}", plural("type", "types", bad_types.len()), quoted(&bad_types)));
     }
-    for member in ["user", "role"] {
-        if all.iter().any(|options| sets(options, member)) {
-            what.push(format!("{member} may not be set"));
+    for field in others {
+        if all.iter().any(|options| !options.at(field).is_empty()) {
+            what.push(format!("{} may not be set", field.name()));
         }
     }
     let detail = format!("{who} set forbidden securityContext.seLinuxOptions: {}", what.join("; "));

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Map, Str};
+use binnacle_fields::{FieldRef, metadata};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
@@ -70,7 +73,7 @@ impl Default for Policy {
 impl Policy {
     /// Returns the policy of a namespace, and the errors of its unreadable labels.
     pub(super) fn of_object(namespace: &Value, defaults: &Self) -> (Self, FieldErrors) {
-        let labels = namespace.object_at(&["metadata", "labels"]);
+        let labels = metadata(namespace).at(ObjectMeta::LABELS).object();
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
         Self::of_labels(&labels, defaults)
@@ -124,9 +127,9 @@ impl Policy {
     }
 
     /// Returns the part of the policy that the labels set: `enforce=baseline:latest, warn=restricted:v1.30`.
-    pub(super) fn said_by(&self, labels: &Value) -> String {
+    pub(super) fn said_by(&self, labels: FieldRef<Map<Str>>) -> String {
         let says = |mode: &str| {
-            let label = |name: &str| labels.get(&format!("{PREFIX}{name}")).is_some();
+            let label = |name: &str| labels.key(&format!("{PREFIX}{name}")).is_set();
             label(mode) || label(&format!("{mode}-version"))
         };
         let modes = [("enforce", self.enforce), ("audit", self.audit), ("warn", self.warn)];

@@ -1,24 +1,26 @@
 //! The checks of the restricted standard, which requires the best practices of hardening.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Capabilities, PodSecurityContext, PodSpec, SecurityContext, Volume};
 
-use super::baseline::{bad_seccomp, seccomp as seccomp_baseline, texts};
-use super::subject::{Subject, Violation, containers, name, plural, quoted, security, setters, sorted};
+use super::baseline::{bad_seccomp, seccomp as seccomp_baseline};
+use super::subject::{ContainerRef, Subject, Violation, containers, name, plural, quoted, security, setters, sorted};
 
 const VOLUMES: [&str; 9] = [
-    "configMap",
-    "csi",
-    "downwardAPI",
-    "emptyDir",
-    "ephemeral",
-    "image",
-    "persistentVolumeClaim",
-    "projected",
-    "secret",
+    Volume::CONFIG_MAP.name(),
+    Volume::CSI.name(),
+    Volume::DOWNWARD_API.name(),
+    Volume::EMPTY_DIR.name(),
+    Volume::EPHEMERAL.name(),
+    Volume::IMAGE.name(),
+    Volume::PERSISTENT_VOLUME_CLAIM.name(),
+    Volume::PROJECTED.name(),
+    Volume::SECRET.name(),
 ];
 
 pub(super) fn privilege_escalation(subject: Subject<'_>) -> Option<Violation> {
-    let bad = |c: &&Value| security(c, &["allowPrivilegeEscalation"]).and_then(Value::as_bool) != Some(false);
+    let bad =
+        |c: &ContainerRef<'_>| security(*c).at(SecurityContext::ALLOW_PRIVILEGE_ESCALATION).get_bool() != Some(false);
     let names: Vec<&str> = subject.containers().filter(bad).map(name).collect();
     if names.is_empty() {
         return None;
@@ -34,11 +36,12 @@ pub(super) fn privilege_escalation_1_25(subject: Subject<'_>) -> Option<Violatio
 pub(super) fn capabilities(subject: Subject<'_>) -> Option<Violation> {
     let (mut keeping, mut adding, mut added) = (Vec::new(), Vec::new(), Vec::new());
     for container in subject.containers() {
-        if !texts(security(container, &["capabilities", "drop"])).any(|dropped| dropped == "ALL") {
+        let capabilities = security(container).at(SecurityContext::CAPABILITIES).detached();
+        if !capabilities.at(Capabilities::DROP).contains("ALL") {
             keeping.push(name(container));
         }
         let before = added.len();
-        added.extend(texts(security(container, &["capabilities", "add"])).filter(|c| *c != "NET_BIND_SERVICE"));
+        added.extend(capabilities.at(Capabilities::ADD).strs().filter(|c| *c != "NET_BIND_SERVICE"));
         if added.len() > before {
             adding.push(name(container));
         }
@@ -63,15 +66,14 @@ pub(super) fn capabilities_1_25(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn volumes(subject: Subject<'_>) -> Option<Violation> {
-    let source = |volume: &'_ Value| {
-        let members = volume.as_object().into_iter().flat_map(|volume| volume.iter());
-        let mut sources = members.filter(|(member, value)| *member != "name" && !value.is_null());
-        sources.next().map_or_else(|| "unknown".to_owned(), |(member, _)| member.to_string())
+    let source = |volume: FieldRef<Volume>| {
+        let members = volume.object().into_iter().flat_map(|volume| volume.iter());
+        let mut sources = members.filter(|(name, value)| *name != Volume::NAME.name() && !value.is_null());
+        sources.next().map_or_else(|| "unknown".to_owned(), |(name, _)| name.to_string())
     };
-    let found: Vec<(&str, String)> = subject
-        .list(&["volumes"])
-        .iter()
-        .map(|volume| (name(volume), source(volume)))
+    let volumes = subject.spec.at(PodSpec::VOLUMES).values();
+    let found: Vec<(&str, String)> = volumes
+        .map(|volume| (volume.at(Volume::NAME).str(), source(volume)))
         .filter(|(_, source)| !VOLUMES.contains(&source.as_str()))
         .collect();
     if found.is_empty() {
@@ -92,9 +94,9 @@ pub(super) fn volumes(subject: Subject<'_>) -> Option<Violation> {
 
 pub(super) fn run_as_non_root(subject: Subject<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
-    let of_pod = subject.spec(&["securityContext", "runAsNonRoot"]).and_then(Value::as_bool);
-    let said = |c| security(c, &["runAsNonRoot"]).and_then(Value::as_bool);
-    let saying = |what| subject.containers().filter(move |c| said(c) == what).map(name).collect::<Vec<_>>();
+    let of_pod = subject.security().at(PodSecurityContext::RUN_AS_NON_ROOT).get_bool();
+    let said = |c| security(c).at(SecurityContext::RUN_AS_NON_ROOT).get_bool();
+    let saying = |what| subject.containers().filter(move |c| said(*c) == what).map(name).collect::<Vec<_>>();
     if let Some(who) = setters(of_pod == Some(false), &saying(Some(false))) {
         return Violation::new(REASON, format!("{who} must not set securityContext.runAsNonRoot=false"));
     }
@@ -110,9 +112,9 @@ pub(super) fn run_as_non_root_1_35(subject: Subject<'_>) -> Option<Violation> {
 }
 
 pub(super) fn run_as_user(subject: Subject<'_>) -> Option<Violation> {
-    let root = |user: Option<&Value>| user.and_then(Value::as_i64) == Some(0);
-    let names: Vec<&str> = subject.containers().filter(|c| root(security(c, &["runAsUser"]))).map(name).collect();
-    let who = setters(root(subject.spec(&["securityContext", "runAsUser"])), &names)?;
+    let is_root = |c: &ContainerRef<'_>| security(*c).at(SecurityContext::RUN_AS_USER).int() == Some(0);
+    let names: Vec<&str> = subject.containers().filter(is_root).map(name).collect();
+    let who = setters(subject.security().at(PodSecurityContext::RUN_AS_USER).int() == Some(0), &names)?;
     Violation::new("runAsUser=0", format!("{who} must not set runAsUser=0"))
 }
 
@@ -124,8 +126,9 @@ pub(super) fn seccomp(subject: Subject<'_>) -> Option<Violation> {
     if let Some(violation) = seccomp_baseline(subject) {
         return Some(violation);
     }
-    let confined = subject.spec(&["securityContext", "seccompProfile"]).is_some_and(|p| bad_seccomp(p).is_none());
-    let silent = |c: &&Value| security(c, &["seccompProfile"]).is_none();
+    let of_pod = subject.security().at(PodSecurityContext::SECCOMP_PROFILE).detached();
+    let confined = of_pod.is_set() && bad_seccomp(of_pod).is_none();
+    let silent = |c: &ContainerRef<'_>| !security(*c).at(SecurityContext::SECCOMP_PROFILE).is_set();
     let names: Vec<&str> = subject.containers().filter(silent).map(name).collect();
     if confined || names.is_empty() {
         return None;

@@ -1,5 +1,7 @@
 //! PodSecurity's part of the configuration file: defaults for namespaces without labels, and exemptions.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::PodSpec;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::names::{dns1123_label_name, dns1123_subdomain_name};
@@ -55,8 +57,8 @@ impl PodSecuritySettings {
         self.usernames.iter().any(|exempt| exempt == name)
     }
 
-    pub(super) fn exempts_runtime_class_of(&self, pod: &Value) -> bool {
-        let class = pod.str_at(&["spec", "runtimeClassName"]);
+    pub(super) fn exempts_runtime_class_of(&self, spec: FieldRef<PodSpec>) -> bool {
+        let class = spec.at(PodSpec::RUNTIME_CLASS_NAME).str();
         self.runtime_classes.iter().any(|exempt| exempt == class)
     }
 }
@@ -102,8 +104,8 @@ mod tests {
         assert_eq!(read.defaults.warn.to_string(), "restricted:latest");
         assert_eq!(read.defaults.audit.to_string(), "privileged:latest");
         assert!(read.exempts_namespace("a") && read.exempts_user("u") && !read.exempts_user(""));
-        assert!(read.exempts_runtime_class_of(&value!({"spec": {"runtimeClassName": "kata"}})));
-        assert!(!read.exempts_runtime_class_of(&value!({"spec": {}})));
+        assert!(read.exempts_runtime_class_of(FieldRef::root(&value!({"runtimeClassName": "kata"}))));
+        assert!(!read.exempts_runtime_class_of(FieldRef::root(&value!({}))));
         assert_eq!(PodSecuritySettings::read(&value!({})), Ok(PodSecuritySettings::default()));
 
         let wrong = PodSecuritySettings::read(&value!({

@@ -2,12 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Container, PodOS, PodSecurityContext, PodSpec, PodTemplateSpec, SecurityContext};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_schema::Value;
+
+use crate::plugins::pod;
 
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
-    object: &'a Value,
+    metadata: FieldRef<'static, 'a, ObjectMeta>,
+    pub(super) spec: FieldRef<'static, 'a, PodSpec>,
 }
+
+pub(super) type ContainerRef<'a> = FieldRef<'static, 'a, Container>;
 
 /// A pod's violation of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,56 +31,47 @@ impl Violation {
 }
 
 impl<'a> Subject<'a> {
-    /// Wraps an object with `metadata` and `spec`.
+    /// Wraps a pod template, or a pod, which has the same metadata and spec.
     pub(super) fn of(object: &'a Value) -> Self {
-        Self { object }
+        let template = FieldRef::<PodTemplateSpec>::root(object);
+        Self {
+            metadata: template.at(PodTemplateSpec::METADATA).detached(),
+            spec: template.at(PodTemplateSpec::SPEC).detached(),
+        }
     }
 
-    pub(super) fn spec(self, path: &[&str]) -> Option<&'a Value> {
-        let spec = self.object.get("spec")?;
-        spec.at(path).filter(|value| !value.is_null())
-    }
-
-    pub(super) fn text(self, path: &[&str]) -> &'a str {
-        self.spec(path).and_then(Value::as_str).unwrap_or("")
-    }
-
-    pub(super) fn is_true(self, path: &[&str]) -> bool {
-        self.spec(path).and_then(Value::as_bool).unwrap_or(false)
-    }
-
-    pub(super) fn list(self, path: &[&str]) -> &'a [Value] {
-        self.spec(path).and_then(Value::as_list).unwrap_or(&[])
+    pub(super) fn security(self) -> FieldRef<'static, 'a, PodSecurityContext> {
+        self.spec.at(PodSpec::SECURITY_CONTEXT).detached()
     }
 
     /// Iterates over all containers: init containers, containers and ephemeral containers.
-    pub(super) fn containers(self) -> impl Iterator<Item = &'a Value> {
-        ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |kind| self.list(&[kind]))
+    pub(super) fn containers(self) -> impl Iterator<Item = ContainerRef<'a>> {
+        pod::all_containers(self.spec)
     }
 
     pub(super) fn annotations(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let annotations = self.object.object_at(&["metadata", "annotations"]);
+        let annotations = self.metadata.at(ObjectMeta::ANNOTATIONS).object();
         let annotations = annotations.into_iter().flat_map(|annotations| annotations.iter());
         annotations.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or("")))
     }
 
     /// Returns true if the pod has its own user namespace, for which some checks are relaxed.
     pub(super) fn has_own_users(self) -> bool {
-        self.spec(&["hostUsers"]).and_then(Value::as_bool) == Some(false)
+        self.spec.at(PodSpec::HOST_USERS).get_bool() == Some(false)
     }
 
     pub(super) fn is_windows(self) -> bool {
-        self.text(&["os", "name"]) == "windows"
+        self.spec.at(PodSpec::OS).at(PodOS::NAME).str() == "windows"
     }
 }
 
-/// Returns a member of a container's security context.
-pub(super) fn security<'a>(container: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    container.get("securityContext")?.at(path).filter(|value| !value.is_null())
+/// Returns a container's security context.
+pub(super) fn security<'a>(container: ContainerRef<'a>) -> FieldRef<'static, 'a, SecurityContext> {
+    container.at(Container::SECURITY_CONTEXT).detached()
 }
 
-pub(super) fn name(container: &Value) -> &str {
-    container.str_at(&["name"])
+pub(super) fn name(container: ContainerRef<'_>) -> &str {
+    container.at(Container::NAME).str()
 }
 
 /// Formats names as `container "a"` or `containers "a", "b"`.

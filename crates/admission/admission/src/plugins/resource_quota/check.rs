@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use binnacle_fields::core::v1::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Format, Quantity, Status};
 use binnacle_schema::{Object, Value, value};
 
@@ -22,10 +25,11 @@ pub(super) fn check(
     let refused = |why: String| forbidden(request.attributes, object, why);
     let mut concerned = Vec::new();
     let mut allowed: BTreeSet<String> = BTreeSet::new();
-    for quota in quotas.iter().filter(|quota| matches(quota, object, evaluator)) {
+    let quotas = || quotas.iter().map(|quota| FieldRef::<ResourceQuota>::root(quota));
+    for quota in quotas().filter(|quota| matches(*quota, object, evaluator)) {
         let (hard, used) = (hard(quota), used(quota));
         let counted: Vec<&str> = hard.keys().map(String::as_str).filter(|name| evaluator.counts(name)).collect();
-        let name = quota.str_at(&["metadata", "name"]);
+        let name = name(quota);
         evaluator.constraints(&counted, object).map_err(|why| refused(format!("failed quota: {name}: {why}")))?;
         if counted.iter().any(|name| !used.contains_key(*name)) {
             return Err(refused(format!("status unknown for quota: {name}, resources: {}", counted.join(","))));
@@ -47,7 +51,7 @@ pub(super) fn check(
         cost.retain(|_, amount| !amount.is_zero());
         cost
     };
-    let of_quota = |quota: &&Arc<Value>| cost(request.old.filter(|old| matches(quota, old, evaluator)));
+    let of_quota = |quota: &FieldRef<_>| cost(request.old.filter(|old| matches(*quota, old, evaluator)));
     let costs: Vec<Resources> = concerned.iter().map(of_quota).collect();
     let nothing =
         if concerned.is_empty() { cost(request.old).is_empty() } else { costs.iter().all(Resources::is_empty) };
@@ -60,8 +64,8 @@ pub(super) fn check(
         if !uncovered.is_empty() {
             return Err(refused(format!("insufficient quota to consume: {}", uncovered.join(","))));
         }
-        let scopes = quotas.iter().flat_map(|quota| scopes(quota));
-        let covered: Vec<Value> = scopes.filter(|scope| evaluator.in_scope(scope, object)).collect();
+        let scopes = quotas().flat_map(scopes);
+        let covered: Vec<Value> = scopes.filter(|scope| evaluator.in_scope(FieldRef::root(scope), object)).collect();
         let uncovered = limited::uncovered_scopes(limited, &covered, object, evaluator);
         if !uncovered.is_empty() {
             let why = format!("insufficient quota to match these scopes: [{}]", uncovered.join(" "));
@@ -85,40 +89,47 @@ pub(super) fn check(
             };
             return Err(refused(format!(
                 "exceeded quota: {}, requested: {}, used: {}, limited: {}",
-                quota.str_at(&["metadata", "name"]),
+                name(quota),
                 shown(&cost),
                 shown(&used),
                 shown(&hard)
             )));
         }
-        let mut quota = Value::clone(quota);
+        let mut quota = quota.value().clone();
         let then: Object = then.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
-        quota.make_at(&["status"]).insert("used", then);
+        let mut status = FieldMut::<ResourceQuota>::root(&mut quota);
+        status.entry(ResourceQuota::STATUS).set(ResourceQuotaStatus::USED, Value::Object(then));
         charged.push(quota);
     }
     Ok(charged)
 }
 
 /// Returns true if a quota limits a resource of the object's kind, and the object is in all its scopes.
-fn matches(quota: &Value, object: &Value, evaluator: &dyn Evaluator) -> bool {
+fn matches(quota: FieldRef<ResourceQuota>, object: &Value, evaluator: &dyn Evaluator) -> bool {
     hard(quota).keys().any(|name| evaluator.counts(name))
-        && scopes(quota).iter().all(|selector| evaluator.in_scope(selector, object))
+        && scopes(quota).iter().all(|selector| evaluator.in_scope(FieldRef::root(selector), object))
+}
+
+fn name<'v>(quota: FieldRef<'_, 'v, ResourceQuota>) -> &'v str {
+    quota.at(ResourceQuota::METADATA).at(ObjectMeta::NAME).str()
 }
 
 /// Returns `scopes` and `scopeSelector` of a quota as selectors.
-fn scopes(quota: &Value) -> Vec<Value> {
-    let plain = quota.list_at(&["spec", "scopes"]).iter().filter_map(Value::as_str);
+fn scopes(quota: FieldRef<ResourceQuota>) -> Vec<Value> {
+    let spec = quota.at(ResourceQuota::SPEC);
+    let plain = spec.at(ResourceQuotaSpec::SCOPES).strs();
     let plain = plain.map(|scope| value!({"scopeName": scope, "operator": "Exists"}));
-    plain.chain(quota.list_at(&["spec", "scopeSelector", "matchExpressions"]).iter().cloned()).collect()
+    let selectors = spec.at(ResourceQuotaSpec::SCOPE_SELECTOR).at(ScopeSelector::MATCH_EXPRESSIONS).list();
+    plain.chain(selectors.iter().cloned()).collect()
 }
 
 /// Returns the limits that the controller has observed.
-fn hard(quota: &Value) -> Resources {
-    amounts(quota, &["status", "hard"])
+fn hard(quota: FieldRef<ResourceQuota>) -> Resources {
+    amounts(quota.at(ResourceQuota::STATUS).at(ResourceQuotaStatus::HARD))
 }
 
-fn used(quota: &Value) -> Resources {
-    amounts(quota, &["status", "used"])
+fn used(quota: FieldRef<ResourceQuota>) -> Resources {
+    amounts(quota.at(ResourceQuota::STATUS).at(ResourceQuotaStatus::USED))
 }
 
 /// Returns the amounts by which `usage` exceeds `before`; zero where it is less.

@@ -1,10 +1,16 @@
 //! Usage of PersistentVolumeClaims: their number and requested storage, in total and by storage class.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    ModifyVolumeStatus, PersistentVolumeClaim as Claim, PersistentVolumeClaimSpec as Spec,
+    PersistentVolumeClaimStatus as Status, VolumeResourceRequirements,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::Quantity;
 use binnacle_schema::Value;
 
 use super::counts::count_of;
-use super::evaluator::{Evaluator, number, selects};
+use super::evaluator::{Evaluator, Selector, number, selects};
 use crate::plugin::Request;
 use crate::plugins::pod_resources::{Resources, amounts};
 
@@ -20,7 +26,7 @@ impl Evaluator for Claims {
         match request.attributes.subresource.as_str() {
             "" => true,
             "status" => request.old.is_some_and(|old| {
-                let allocated = |claim: &Value| amounts(claim, &["status", "allocatedResources"]).remove("storage");
+                let [old, claim] = [old, claim].map(FieldRef::root);
                 allocated(old) != allocated(claim) || attributes_classes(old) != attributes_classes(claim)
             }),
             _ => false,
@@ -36,8 +42,9 @@ impl Evaluator for Claims {
 
     fn usage(&self, claim: &Value) -> Resources {
         let mut usage = Resources::from([(CLAIMS.to_owned(), number(1)), (count_of("", CLAIMS), number(1))]);
-        let annotation = claim.at(&["metadata", "annotations", BETA_CLASS]).and_then(Value::as_str);
-        let class = annotation.unwrap_or_else(|| claim.str_at(&["spec", "storageClassName"]));
+        let claim = FieldRef::<Claim>::root(claim);
+        let annotation = claim.at(Claim::METADATA).at(ObjectMeta::ANNOTATIONS).key(BETA_CLASS).get_str();
+        let class = annotation.unwrap_or_else(|| claim.at(Claim::SPEC).at(Spec::STORAGE_CLASS_NAME).str());
         if !class.is_empty() {
             usage.insert(format!("{class}{BY_CLASS}{CLAIMS}"), number(1));
         }
@@ -50,16 +57,18 @@ impl Evaluator for Claims {
         usage
     }
 
-    fn in_scope(&self, selector: &Value, claim: &Value) -> bool {
-        selector.str_at(&["scopeName"]) == "VolumeAttributesClass" && selects(selector, &attributes_classes(claim))
+    fn in_scope(&self, selector: FieldRef<Selector>, claim: &Value) -> bool {
+        selector.at(Selector::SCOPE_NAME).str() == "VolumeAttributesClass"
+            && selects(selector, &attributes_classes(FieldRef::root(claim)))
     }
 }
 
 /// Returns the requested storage, or the allocated storage of an unfinished expansion if that is more.
-fn storage(claim: &Value) -> Option<Quantity> {
-    let mut asked = amounts(claim, &["spec", "resources", "requests"]).remove("storage")?;
+fn storage(claim: FieldRef<Claim>) -> Option<Quantity> {
+    let resources = claim.at(Claim::SPEC).at(Spec::RESOURCES).detached();
+    let mut asked = amounts(resources.at(VolumeResourceRequirements::REQUESTS)).remove("storage")?;
     asked.round_up(0);
-    match amounts(claim, &["status", "allocatedResources"]).remove("storage") {
+    match allocated(claim) {
         Some(mut allocated) if allocated > asked => {
             allocated.round_up(0);
             Some(allocated)
@@ -68,12 +77,17 @@ fn storage(claim: &Value) -> Option<Quantity> {
     }
 }
 
+fn allocated(claim: FieldRef<Claim>) -> Option<Quantity> {
+    amounts(claim.at(Claim::STATUS).at(Status::ALLOCATED_RESOURCES)).remove("storage")
+}
+
 /// Returns the volume attributes classes that a claim has or requests.
-fn attributes_classes(claim: &Value) -> Vec<&str> {
+fn attributes_classes<'v>(claim: FieldRef<'_, 'v, Claim>) -> Vec<&'v str> {
+    let status = claim.at(Claim::STATUS);
     let mut names = vec![
-        claim.str_at(&["spec", "volumeAttributesClassName"]),
-        claim.str_at(&["status", "currentVolumeAttributesClassName"]),
-        claim.str_at(&["status", "modifyVolumeStatus", "targetVolumeAttributesClassName"]),
+        claim.at(Claim::SPEC).at(Spec::VOLUME_ATTRIBUTES_CLASS_NAME).str(),
+        status.at(Status::CURRENT_VOLUME_ATTRIBUTES_CLASS_NAME).str(),
+        status.at(Status::MODIFY_VOLUME_STATUS).at(ModifyVolumeStatus::TARGET_VOLUME_ATTRIBUTES_CLASS_NAME).str(),
     ];
     names.retain(|name| !name.is_empty());
     names.sort_unstable();

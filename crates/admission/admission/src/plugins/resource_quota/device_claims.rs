@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::resource::v1::{DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaim, ResourceClaimSpec};
 use binnacle_schema::Value;
 
 use super::counts::count_of;
@@ -26,14 +28,18 @@ impl Evaluator for DeviceClaims {
 
     fn usage(&self, claim: &Value) -> Resources {
         let mut usage = Resources::from([(count(), number(1))]);
-        for request in claim.list_at(&["spec", "devices", "requests"]) {
-            let alternatives = request.list_at(&["firstAvailable"]);
-            let exactly = request.get("exactly").filter(|exactly| !exactly.is_null());
+        let claim = FieldRef::<ResourceClaim>::root(claim);
+        let devices_of_claim = claim.at(ResourceClaim::SPEC).at(ResourceClaimSpec::DEVICES).detached();
+        for request in devices_of_claim.at(DeviceClaim::REQUESTS).values() {
+            // An alternative has the fields of an exact request that are read here.
+            let alternatives = request.at(DeviceRequest::FIRST_AVAILABLE).values().map(|each| each.cast());
+            let exactly = request.at(DeviceRequest::EXACTLY).set();
             // Only one of the alternatives is allocated, so the maximum of each class counts.
             let mut most: BTreeMap<&str, usize> = BTreeMap::new();
-            for asked in alternatives.iter().chain(exactly.filter(|_| alternatives.is_empty())) {
+            let exactly = exactly.filter(|_| alternatives.len() == 0);
+            for asked in alternatives.chain(exactly) {
                 let devices = devices(asked);
-                let there = most.entry(asked.str_at(&["deviceClassName"])).or_default();
+                let there = most.entry(asked.at(ExactDeviceRequest::DEVICE_CLASS_NAME).str()).or_default();
                 *there = (*there).max(devices);
             }
             let most = most.into_iter().map(|(class, devices)| (format!("{class}{BY_CLASS}"), number(devices)));
@@ -47,9 +53,9 @@ fn count() -> String {
     count_of("resource.k8s.io", "resourceclaims")
 }
 
-fn devices(asked: &Value) -> usize {
-    match asked.str_at(&["allocationMode"]) {
-        "ExactCount" => asked.int_at(&["count"]).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
+fn devices(asked: FieldRef<ExactDeviceRequest>) -> usize {
+    match asked.at(ExactDeviceRequest::ALLOCATION_MODE).str() {
+        "ExactCount" => usize::try_from(asked.at(ExactDeviceRequest::COUNT).int_or_zero()).unwrap_or(0),
         "All" => MOST,
         _ => 0,
     }

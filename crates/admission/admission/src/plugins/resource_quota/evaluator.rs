@@ -1,5 +1,7 @@
 //! Evaluators: the quota usage of an object, by kind.
 
+use binnacle_fields::FieldRef;
+pub(super) use binnacle_fields::core::v1::ScopedResourceSelectorRequirement as Selector;
 use binnacle_meta::{Format, Quantity};
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
@@ -28,8 +30,8 @@ pub(super) trait Evaluator: Send + Sync {
         Ok(())
     }
 
-    /// Returns true if an object is in the scope of a selector (`scopeName`, `operator`, `values`).
-    fn in_scope(&self, selector: &Value, object: &Value) -> bool {
+    /// Returns true if an object is in the scope of a selector.
+    fn in_scope(&self, selector: FieldRef<Selector>, object: &Value) -> bool {
         let _ = (selector, object);
         false
     }
@@ -52,9 +54,10 @@ pub(super) fn number(n: usize) -> Quantity {
 }
 
 /// Returns true if a scope selector matches an object with these names; any matching name suffices.
-pub(super) fn selects(selector: &Value, names: &[&str]) -> bool {
-    let listed = |name: &&str| selector.list_at(&["values"]).iter().any(|value| value.as_str() == Some(name));
-    match selector.str_at(&["operator"]) {
+pub(super) fn selects(selector: FieldRef<Selector>, names: &[&str]) -> bool {
+    let values = selector.at(Selector::VALUES);
+    let listed = |name: &&str| values.contains(name);
+    match selector.at(Selector::OPERATOR).str() {
         "Exists" => !names.is_empty(),
         "DoesNotExist" => names.is_empty(),
         "In" => names.iter().any(listed),

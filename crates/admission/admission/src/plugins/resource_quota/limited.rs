@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use binnacle_fields::FieldRef;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
 
-use super::evaluator::Evaluator;
+use super::evaluator::{Evaluator, Selector};
 use crate::plugins::pod_resources::Resources;
 
 /// A resource whose usage must be covered by a quota.
@@ -16,7 +17,7 @@ pub struct LimitedResource {
     resource: String,
     /// Parts of the names of limited resources: `.storageclass.storage.k8s.io/requests.storage`.
     contains: Vec<String>,
-    /// Scopes (`scopeName`, `operator`, `values`) in which objects need a quota with that scope.
+    /// Selectors of scopes in which objects need a quota with that scope.
     scopes: Vec<Value>,
 }
 
@@ -67,14 +68,18 @@ pub(super) fn uncovered_scopes(
     evaluator: &dyn Evaluator,
 ) -> Vec<String> {
     // Scopes apply to every resource, not only to that of their entry.
-    let scopes = limited.iter().flat_map(|limited| &limited.scopes);
-    let name = |scope: &Value| scope.str_at(&["scopeName"]).to_owned();
-    let within = scopes.filter(|scope| evaluator.in_scope(scope, object));
-    let uncovered = within.filter(|scope| !covered.iter().any(|covered| name(covered) == name(scope)));
+    let scopes = limited.iter().flat_map(|limited| &limited.scopes).map(FieldRef::<Selector>::root);
+    let within = scopes.filter(|scope| evaluator.in_scope(*scope, object));
+    let is_covered = |scope| covered.iter().any(|covered| name(FieldRef::root(covered)) == name(scope));
+    let uncovered = within.filter(|scope| !is_covered(*scope));
     uncovered
         .map(|scope| {
-            let values = scope.list_at(&["values"]).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-            format!("{{{} {} [{values}]}}", name(scope), scope.str_at(&["operator"]))
+            let values = scope.at(Selector::VALUES).strs().collect::<Vec<_>>().join(" ");
+            format!("{{{} {} [{values}]}}", name(scope), scope.at(Selector::OPERATOR).str())
         })
         .collect()
+}
+
+fn name<'v>(scope: FieldRef<'_, 'v, Selector>) -> &'v str {
+    scope.at(Selector::SCOPE_NAME).str()
 }

@@ -2,13 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Affinity, Container, Pod, PodAffinity, PodAffinityTerm as Term, PodSpec, PodStatus, ResourceRequirements,
+    WeightedPodAffinityTerm,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{Quantity, Time};
 use binnacle_schema::Value;
 
 use super::counts::count_of;
-use super::evaluator::{Evaluator, number, selects};
+use super::evaluator::{Evaluator, Selector, number, selects};
 use crate::plugin::Request;
-use crate::plugins::pod_resources::{Resources, amounts, of_pod_with_overhead};
+use crate::plugins::pod;
+use crate::plugins::pod_resources::{LIMITS, REQUESTS, Resources, amounts, of_container, of_pod_with_overhead};
 
 pub(super) struct Pods;
 
@@ -17,14 +24,14 @@ const PODS: &str = "pods";
 const MEASURED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// The resources that each container must set where a quota limits them.
 const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
-const REQUESTS: &str = "requests.";
+const REQUESTED: &str = "requests.";
 const HUGE_PAGES: &str = "hugepages-";
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 impl Evaluator for Pods {
     fn handles(&self, request: Request<'_>, pod: &Value) -> bool {
         match request.attributes.subresource.as_str() {
-            "" => request.old.is_none_or(|old| is_terminating(old) != is_terminating(pod)),
+            "" => request.old.is_none_or(|old| is_terminating(pod::spec(old)) != is_terminating(pod::spec(pod))),
             "resize" => request.is_update(),
             _ => false,
         }
@@ -32,7 +39,7 @@ impl Evaluator for Pods {
 
     fn counts(&self, name: &str) -> bool {
         let measured = |name: &str| MEASURED.contains(&name);
-        let requested = name.strip_prefix(REQUESTS);
+        let requested = name.strip_prefix(REQUESTED);
         name == PODS
             || name == count_of("", PODS)
             || measured(name)
@@ -43,8 +50,10 @@ impl Evaluator for Pods {
 
     fn usage(&self, pod: &Value) -> Resources {
         let mut usage = Resources::from([(count_of("", PODS), number(1))]);
+        let pod = FieldRef::<Pod>::root(pod);
         if is_counted(pod) {
-            let (requests, limits) = (of_pod_with_overhead(pod, "requests"), of_pod_with_overhead(pod, "limits"));
+            let spec = pod.at(Pod::SPEC);
+            let [requests, limits] = [REQUESTS, LIMITS].map(|field| of_pod_with_overhead(spec, field));
             usage.insert(PODS.to_owned(), number(1));
             usage.extend(measured(&requests, &limits));
         }
@@ -52,19 +61,19 @@ impl Evaluator for Pods {
     }
 
     fn constraints(&self, required: &[&str], pod: &Value) -> Result<(), String> {
-        let of_pod = |member| amounts(pod, &["spec", "resources", member]);
+        let spec = pod::spec(pod);
+        let of_pod = |field| amounts(spec.at(PodSpec::RESOURCES).at(field));
         // Resources that are set for the whole pod need not be set by its containers.
         let supported = |name: &String| MEASURED[..2].contains(&name.as_str()) || name.starts_with(HUGE_PAGES);
-        if of_pod("requests").keys().any(supported) || of_pod("limits").keys().any(supported) {
+        if of_pod(REQUESTS).keys().any(supported) || of_pod(LIMITS).keys().any(supported) {
             return Ok(());
         }
         let required: BTreeSet<&str> = required.iter().copied().filter(|name| REQUIRED.contains(name)).collect();
         let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for container in ["containers", "initContainers"].into_iter().flat_map(|m| pod.list_at(&["spec", m])) {
-            let said = |member| amounts(container, &["resources", member]);
-            let said = measured(&said("requests"), &said("limits"));
+        for container in containers(spec) {
+            let said = measured(&of_container(container, REQUESTS), &of_container(container, LIMITS));
             for name in required.iter().filter(|name| !said.contains_key(**name)) {
-                missing.entry(name).or_default().insert(container.str_at(&["name"]));
+                missing.entry(name).or_default().insert(container.at(Container::NAME).str());
             }
         }
         if missing.is_empty() {
@@ -76,17 +85,19 @@ impl Evaluator for Pods {
         Err(format!("must specify {}", each.join("; ")))
     }
 
-    fn in_scope(&self, selector: &Value, pod: &Value) -> bool {
-        match selector.str_at(&["scopeName"]) {
-            "Terminating" => is_terminating(pod),
-            "NotTerminating" => !is_terminating(pod),
+    fn in_scope(&self, selector: FieldRef<Selector>, pod: &Value) -> bool {
+        let pod = FieldRef::<Pod>::root(pod);
+        let spec = pod.at(Pod::SPEC);
+        match selector.at(Selector::SCOPE_NAME).str() {
+            "Terminating" => is_terminating(spec),
+            "NotTerminating" => !is_terminating(spec),
             "BestEffort" => is_best_effort(pod),
             "NotBestEffort" => !is_best_effort(pod),
             "PriorityClass" => {
-                let name = pod.str_at(&["spec", "priorityClassName"]);
+                let name = spec.at(PodSpec::PRIORITY_CLASS_NAME).str();
                 selects(selector, if name.is_empty() { &[] } else { std::slice::from_ref(&name) })
             }
-            "CrossNamespacePodAffinity" => minds_other_namespaces(pod),
+            "CrossNamespacePodAffinity" => minds_other_namespaces(spec),
             _ => false,
         }
     }
@@ -101,7 +112,7 @@ fn measured(requests: &Resources, limits: &Resources) -> Resources {
             measured.insert(name.clone(), amount.clone());
         }
         if named || is_extended(name) {
-            measured.insert(format!("{REQUESTS}{name}"), amount.clone());
+            measured.insert(format!("{REQUESTED}{name}"), amount.clone());
         }
     }
     for (name, amount) in limits.iter().filter(|(name, _)| MEASURED.contains(&name.as_str())) {
@@ -115,17 +126,22 @@ fn is_extended(name: &str) -> bool {
     (name.contains('/') && !name.contains("kubernetes.io/")) || name.starts_with(DEVICE_CLASS)
 }
 
-fn is_terminating(pod: &Value) -> bool {
-    pod.int_at(&["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0)
+fn containers<'v>(spec: FieldRef<'_, 'v, PodSpec>) -> impl Iterator<Item = FieldRef<'static, 'v, Container>> {
+    [PodSpec::CONTAINERS, PodSpec::INIT_CONTAINERS].into_iter().flat_map(move |list| spec.at(list).values())
+}
+
+fn is_terminating(spec: FieldRef<PodSpec>) -> bool {
+    spec.at(PodSpec::ACTIVE_DEADLINE_SECONDS).int().is_some_and(|seconds| seconds >= 0)
 }
 
 /// Returns true if a pod counts: it has not finished, and is not past its deletion grace period.
-fn is_counted(pod: &Value) -> bool {
-    if ["Failed", "Succeeded"].contains(&pod.str_at(&["status", "phase"])) {
+fn is_counted(pod: FieldRef<Pod>) -> bool {
+    if ["Failed", "Succeeded"].contains(&pod.at(Pod::STATUS).at(PodStatus::PHASE).str()) {
         return false;
     }
-    let deleted = Time::parse(pod.str_at(&["metadata", "deletionTimestamp"])).ok();
-    let grace = pod.int_at(&["metadata", "deletionGracePeriodSeconds"]);
+    let metadata = pod.at(Pod::METADATA);
+    let deleted = Time::parse(metadata.at(ObjectMeta::DELETION_TIMESTAMP).str()).ok();
+    let grace = metadata.at(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS).int();
     match (deleted, grace) {
         (Some(deleted), Some(grace)) => {
             binnacle_registry::Context::internal("").now_seconds() <= deleted.unix_seconds().saturating_add(grace)
@@ -134,29 +150,28 @@ fn is_counted(pod: &Value) -> bool {
     }
 }
 
-fn is_best_effort(pod: &Value) -> bool {
-    let class = pod.str_at(&["status", "qosClass"]);
+fn is_best_effort(pod: FieldRef<Pod>) -> bool {
+    let class = pod.at(Pod::STATUS).at(PodStatus::QOS_CLASS).str();
     if !class.is_empty() {
         return class == "BestEffort";
     }
-    let asks = |object: &Value, path: &[&str]| {
-        amounts(object, path).iter().any(|(name, amount)| MEASURED[..2].contains(&name.as_str()) && amount.sign() > 0)
+    let asks = |requirements: FieldRef<ResourceRequirements>| {
+        let is_positive =
+            |(name, amount): (&String, &Quantity)| MEASURED[..2].contains(&name.as_str()) && amount.sign() > 0;
+        [REQUESTS, LIMITS].into_iter().any(|field| amounts(requirements.at(field)).iter().any(is_positive))
     };
-    let of_pod = ["requests", "limits"].iter().any(|member| asks(pod, &["spec", "resources", member]));
-    let containers = ["containers", "initContainers"].into_iter().flat_map(|member| pod.list_at(&["spec", member]));
-    let mut containers =
-        containers.map(|c| ["requests", "limits"].iter().any(|member| asks(c, &["resources", member])));
-    !of_pod && !containers.any(|asks| asks)
+    let spec = pod.at(Pod::SPEC);
+    !asks(spec.at(PodSpec::RESOURCES)) && !containers(spec).any(|container| asks(container.at(Container::RESOURCES)))
 }
 
-fn minds_other_namespaces(pod: &Value) -> bool {
-    let crosses = |term: &Value| {
-        !term.list_at(&["namespaces"]).is_empty() || term.get("namespaceSelector").is_some_and(|s| !s.is_null())
-    };
-    ["podAffinity", "podAntiAffinity"].into_iter().any(|kind| {
-        let terms = |member| pod.list_at(&["spec", "affinity", kind, member]).iter();
-        let preferred = terms("preferredDuringSchedulingIgnoredDuringExecution");
-        terms("requiredDuringSchedulingIgnoredDuringExecution").any(crosses)
-            || preferred.filter_map(|weighted| weighted.get("podAffinityTerm")).any(crosses)
+fn minds_other_namespaces(spec: FieldRef<PodSpec>) -> bool {
+    let crosses =
+        |term: FieldRef<Term>| !term.at(Term::NAMESPACES).is_empty() || term.at(Term::NAMESPACE_SELECTOR).is_set();
+    let affinity = spec.at(PodSpec::AFFINITY);
+    // Both have the same fields.
+    [affinity.at(Affinity::POD_AFFINITY), affinity.at(Affinity::POD_ANTI_AFFINITY).cast()].iter().any(|kind| {
+        let mut preferred = kind.at(PodAffinity::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION).values();
+        kind.at(PodAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION).values().any(crosses)
+            || preferred.any(|weighted| crosses(weighted.at(WeightedPodAffinityTerm::POD_AFFINITY_TERM)))
     })
 }

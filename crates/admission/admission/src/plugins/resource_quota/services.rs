@@ -1,5 +1,7 @@
 //! Usage of services: their number, load balancers and node ports.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec as Spec};
 use binnacle_schema::Value;
 
 use super::counts::count_of;
@@ -23,10 +25,11 @@ impl Evaluator for Services {
     }
 
     fn usage(&self, service: &Value) -> Resources {
-        let ports = service.list_at(&["spec", "ports"]);
-        let named = || ports.iter().filter(|port| port.int_at(&["nodePort"]).unwrap_or(0) != 0).count();
-        let fills_in = service.at(&["spec", "allocateLoadBalancerNodePorts"]).and_then(Value::as_bool).unwrap_or(true);
-        let (balancers, node_ports) = match service.str_at(&["spec", "type"]) {
+        let spec = FieldRef::<Service>::root(service).at(Service::SPEC).detached();
+        let ports = spec.at(Spec::PORTS);
+        let named = || ports.values().filter(|port| port.at(ServicePort::NODE_PORT).int_or_zero() != 0).count();
+        let fills_in = spec.at(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS).get_bool().unwrap_or(true);
+        let (balancers, node_ports) = match spec.at(Spec::TYPE).str() {
             "NodePort" => (0, ports.len()),
             "LoadBalancer" => (1, if fills_in { ports.len() } else { named() }),
             _ => (0, 0),

@@ -1,61 +1,46 @@
 //! The secrets that a pod refers to, limited to those of its service account.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Container, EnvFromSource, EnvVar, EnvVarSource, LocalObjectReference, ObjectReference, PodSpec, SecretEnvSource,
+    SecretKeySelector, SecretVolumeSource, ServiceAccount as Account, Volume, VolumeProjection,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 
-/// The container lists, with the names of their containers in refusals.
-const CONTAINERS: [(&str, &str); 2] = [("initContainers", "init container"), ("containers", "container")];
-
-/// The secrets of volumes: the source, and the path to the secret's name.
-const VOLUME_SECRETS: [(&str, &[&str]); 10] = [
-    ("azureFile", &["secretName"]),
-    ("cephfs", &["secretRef", "name"]),
-    ("cinder", &["secretRef", "name"]),
-    ("flexVolume", &["secretRef", "name"]),
-    ("rbd", &["secretRef", "name"]),
-    ("secret", &["secretName"]),
-    ("scaleIO", &["secretRef", "name"]),
-    ("iscsi", &["secretRef", "name"]),
-    ("storageos", &["secretRef", "name"]),
-    ("csi", &["nodePublishSecretRef", "name"]),
-];
+use super::projections;
+use crate::plugins::pod::{VOLUME_SECRETS, all_containers, ephemeral_containers};
 
 /// Returns true if a pod refers to any secret.
-pub(super) fn any(pod: &Value) -> bool {
-    let list = |member| pod.list_at(&["spec", member]);
-    let in_containers = ["initContainers", "containers", "ephemeralContainers"].into_iter().any(|member| {
-        list(member).iter().any(|container| {
-            let from = container.list_at(&["envFrom"]).iter().any(|from| from.get("secretRef").is_some());
-            from || container.list_at(&["env"]).iter().any(|env| env.at(&["valueFrom", "secretKeyRef"]).is_some())
-        })
+pub(super) fn any(spec: FieldRef<PodSpec>) -> bool {
+    let in_containers = all_containers(spec).any(|container| {
+        container.at(Container::ENV_FROM).values().any(|from| from.at(EnvFromSource::SECRET_REF).is_set())
+            || container.at(Container::ENV).values().any(|env| secret_of(env).is_set())
     });
-    let in_volumes = list("volumes").iter().any(|volume| {
-        let projected = volume.list_at(&["projected", "sources"]).iter().any(|source| source.get("secret").is_some());
-        projected
-            || VOLUME_SECRETS.iter().any(|(source, path)| {
-                volume.get(source).is_some_and(|source| source.at(path).is_some_and(|name| !name.is_null()))
-            })
+    let in_volumes = spec.at(PodSpec::VOLUMES).values().any(|volume| {
+        projections(volume).any(|source| source.at(VolumeProjection::SECRET).is_set())
+            || VOLUME_SECRETS.iter().any(|route| !volume.value_at(*route).is_null())
     });
-    in_containers || in_volumes || !list("imagePullSecrets").is_empty()
+    in_containers || in_volumes || !spec.at(PodSpec::IMAGE_PULL_SECRETS).is_empty()
 }
 
 /// Refuses secrets that the account does not list.
-pub(super) fn limit(account: &Value, pod: &Value) -> Result<(), String> {
-    let name = account.str_at(&["metadata", "name"]);
-    for volume in pod.list_at(&["spec", "volumes"]) {
-        let Some(secret) = volume.at(&["secret"]).filter(|secret| !secret.is_null()) else { continue };
-        let secret = secret.str_at(&["secretName"]);
-        if !lists(account, "secrets", secret) {
+pub(super) fn limit(account: FieldRef<Account>, spec: FieldRef<PodSpec>) -> Result<(), String> {
+    let name = name(account);
+    for volume in spec.at(PodSpec::VOLUMES).values() {
+        let Some(secret) = volume.at(Volume::SECRET).set() else { continue };
+        let secret = secret.at(SecretVolumeSource::SECRET_NAME).str();
+        if !lists(account, secret) {
             return Err(format!(
                 "volume with secret.secretName=\"{secret}\" is not allowed because service account {name} does not reference that secret"
             ));
         }
     }
-    for (member, what) in CONTAINERS {
-        limit_containers(account, pod, member, what)?;
-    }
-    for (i, secret) in pod.list_at(&["spec", "imagePullSecrets"]).iter().enumerate() {
-        let secret = secret.str_at(&["name"]);
-        if !lists(account, "imagePullSecrets", secret) {
+    limit_containers(account, spec.at(PodSpec::INIT_CONTAINERS).values(), "init container")?;
+    limit_containers(account, spec.at(PodSpec::CONTAINERS).values(), "container")?;
+    for (i, secret) in spec.at(PodSpec::IMAGE_PULL_SECRETS).values().enumerate() {
+        let secret = secret.at(LocalObjectReference::NAME).str();
+        let mut listed = account.at(Account::IMAGE_PULL_SECRETS).values();
+        if !listed.any(|listed| listed.at(LocalObjectReference::NAME).str() == secret) {
             return Err(format!(
                 "imagePullSecrets[{i}].name=\"{secret}\" is not allowed because service account {name} does not reference that imagePullSecret"
             ));
@@ -65,32 +50,34 @@ pub(super) fn limit(account: &Value, pod: &Value) -> Result<(), String> {
 }
 
 /// [`limit`] for the ephemeral containers, which an update may add.
-pub(super) fn limit_ephemeral(account: &Value, pod: &Value) -> Result<(), String> {
-    limit_containers(account, pod, "ephemeralContainers", "ephemeral container")
+pub(super) fn limit_ephemeral(account: FieldRef<Account>, spec: FieldRef<PodSpec>) -> Result<(), String> {
+    limit_containers(account, ephemeral_containers(spec), "ephemeral container")
 }
 
-fn limit_containers(account: &Value, pod: &Value, member: &str, what: &str) -> Result<(), String> {
-    let name = account.str_at(&["metadata", "name"]);
-    for container in pod.list_at(&["spec", member]) {
-        let container_name = container.str_at(&["name"]);
+fn limit_containers<'v>(
+    account: FieldRef<Account>,
+    containers: impl Iterator<Item = FieldRef<'static, 'v, Container>>,
+    what: &str,
+) -> Result<(), String> {
+    let name = name(account);
+    for container in containers {
+        let container_name = container.at(Container::NAME).str();
         let refused = |how: &str, secret: &str| {
             format!(
                 "{what} {container_name} with {how} referencing secret.secretName=\"{secret}\" is not allowed because service account {name} does not reference that secret"
             )
         };
-        for env in container.list_at(&["env"]) {
-            let Some(secret) = env.at(&["valueFrom", "secretKeyRef"]).filter(|secret| !secret.is_null()) else {
-                continue;
-            };
-            let secret = secret.str_at(&["name"]);
-            if !lists(account, "secrets", secret) {
-                return Err(refused(&format!("envVar {}", env.str_at(&["name"])), secret));
+        for env in container.at(Container::ENV).values() {
+            let Some(secret) = secret_of(env).set() else { continue };
+            let secret = secret.at(SecretKeySelector::NAME).str();
+            if !lists(account, secret) {
+                return Err(refused(&format!("envVar {}", env.at(EnvVar::NAME).str()), secret));
             }
         }
-        for from in container.list_at(&["envFrom"]) {
-            let Some(secret) = from.get("secretRef").filter(|secret| !secret.is_null()) else { continue };
-            let secret = secret.str_at(&["name"]);
-            if !lists(account, "secrets", secret) {
+        for from in container.at(Container::ENV_FROM).values() {
+            let Some(secret) = from.at(EnvFromSource::SECRET_REF).set() else { continue };
+            let secret = secret.at(SecretEnvSource::NAME).str();
+            if !lists(account, secret) {
                 return Err(refused("envFrom", secret));
             }
         }
@@ -98,6 +85,14 @@ fn limit_containers(account: &Value, pod: &Value, member: &str, what: &str) -> R
     Ok(())
 }
 
-fn lists(account: &Value, member: &str, secret: &str) -> bool {
-    account.list_at(&[member]).iter().any(|listed| listed.str_at(&["name"]) == secret)
+fn name<'v>(account: FieldRef<'_, 'v, Account>) -> &'v str {
+    account.at(Account::METADATA).at(ObjectMeta::NAME).str()
+}
+
+fn lists(account: FieldRef<Account>, secret: &str) -> bool {
+    account.at(Account::SECRETS).values().any(|listed| listed.at(ObjectReference::NAME).str() == secret)
+}
+
+fn secret_of<'v>(env: FieldRef<'_, 'v, EnvVar>) -> FieldRef<'static, 'v, SecretKeySelector> {
+    env.at(EnvVar::VALUE_FROM).at(EnvVarSource::SECRET_KEY_REF).detached()
 }

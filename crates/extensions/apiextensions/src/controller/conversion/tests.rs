@@ -85,6 +85,6 @@ fn services_have_addresses() {
         (value!({"namespace": "n", "name": "s", "port": 8443, "path": "/convert"}), "https://s.n.svc:8443/convert"),
     ];
     for (service, want) in cases {
-        assert_eq!(service_url(&service), want);
+        assert_eq!(service_url(FieldRef::root(&service)), want);
     }
 }
