@@ -4,7 +4,7 @@
 
 use binnacle_kinds::tables;
 use binnacle_patch::strategic;
-use binnacle_schema::{Field, Message, Object, Ty, Value, canonical, json};
+use binnacle_schema::{Field, Message, Object, Ty, Value, json};
 
 /// Random numbers that are the same in every run.
 struct Random(u64);

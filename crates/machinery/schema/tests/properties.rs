@@ -1,6 +1,6 @@
 //! Properties of the readers and writers, tested with trees and texts from a seeded generator.
 
-use binnacle_schema::{Limits, Object, Value, canonical, json, yaml};
+use binnacle_schema::{Limits, Object, Value, json, yaml};
 
 /// A small generator: the same seed produces the same case.
 struct Random(u64);

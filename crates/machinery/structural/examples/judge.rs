@@ -6,7 +6,7 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use binnacle_meta::FieldErrors;
-use binnacle_schema::{Field, Limits, Message, MessageRef, Object, Ty, Value, canonical, json};
+use binnacle_schema::{Field, Limits, Message, MessageRef, Object, Ty, Value, json};
 use binnacle_structural::resource::{Part, Reading, ResourceSchema};
 use binnacle_structural::{Interner, Structural};
 

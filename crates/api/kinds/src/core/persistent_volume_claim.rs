@@ -147,7 +147,8 @@ fn normalize_data_sources(spec: &mut FieldMut<Spec>) {
 /// Returns the fields of a reference that `dataSource` has too.
 fn source_of(reference: FieldRef<Reference>) -> Value {
     let fields = [Reference::API_GROUP, Reference::KIND, Reference::NAME].into_iter();
-    let members = fields.filter_map(|field| Some((field.name(), reference.at(field).get()?.clone())));
+    // An absent group is written as null.
+    let members = fields.filter_map(|field| Some((field.name(), reference.value().get(field.name())?.clone())));
     members.collect::<Object>().into()
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn spec(
         let name = group.at(PodSchedulingGroup::POD_GROUP_NAME);
         match name.get_str() {
             Some(given) => checks::subdomain(&name, given, e),
-            None => e.push(name.invalid("must specify one of: `podGroupName`")),
+            None => e.push(name.invalid_as(name.value(), "must specify one of: `podGroupName`")),
         }
     }
     file_keys(spec, e);

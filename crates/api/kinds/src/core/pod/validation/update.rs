@@ -102,7 +102,7 @@ fn deadline(new: FieldRef<Int>, old: FieldRef<Int>, errors: &mut FieldErrors) ->
             false
         }
         (None, Some(_)) => {
-            errors.push(new.invalid("must not update from a positive integer to nil value"));
+            errors.push(new.invalid_as(new.value(), "must not update from a positive integer to nil value"));
             true
         }
         _ => true,
