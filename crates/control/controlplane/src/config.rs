@@ -64,18 +64,6 @@ pub enum EndpointReconciler {
     None,
 }
 
-/// The headers in which front proxies send the user.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestHeader {
-    /// The PEM text of `--requestheader-client-ca-file`.
-    pub client_ca: String,
-    pub allowed_names: Vec<String>,
-    pub username_headers: Vec<String>,
-    pub uid_headers: Vec<String>,
-    pub group_headers: Vec<String>,
-    pub extra_header_prefixes: Vec<String>,
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {

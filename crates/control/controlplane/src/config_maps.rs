@@ -6,7 +6,7 @@ use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, rfc3339};
 use binnacle_schema::{Object, Value, value};
 
-use crate::plane::Work;
+use crate::work::Work;
 use binnacle_controllers::Objects;
 
 pub(crate) const NAMESPACE: &str = "kube-system";

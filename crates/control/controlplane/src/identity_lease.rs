@@ -10,7 +10,7 @@ use binnacle_schema::{Value, value};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::plane::Work;
+use crate::work::Work;
 use binnacle_controllers::Objects;
 
 /// The seconds for which a lease is valid; it is renewed every ten seconds.

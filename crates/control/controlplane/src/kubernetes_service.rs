@@ -17,7 +17,7 @@ use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_rang
 use bytes::Bytes;
 
 use crate::config::EndpointReconciler;
-use crate::plane::Work;
+use crate::work::Work;
 use binnacle_controllers::Objects;
 use binnacle_services::AddressRange;
 

@@ -17,7 +17,7 @@ use binnacle_request::{BoxFuture, Shutdown};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::plane::Work;
+use crate::work::Work;
 use binnacle_controllers::Objects;
 use binnacle_controllers::{ChangeWatcher, Changes};
 use candidates::Candidate;

@@ -4,6 +4,7 @@
 mod admission_webhooks;
 mod authorization;
 mod bootstrap_roles;
+mod cluster_authentication;
 mod config;
 mod config_maps;
 mod flowcontrol;
@@ -18,13 +19,14 @@ mod storage_readiness;
 mod storage_versions;
 mod system_namespaces;
 mod trust;
+mod work;
 
 pub use admission_webhooks::follow_webhooks;
 pub use authorization::{RolesFeed, follow_nodes, node_features, node_rules};
-pub use config::{Config, EndpointReconciler, Leadership, RequestHeader, default_advertise_address};
+pub use config::{Config, EndpointReconciler, Leadership, default_advertise_address};
 pub use flowcontrol::follow_flow_control;
 pub use identity_lease::identity_lease_name;
 pub use plane::ControlPlane;
 pub use policies::follow_policies;
 pub use storage_versions::StorageVersions;
-pub use trust::Trust;
+pub use trust::{RequestHeader, Trust};

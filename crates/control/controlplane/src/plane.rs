@@ -6,28 +6,12 @@ use binnacle_controllers::Controller;
 use binnacle_registry::Catalog;
 
 use crate::config::Config;
-use crate::identity_lease::Identity;
 use crate::storage_versions::StorageVersions;
+use crate::work::Work;
 use crate::{
-    bootstrap_roles, config_maps, flowcontrol, identity_lease, kubernetes_service, leader_election, priority_classes,
-    storage_readiness, storage_versions, system_namespaces, trust,
+    bootstrap_roles, cluster_authentication, config_maps, flowcontrol, identity_lease, kubernetes_service,
+    leader_election, priority_classes, storage_readiness, storage_versions, system_namespaces,
 };
-
-/// What the controllers share.
-pub(crate) struct Work {
-    pub(crate) resources: Catalog,
-    pub(crate) config: Config,
-    pub(crate) identity: Identity,
-    pub(crate) storage_versions: StorageVersions,
-}
-
-impl Work {
-    pub(crate) fn new(resources: Catalog, config: Config) -> Self {
-        let identity = Identity::of(config.hostname.as_deref());
-        let storage_versions = StorageVersions::of(resources.features(), resources.snapshot().served());
-        Self { resources, config, identity, storage_versions }
-    }
-}
 
 /// The objects that every cluster has, and what maintains them.
 pub struct ControlPlane(Arc<Work>);
@@ -94,7 +78,7 @@ impl ControlPlane {
                 Box::pin(priority_classes::ensure(&work.resources))
             }),
             Controller::watching("start-cluster-authentication-info-controller", &[], work, |work, done, shutdown| {
-                Box::pin(trust::follow(work, done, shutdown))
+                Box::pin(cluster_authentication::follow(work, done, shutdown))
             }),
             Controller::repeated("start-legacy-token-tracking-controller", Some(60), work, |work| {
                 Box::pin(config_maps::ensure_legacy_token_tracking(work))

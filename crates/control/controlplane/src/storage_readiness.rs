@@ -9,7 +9,7 @@ use binnacle_watchcache::{Cache, CacheError};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::plane::Work;
+use crate::work::Work;
 use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 
 /// Waits until the caches are filled, at most for the initialization timeout (kube-apiserver's

@@ -22,7 +22,7 @@ use binnacle_schema::{Value, value};
 use binnacle_scheme::{Resources, Served};
 use parking_lot::Mutex;
 
-use crate::plane::Work;
+use crate::work::Work;
 use binnacle_controllers::Objects;
 
 const GROUP: &str = "internal.apiserver.k8s.io";

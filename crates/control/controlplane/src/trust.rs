@@ -1,39 +1,19 @@
-//! The config map from which extension API servers learn by which authorities and headers this server authenticates
-//! clients. They use the same.
+//! The authorities by which this server authenticates clients and front proxies.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use binnacle_fields::core::v1::ConfigMap;
-use binnacle_fields::{FieldMut, FieldRef};
-use binnacle_meta::Status;
-use binnacle_registry::Catalog;
-use binnacle_request::Shutdown;
-use binnacle_schema::{Object, Value};
 use tokio::sync::watch;
-
-use crate::config::RequestHeader;
-use crate::config_maps::{NAMESPACE, create};
-use crate::plane::Work;
-use binnacle_controllers::ChangeWatcher;
-use binnacle_controllers::Objects;
-use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
-
-const NAME: &str = "extension-apiserver-authentication";
-const PEM_END: &str = "-----END CERTIFICATE-----";
-/// kube-apiserver's interval between writes for which there is no occasion.
-const AGAIN: Duration = Duration::from_secs(60);
 
 /// What this server trusts at present, and tells extension API servers of.
 #[derive(Clone, Debug, Default)]
 pub struct Trust(Arc<watch::Sender<Trusted>>);
 
 #[derive(Clone, Debug, Default)]
-struct Trusted {
+pub(crate) struct Trusted {
     /// `--client-ca-file`: the PEM text of the authorities whose client certificates are accepted.
-    clients: Option<String>,
+    pub(crate) clients: Option<String>,
     /// The settings of the `--requestheader-...` flags, if their authority is set.
-    proxies: Option<RequestHeader>,
+    pub(crate) proxies: Option<RequestHeader>,
 }
 
 impl Trust {
@@ -55,149 +35,20 @@ impl Trust {
             }
         });
     }
-}
 
-/// Writes the config map at the start, when it or the trust changes, and at intervals, until the shutdown signal.
-pub(crate) async fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) {
-    let Ok(maps) = Objects::new(&work.resources, "", "v1", "configmaps") else { return };
-    let queue = work.config.queues.queue("cluster_authentication_trust_controller");
-    let mut changes = ChangeWatcher::one(maps.resource(), NAMESPACE, NAME);
-    let mut trusted = work.config.trust.0.subscribe();
-    let fired = shutdown.fired();
-    tokio::pin!(fired);
-    let mut retry = RETRY_FIRST;
-    while !shutdown.is_fired() {
-        let item = queue.add().begin();
-        let wanted = trusted.borrow_and_update().clone();
-        let published = publish(&work.resources, &wanted).await;
-        drop(item);
-        // As in kube-apiserver, the first attempt suffices for the start: a webhook that refuses everything must not
-        // block the requests that would remove it.
-        report.send_replace(true);
-        let pause = match published {
-            Ok(()) => {
-                retry = RETRY_FIRST;
-                AGAIN
-            }
-            Err(status) => {
-                tracing::warn!(error = status.message(), "cannot publish the trusted authorities, will try again");
-                queue.retry(1);
-                let next = (retry * 2).min(RETRY_LAST);
-                std::mem::replace(&mut retry, next)
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            _ = changes.changed() => {}
-            _ = trusted.changed() => {}
-            () = &mut fired => return,
-        }
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Trusted> {
+        self.0.subscribe()
     }
 }
 
-/// Adds this server's authorities and headers to the existing ones: several servers may each have their own, and
-/// authorities that were removed from a file may still be in use elsewhere.
-async fn publish(resources: &Catalog, trusted: &Trusted) -> Result<(), Status> {
-    let maps = Objects::new(resources, "", "v1", "configmaps")?;
-    let wanted = data(trusted);
-    let Some(there) = maps.get(NAMESPACE, NAME).await? else {
-        return create(&maps, NAME, wanted).await;
-    };
-    let present = FieldRef::<ConfigMap>::root(&there).at(ConfigMap::DATA).object();
-    let merged = merge(present, &wanted);
-    if present.is_some_and(|data| *data == merged) || merged.is_empty() {
-        return Ok(());
-    }
-    // Merged again with what is there when it is written: both bundles may change at once.
-    let update = maps.update(NAMESPACE, NAME, "", |map| {
-        let mut map = FieldMut::<ConfigMap>::root(map);
-        let merged = merge(map.read().at(ConfigMap::DATA).object(), &wanted);
-        map.set(ConfigMap::DATA, Value::Object(merged));
-    });
-    update.await
-}
-
-fn data(trusted: &Trusted) -> Object {
-    let mut data = Object::new();
-    if let Some(authorities) = trusted.clients.as_deref().filter(|pem| !pem.is_empty()) {
-        data.insert("client-ca-file", authorities);
-    }
-    let Some(header) = trusted.proxies.as_ref().filter(|header| !header.client_ca.is_empty()) else {
-        return data;
-    };
-    let RequestHeader { client_ca, allowed_names, username_headers, uid_headers, group_headers, extra_header_prefixes } =
-        header;
-    data.insert("requestheader-username-headers", json_list(username_headers));
-    if !uid_headers.is_empty() {
-        data.insert("requestheader-uid-headers", json_list(uid_headers));
-    }
-    data.insert("requestheader-group-headers", json_list(group_headers));
-    data.insert("requestheader-extra-headers-prefix", json_list(extra_header_prefixes));
-    data.insert("requestheader-client-ca-file", client_ca.as_str());
-    data.insert("requestheader-allowed-names", json_list(allowed_names));
-    data
-}
-
-/// Merges the certificates and names of both, existing ones first. Other members of the existing map stay.
-fn merge(there: Option<&Object>, wanted: &Object) -> Object {
-    let mut merged = there.cloned().unwrap_or_default();
-    for (name, ours) in wanted.iter() {
-        let ours = ours.as_str().unwrap_or("");
-        let theirs = merged.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-        let both = if name.ends_with("-ca-file") {
-            distinct(certificates(&theirs).chain(certificates(ours))).concat()
-        } else {
-            json_list(&distinct(list(&theirs).into_iter().chain(list(ours))))
-        };
-        merged.insert(name.clone(), both);
-    }
-    merged
-}
-
-/// Splits PEM text into certificates.
-fn certificates(pem: &str) -> impl Iterator<Item = String> {
-    let parts = pem.split_inclusive(PEM_END).map(str::trim).filter(|part| part.ends_with(PEM_END));
-    parts.map(|part| format!("{part}\n"))
-}
-
-fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
-    let mut distinct: Vec<String> = Vec::new();
-    for text in texts {
-        if !distinct.contains(&text) {
-            distinct.push(text);
-        }
-    }
-    distinct
-}
-
-/// Parses a JSON list; an invalid one counts as empty.
-fn list(json: &str) -> Vec<String> {
-    serde_json::from_str(json).unwrap_or_default()
-}
-
-fn json_list(texts: &[String]) -> String {
-    serde_json::Value::from(texts.to_vec()).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_add_to_what_is_there() {
-        let pem = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n{PEM_END}\n");
-        let header = |names: &[&str]| RequestHeader {
-            client_ca: pem("front"),
-            allowed_names: names.iter().map(|name| (*name).to_owned()).collect(),
-            ..RequestHeader::default()
-        };
-        let trusted = |ca: &str, names: &[&str]| Trusted { clients: Some(pem(ca)), proxies: Some(header(names)) };
-        let first = data(&trusted("a", &["x"]));
-        assert_eq!(first.get("requestheader-allowed-names").and_then(Value::as_str), Some("[\"x\"]"));
-        assert_eq!(merge(Some(&first), &first), first);
-        let both = merge(Some(&first), &data(&trusted("b", &["x", "y"])));
-        assert_eq!(both.get("client-ca-file").and_then(Value::as_str), Some((pem("a") + &pem("b")).as_str()));
-        assert_eq!(both.get("requestheader-allowed-names").and_then(Value::as_str), Some("[\"x\",\"y\"]"));
-        assert_eq!(both.get("requestheader-client-ca-file").and_then(Value::as_str), Some(pem("front").as_str()));
-    }
+/// The headers in which front proxies send the user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// The PEM text of `--requestheader-client-ca-file`.
+    pub client_ca: String,
+    pub allowed_names: Vec<String>,
+    pub username_headers: Vec<String>,
+    pub uid_headers: Vec<String>,
+    pub group_headers: Vec<String>,
+    pub extra_header_prefixes: Vec<String>,
 }

@@ -1,5 +1,11 @@
 //! The aggregator: follows APIServices, and holds the state of all of them.
 
+pub(crate) mod discovery;
+pub(crate) mod documents;
+pub(crate) mod openapi;
+pub(crate) mod peers;
+pub(crate) mod proxy;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,11 +29,11 @@ use rustls::client::ResolvesClientCert;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::discovery::Merged;
-use crate::documents::{Documents, Follower};
+use crate::aggregator::discovery::Merged;
+use crate::aggregator::documents::{Documents, Follower};
+use crate::aggregator::openapi::{self, Specs};
+use crate::aggregator::peers::Peers;
 use crate::loops::Hop;
-use crate::openapi::{self, Specs};
-use crate::peers::Peers;
 use crate::registered::{Registered, Registry};
 use crate::remote::{Remote, Remotes};
 

@@ -10,20 +10,16 @@
 mod aggregator;
 mod apiservices;
 mod availability;
-mod discovery;
-mod documents;
 mod fetch;
 mod identity;
 mod link;
 mod loops;
 mod objects;
-mod openapi;
 mod peer_addresses;
-mod peers;
-mod proxy;
 mod registered;
 mod remote;
 
+pub use aggregator::peers::{PeerMetrics, PeerOptions, Peers};
 pub use aggregator::{Aggregator, AggregatorOptions};
 pub use apiservices::{
     AggregatedServers, ApiServiceControllers, ApiServiceOptions, AvailabilityMetrics, LocalApi, Registrations,
@@ -31,4 +27,3 @@ pub use apiservices::{
 };
 pub use objects::RemoteObjects;
 pub use peer_addresses::{PeerAddresses, PeerEndpoint, peer_endpoint_controller};
-pub use peers::{PeerMetrics, PeerOptions, Peers};

@@ -1,7 +1,5 @@
 //! Delete and deletecollection: preconditions, graceful deletion, finalizers, propagation policies.
 
-mod options;
-
 use binnacle_fields::apiextensions::v1::{
     CustomResourceDefinition as Definition, CustomResourceDefinitionCondition as DefinitionCondition,
     CustomResourceDefinitionStatus as DefinitionStatus,
@@ -19,15 +17,13 @@ use futures::future::{BoxFuture, try_join_all};
 
 use crate::admission::{Operation, OperationOptions};
 use crate::context::Context;
+use crate::delete_options::DeleteOptions;
 use crate::list::{ListOptions, Page};
 use crate::object::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 use crate::resource::Resource;
 use crate::stored::{StoredObject, store_failure};
 use crate::time;
 use crate::write_object::WriteObject;
-
-pub use options::DeleteOptions;
-pub(crate) use options::IGNORE_READ_ERROR;
 
 /// The outcome of a delete.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
 use crate::context::Context;
-use crate::delete::IGNORE_READ_ERROR;
+use crate::delete_options::IGNORE_READ_ERROR;
 use crate::resource::{Collection, Resource};
 use crate::stored::{StoredObject, store_failure};
 

@@ -17,7 +17,7 @@ use binnacle_schema::{Message, Value, decode, value};
 use tokio::sync::watch;
 
 use super::{GROUP, LEVELS, SCHEMAS, VERSION};
-use crate::plane::Work;
+use crate::work::Work;
 use binnacle_controllers::ChangeWatcher;
 use binnacle_controllers::Objects;
 use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};

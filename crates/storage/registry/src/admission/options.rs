@@ -5,7 +5,7 @@ use binnacle_fields::meta::v1::{self, Preconditions, UpdateOptions};
 use binnacle_meta::Text;
 use binnacle_schema::{Value, value};
 
-use crate::delete::DeleteOptions;
+use crate::delete_options::DeleteOptions;
 
 /// The options of a request. As in kube-apiserver, a patch has those of the resulting create or update.
 #[derive(Clone, Debug, Default)]

@@ -11,9 +11,9 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 
 use super::Peers;
+use crate::aggregator::proxy::error_text;
 use crate::fetch::PEER_PROXIED;
 use crate::identity;
-use crate::proxy::error_text;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 

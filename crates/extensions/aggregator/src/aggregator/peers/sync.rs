@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 
 use super::metrics::SyncFailure;
 use super::{PeerServed, Peers};
-use crate::documents::{LIMIT, REFRESH, RETRY, TIMEOUT, is_aggregated, parse_aggregated};
+use crate::aggregator::documents::{LIMIT, REFRESH, RETRY, TIMEOUT, is_aggregated, parse_aggregated};
 use crate::fetch::{Question, ask};
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,\

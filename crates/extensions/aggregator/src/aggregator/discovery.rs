@@ -7,7 +7,7 @@ use binnacle_discovery::{Discovery, merge_peers};
 use binnacle_scheme::{Resources, Served, ServedVersion};
 
 use crate::aggregator::Inner;
-use crate::peers::Peers;
+use crate::aggregator::peers::Peers;
 
 /// The discovery documents of one generation.
 pub(crate) struct Merged {
