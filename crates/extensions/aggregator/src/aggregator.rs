@@ -29,9 +29,9 @@ use rustls::client::ResolvesClientCert;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
+use self::openapi::Specs;
 use crate::aggregator::discovery::Merged;
 use crate::aggregator::documents::{Documents, Follower};
-use crate::aggregator::openapi::{self, Specs};
 use crate::aggregator::peers::Peers;
 use crate::loops::Hop;
 use crate::registered::{Registered, Registry};
