@@ -110,6 +110,11 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
         FieldRef::new(self.value, self.path)
     }
 
+    /// Returns the items of a list that was read otherwise; `path` is the path of the list.
+    pub fn located_items(items: &'v [Value], path: &'p Path<'p>) -> impl ExactSizeIterator<Item = Self> {
+        items.iter().enumerate().map(move |(i, item)| Self::new(item, Path::Index(path, i)))
+    }
+
     // === Errors, in the words of apimachinery's `field` package ===
 
     pub fn required(&self, detail: impl AsRef<str>) -> FieldError {

@@ -33,6 +33,11 @@ impl<'a, M> FieldMut<'a, M> {
         self.value.make_object()
     }
 
+    /// Returns the same structure as another message, under the conditions of [`FieldRef::cast`].
+    pub fn cast<N>(self) -> FieldMut<'a, N> {
+        FieldMut::root(self.value)
+    }
+
     /// Returns the structure for reading.
     pub fn read(&self) -> FieldRef<'static, '_, M> {
         FieldRef::root(self.value)
