@@ -3,11 +3,12 @@
 mod lease;
 mod lease_candidate;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_validation::names;
+use binnacle_fields::FieldRef;
+use binnacle_fields::types::Str;
+use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_validation::{checks, names};
 
 use crate::all::Entry;
-use crate::checks::invalid_each;
 
 pub(crate) const STRATEGIES: &[Entry] =
     &[("Lease", &lease::Lease), ("LeaseCandidate", &lease_candidate::LeaseCandidate)];
@@ -16,11 +17,16 @@ pub(crate) const STRATEGIES: &[Entry] =
 const STRATEGY: &str = "OldestEmulationVersion";
 
 /// Validates the name of an election strategy: a known one, or one with a domain.
-fn strategy_name(path: &FieldPath, strategy: &str, errors: &mut FieldErrors) {
-    let path = path.child("strategy");
-    if strategy.contains('/') {
-        invalid_each(&path, strategy, &names::label_key(strategy), errors);
-    } else if strategy != STRATEGY {
-        errors.push(FieldError::not_supported(&path, strategy, &[STRATEGY]));
+fn strategy_name(strategy: FieldRef<Str>, errors: &mut FieldErrors) {
+    let name = strategy.str();
+    if name == STRATEGY {
+        return;
+    }
+    // kube-apiserver reports the name of the field twice.
+    let path = strategy.path().child("strategy");
+    if name.contains('/') {
+        checks::invalid_for(&path, name, names::label_key(name), errors);
+    } else {
+        errors.push(FieldError::not_supported(&path, name, &[STRATEGY]));
     }
 }

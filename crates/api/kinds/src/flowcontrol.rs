@@ -3,58 +3,67 @@
 mod flow_schema;
 mod priority_level;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::repeated;
+use std::collections::HashSet;
+
+use binnacle_fields::flowcontrol::v1::{FlowSchemaCondition as Condition, FlowSchemaStatus as Status};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::Kind;
+use binnacle_fields::{Field, FieldMut, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
 
 use crate::all::Entry;
-use crate::checks::{items, member};
-use crate::prepare::{clear_status, first_generation, next_generation, put_back};
+use crate::prepare::{count_generation, start_generation};
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("FlowSchema", &flow_schema::FlowSchema),
     ("PriorityLevelConfiguration", &priority_level::PriorityLevelConfiguration),
 ];
 
-fn prepare_for_create(object: &mut Value) {
-    clear_status(object);
-    first_generation(object);
+fn prepare_for_create<K: Kind, T>(mut object: FieldMut<K>, status: Field<K, T>) {
+    object.remove(status);
+    start_generation(&mut object);
 }
 
-fn prepare_for_update(object: &mut Value, old: &Value) {
-    next_generation(object, old, &["spec"]);
-    put_back(object, old, "status");
+fn prepare_for_update<K: Kind, S, T>(
+    mut object: FieldMut<K>,
+    old: FieldRef<K>,
+    spec: Field<K, S>,
+    status: Field<K, T>,
+) {
+    count_generation(&mut object, old, spec);
+    object.keep(old, status);
 }
 
 /// Keeps everything but the status and, of the metadata, the managed fields.
-fn prepare_for_status(object: &mut Value, old: &Value) {
-    let managed_fields = object.at(&["metadata", "managedFields"]).cloned();
+fn prepare_for_status<K: Kind, S>(mut object: FieldMut<K>, old: FieldRef<K>, spec: Field<K, S>) {
+    let mut metadata = object.entry(K::METADATA);
+    let managed_fields = metadata.remove(ObjectMeta::MANAGED_FIELDS);
     // The registry has already compared the resourceVersion and needs it unchanged.
-    let version = object.at(&["metadata", "resourceVersion"]).cloned();
-    put_back(object, old, "metadata");
-    put_back(object, old, "spec");
-    let metadata = object.make_at(&["metadata"]);
-    metadata.remove("managedFields");
-    for (name, value) in [("managedFields", managed_fields), ("resourceVersion", version)] {
-        if let Some(value) = value {
-            metadata.insert(name, value);
-        }
+    let version = metadata.remove(ObjectMeta::RESOURCE_VERSION);
+    object.keep(old, K::METADATA);
+    object.keep(old, spec);
+    let mut metadata = object.entry(K::METADATA);
+    metadata.remove(ObjectMeta::MANAGED_FIELDS);
+    if let Some(managed_fields) = managed_fields {
+        metadata.set(ObjectMeta::MANAGED_FIELDS, managed_fields);
+    }
+    if let Some(version) = version {
+        metadata.set(ObjectMeta::RESOURCE_VERSION, version);
     }
 }
 
-/// Requires conditions to have a type, which must be unique.
-fn status_errors(object: &Value) -> FieldErrors {
+/// Requires conditions to have a type, which must be unique. The status of a priority level has the same fields.
+fn status_errors(status: FieldRef<Status>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let status = member(object, "status");
-    let conditions = status.list_at(&["conditions"]);
-    let repeated = repeated(conditions, |condition| condition.str_at(&["type"]));
-    for (i, (at, condition)) in errors.while_room(items(status, "conditions", &FieldPath::new("status")).enumerate()) {
-        let (kind, at) = (condition.str_at(&["type"]), at.child("type"));
-        if repeated[i] {
-            errors.push(FieldError::duplicate(&at, kind));
+    let mut seen = HashSet::new();
+    let conditions = status.at(Status::CONDITIONS);
+    for condition in errors.while_room(conditions.items()) {
+        let kind = condition.at(Condition::TYPE);
+        if !seen.insert(kind.str()) {
+            errors.push(FieldError::duplicate(&kind, kind.str()));
         }
         if kind.is_empty() {
-            errors.push(FieldError::required(&at, ""));
+            errors.push(kind.required(""));
         }
     }
     errors

@@ -2,11 +2,14 @@
 
 mod runtime_class;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+use binnacle_fields::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use binnacle_fields::types::Str;
 use binnacle_meta::FieldPath;
 use binnacle_schema::Value;
 
 use crate::all::Entry;
-use crate::checks::items;
 
 pub(crate) const STRATEGIES: &[Entry] = &[("RuntimeClass", &runtime_class::RuntimeClass)];
 
@@ -33,17 +36,14 @@ pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
 
 /// Returns warnings about deprecated labels in a label selector of nodes.
 pub(crate) fn deprecated_labels_in_selector(selector: Option<&Value>, path: &FieldPath) -> Vec<String> {
-    let Some(selector) = selector else { return Vec::new() };
-    let mut warnings = Vec::new();
-    for (at, expression) in items(selector, "matchExpressions", path) {
-        let key = expression.str_at(&["key"]);
+    let selector = FieldRef::<LabelSelector>::located(selector.unwrap_or(&Value::Null), path);
+    let requirements = selector.at(LabelSelector::MATCH_EXPRESSIONS);
+    let keys = requirements.items().filter_map(|item| deprecated_key(item.at(LabelSelectorRequirement::KEY)));
+    let mut warnings: Vec<String> = keys.collect();
+    let labels = selector.at(LabelSelector::MATCH_LABELS);
+    for (key, _) in labels.entries() {
         if let Some(message) = deprecated_label(key) {
-            warnings.push(format!("{}: {key} is {message}", at.child("key")));
-        }
-    }
-    for (key, _) in selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.iter()) {
-        if let Some(message) = deprecated_label(key) {
-            warnings.push(format!("{}: {message}", path.child("matchLabels").child(key)));
+            warnings.push(format!("{}: {message}", labels.path().child(key)));
         }
     }
     warnings
@@ -51,10 +51,11 @@ pub(crate) fn deprecated_labels_in_selector(selector: Option<&Value>, path: &Fie
 
 /// Returns warnings about deprecated labels in a term of a node selector.
 pub(crate) fn deprecated_labels_in_term(term: &Value, path: &FieldPath) -> Vec<String> {
-    let expressions = items(term, "matchExpressions", path);
-    let deprecated = expressions.filter_map(|(at, expression)| {
-        let key = expression.str_at(&["key"]);
-        deprecated_label(key).map(|message| format!("{}: {key} is {message}", at.child("key")))
-    });
-    deprecated.collect()
+    let term = FieldRef::<NodeSelectorTerm>::located(term, path);
+    let requirements = term.at(NodeSelectorTerm::MATCH_EXPRESSIONS);
+    requirements.items().filter_map(|item| deprecated_key(item.at(NodeSelectorRequirement::KEY))).collect()
+}
+
+fn deprecated_key(key: FieldRef<Str>) -> Option<String> {
+    deprecated_label(key.str()).map(|message| format!("{}: {} is {message}", key.path(), key.str()))
 }

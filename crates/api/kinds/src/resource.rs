@@ -13,12 +13,15 @@ mod resource_slice;
 mod slice_validation;
 mod status_validation;
 
-use binnacle_meta::{FieldErrors, FieldPath, Time};
-use binnacle_schema::{Object, Value};
+use binnacle_fields::core::v1::NodeSelector;
+use binnacle_fields::resource::v1::DeviceTaint;
+use binnacle_fields::types::Str;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldErrors, Time};
 
 use crate::all::Entry;
 use crate::pod_spec::validation::scheduling;
-use crate::prepare::default_to;
+use crate::storage;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("DeviceClass", &device_class::DeviceClass),
@@ -30,11 +33,16 @@ pub(crate) const STRATEGIES: &[Entry] = &[
 ];
 
 /// Sets the time of a new taint. This is a default, but it needs the current time and so belongs to preparation.
-fn date_taint(taint: &mut Object, now: i64) {
-    default_to(taint, "timeAdded", Time::from_unix(now, 0).to_string());
+fn date_taint(mut taint: FieldMut<DeviceTaint>, now: i64) {
+    taint.default_nil(DeviceTaint::TIME_ADDED, Time::from_unix(now, 0).to_string());
+}
+
+/// Validates the name of a driver, which may be in any case.
+fn driver_name(driver: FieldRef<Str>, errors: &mut FieldErrors) {
+    storage::driver_name(driver.str(), &driver.path(), errors);
 }
 
 /// Validates a selector of the nodes that have the devices.
-fn node_selector(selector: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    scheduling::node_selector(selector, false, path, errors);
+fn node_selector(selector: FieldRef<NodeSelector>, errors: &mut FieldErrors) {
+    scheduling::node_selector(selector.value(), false, &selector.path(), errors);
 }

@@ -5,8 +5,11 @@ mod pod_group;
 mod priority_class;
 mod workload;
 
+use binnacle_fields::route;
+use binnacle_fields::scheduling::v1alpha2::PodGroupSpec;
+
 use crate::all::Entry;
-use crate::gated_names::Gated;
+use crate::gated::Gated;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("PodGroup", &pod_group::PodGroup),
@@ -14,11 +17,11 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("Workload", &workload::Workload),
 ];
 
-/// The gated fields of pod groups and their templates. Each is kept on its own if the old object has it.
-const GATED: &[Gated] = &[
-    Gated { feature: "TopologyAwareWorkloadScheduling", fields: &[&["schedulingConstraints"]] },
-    Gated { feature: "DRAWorkloadResourceClaims", fields: &[&["resourceClaims"]] },
-    Gated { feature: "WorkloadAwarePreemption", fields: &[&["disruptionMode"]] },
-    Gated { feature: "WorkloadAwarePreemption", fields: &[&["priorityClassName"]] },
-    Gated { feature: "WorkloadAwarePreemption", fields: &[&["priority"]] },
+/// The gated fields of pod groups. Each is kept on its own if the old object has it.
+const GATED: &[Gated<PodGroupSpec>] = &[
+    Gated { feature: "TopologyAwareWorkloadScheduling", fields: &[route![PodGroupSpec::SCHEDULING_CONSTRAINTS]] },
+    Gated { feature: "DRAWorkloadResourceClaims", fields: &[route![PodGroupSpec::RESOURCE_CLAIMS]] },
+    Gated { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::DISRUPTION_MODE]] },
+    Gated { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::PRIORITY_CLASS_NAME]] },
+    Gated { feature: "WorkloadAwarePreemption", fields: &[route![PodGroupSpec::PRIORITY]] },
 ];

@@ -33,6 +33,11 @@ impl<'a, M> FieldMut<'a, M> {
         self.value.make_object()
     }
 
+    /// Returns the same structure as another message, under the conditions of [`FieldRef::cast`].
+    pub fn cast<N>(self) -> FieldMut<'a, N> {
+        FieldMut::root(self.value)
+    }
+
     /// Returns the structure for reading.
     pub fn read(&self) -> FieldRef<'static, '_, M> {
         FieldRef::root(self.value)
@@ -178,11 +183,6 @@ impl<'a, M> FieldMut<'a, M> {
             Value::List(items) => items,
             _ => unreachable!("was made a list above"),
         }
-    }
-
-    /// Returns the same structure as another type, for conversions between versions. The caller vouches for it.
-    pub fn cast<N>(&mut self) -> FieldMut<'_, N> {
-        FieldMut::root(self.value)
     }
 
     /// Removes a field and returns its value, unless that was null.

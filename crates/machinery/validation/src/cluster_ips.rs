@@ -1,161 +1,160 @@
 //! Validation of a service's cluster IPs and IP families: one of each family, immutable once assigned.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::ServiceSpec as Spec;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use crate::ip::Legacy;
-use crate::metadata::shown;
-use crate::{checks, ip, repeated};
+use crate::{checks, ip};
 
 const UNCHANGEABLE: &str = "may not change once set";
 
 /// Returns true if a service is headless: its cluster IP is `None`.
 pub fn is_headless(spec: &Value) -> bool {
-    matches!(spec.list_at(&["clusterIPs"]), [Value::Str(only)] if only == "None")
+    matches!(FieldRef::root(spec).at(Spec::CLUSTER_IPS).list(), [Value::Str(only)] if only == "None")
 }
 
 /// Validates the spec of a service and its change from the old one, before and after the assignment of cluster IPs.
 pub fn validate(spec: &Value, old: Option<&Value>, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+    let spec = FieldRef::<Spec>::located(spec, path);
     // All of these must then be unset, which is checked with the type.
-    if spec.str_at(&["type"]) == "ExternalName" {
+    if spec.at(Spec::TYPE).str() == "ExternalName" {
         return;
     }
-    let at = path.child("clusterIPs");
-    let addresses = spec.list_at(&["clusterIPs"]);
-    let first = addresses.first().and_then(Value::as_str);
-    let all = || shown(spec.get("clusterIPs"));
-    match (spec.str_at(&["clusterIP"]), first) {
+    let addresses = spec.at(Spec::CLUSTER_IPS);
+    match (spec.at(Spec::CLUSTER_IP).str(), addresses.strs().next()) {
         ("", None) => {}
-        ("", Some(_)) => {
-            errors.push(FieldError::invalid(&at, all(), "must be empty when `clusterIP` is not specified"));
-        }
-        (_, None) => errors.push(FieldError::required(&at, "")),
+        ("", Some(_)) => errors.push(addresses.invalid("must be empty when `clusterIP` is not specified")),
+        (_, None) => errors.push(addresses.required("")),
         (one, Some(first)) if one != first => {
-            errors.push(FieldError::invalid(&at, all(), "first value must match `clusterIP`"));
+            errors.push(addresses.invalid("first value must match `clusterIP`"));
         }
         _ => {}
     }
-    families(spec, path, errors);
+    families(spec, errors);
 
-    let known = old.map_or(&[][..], |old| old.list_at(&["clusterIPs"])).iter().filter_map(Value::as_str);
-    let legacy = legacy.clone().knowing(known);
+    let old = FieldRef::<Spec>::root(old.unwrap_or(&Value::Null));
+    let legacy = legacy.clone().knowing(old.at(Spec::CLUSTER_IPS).strs());
     let before = errors.len();
-    for (i, address) in errors.while_room(addresses.iter().filter_map(Value::as_str).enumerate()) {
-        if i == 0 && address == "None" {
+    for (i, address) in errors.while_room(addresses.items().enumerate()) {
+        if i == 0 && address.str() == "None" {
             if addresses.len() > 1 {
-                errors.push(FieldError::invalid(&at, all(), "'None' must be the first and only value"));
+                errors.push(addresses.invalid("'None' must be the first and only value"));
             }
             continue;
         }
-        ip::legacy_ip(&at.index(i), address, &legacy, errors);
+        ip::legacy_ip(&address, address.str(), &legacy, errors);
     }
     let unreadable = errors.len() > before;
     if addresses.len() > 2 {
-        errors.push(FieldError::invalid(&at, all(), "may only hold up to 2 values"));
+        errors.push(addresses.invalid("may only hold up to 2 values"));
     }
     // The checks below would only repeat these errors.
     if unreadable {
         return;
     }
-    let parsed: Vec<Option<IpAddr>> = addresses.iter().map(|a| a.as_str().and_then(ip::parse_ip)).collect();
+    let parsed: Vec<Option<IpAddr>> = addresses.items().map(|address| ip::parse_ip(address.str())).collect();
     let is_v6 = |address: &Option<IpAddr>| address.is_some_and(|address| address.is_ipv6());
     if parsed.len() > 1 && (parsed.iter().all(is_v6) || !parsed.iter().any(is_v6)) {
-        errors.push(FieldError::invalid(&at, all(), "may specify no more than one IP for each IP family"));
+        errors.push(addresses.invalid("may specify no more than one IP for each IP family"));
     }
-    if is_headless(spec) {
+    if is_headless(spec.value()) {
         return;
     }
-    for (i, (family, address)) in errors.while_room(spec.list_at(&["ipFamilies"]).iter().zip(&parsed).enumerate()) {
-        let family = family.as_str().unwrap_or("");
-        if (family == "IPv4" && is_v6(address)) || (family == "IPv6" && !is_v6(address)) {
+    let families = spec.at(Spec::IP_FAMILIES);
+    let pairs = families.items().zip(addresses.items().zip(&parsed));
+    for (i, (family, (address, parsed))) in errors.while_room(pairs.enumerate()) {
+        let family = family.str();
+        if (family == "IPv4" && is_v6(parsed)) || (family == "IPv6" && !is_v6(parsed)) {
             let why = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
-            errors.push(FieldError::invalid(&at.index(i), shown(addresses.get(i)), why));
+            errors.push(address.invalid(why));
         }
     }
 }
 
 pub fn validate_update(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let external = |spec: &Value| spec.str_at(&["type"]) == "ExternalName";
-    if external(spec) || external(old) {
+    let (spec, old) = (FieldRef::<Spec>::located(spec, path), FieldRef::<Spec>::located(old, path));
+    if [spec, old].iter().any(|spec| spec.at(Spec::TYPE).str() == "ExternalName") {
         return;
     }
-    let (headless, was_headless) = (is_headless(spec), is_headless(old));
+    let (headless, was_headless) = (is_headless(spec.value()), is_headless(old.value()));
     if !(headless && was_headless) {
-        addresses_update(spec, old, path, errors);
+        addresses_update(spec, old, errors);
     }
     if !headless && !was_headless {
-        families_update(spec, old, path, errors);
+        families_update(spec, old, errors);
     }
 }
 
-fn families(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let list = spec.list_at(&["ipFamilies"]);
-    let repeated = repeated(list, Value::as_str);
-    for (i, family) in errors.while_room(list.iter().enumerate()) {
-        let at = path.child("ipFamilies").index(i);
-        let text = family.as_str().unwrap_or("");
-        checks::one_of(&at, text, &["IPv4", "IPv6"], errors);
-        if repeated[i] {
-            errors.push(FieldError::duplicate(&at, text));
+fn families(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
+    let families = spec.at(Spec::IP_FAMILIES);
+    for family in errors.while_room(families.items()) {
+        checks::one_of(&family, family.str(), &["IPv4", "IPv6"], errors);
+        if !seen.insert(family.str()) {
+            errors.push(FieldError::duplicate(&family, family.str()));
         }
     }
-    if let Some(policy) = spec.get("ipFamilyPolicy").and_then(Value::as_str) {
-        let supported = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-        checks::one_of(&path.child("ipFamilyPolicy"), policy, &supported, errors);
+    let policy = spec.at(Spec::IP_FAMILY_POLICY);
+    if policy.is_set() {
+        checks::one_of(&policy, policy.str(), &["PreferDualStack", "RequireDualStack", "SingleStack"], errors);
     }
 }
 
-fn addresses_update(spec: &Value, old_spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (new, old) = (spec.list_at(&["clusterIPs"]), old_spec.list_at(&["clusterIPs"]));
-    let at = path.child("clusterIPs");
-    let all = || shown(Some(spec.get("clusterIPs").unwrap_or(&Value::Null)));
+fn addresses_update(spec: FieldRef<Spec>, old: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let (new, old) = (spec.at(Spec::CLUSTER_IPS), old.at(Spec::CLUSTER_IPS));
     if new.len() == old.len() {
-        for (i, _) in errors.while_room(old.iter().zip(new).enumerate().filter(|(_, (old, new))| old != new)) {
-            errors.push(FieldError::invalid(&at.index(i), all(), UNCHANGEABLE));
+        let changed = new.items().zip(old.list()).filter(|(new, old)| new.value() != *old);
+        for (address, _) in errors.while_room(changed) {
+            errors.push(address.invalid_as(new.value(), UNCHANGEABLE));
         }
         return;
     }
     if new.is_empty() {
-        errors.push(FieldError::invalid(&at.index(0), all(), "primary clusterIP can not be unset"));
+        errors.push(FieldError::invalid(&new.path().index(0), new.value(), "primary clusterIP can not be unset"));
     }
-    if let (Some(new), Some(old)) = (new.first(), old.first())
-        && new != old
-    {
-        errors.push(FieldError::invalid(&at.index(0), all(), UNCHANGEABLE));
+    if has_other_first(new.list(), old.list()) {
+        errors.push(FieldError::invalid(&new.path().index(0), new.value(), UNCHANGEABLE));
     }
     if old.len() > new.len() && new.len() == 1 {
-        single_stack(spec, path, "must be set to 'SingleStack' when releasing the secondary clusterIP", errors);
+        single_stack(spec, "must be set to 'SingleStack' when releasing the secondary clusterIP", errors);
     }
 }
 
-fn families_update(spec: &Value, old_spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (new, old) = (spec.list_at(&["ipFamilies"]), old_spec.list_at(&["ipFamilies"]));
-    let at = path.child("ipFamilies").index(0);
+fn families_update(spec: FieldRef<Spec>, old: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let (new, old) = (spec.at(Spec::IP_FAMILIES), old.at(Spec::IP_FAMILIES));
+    let addresses = spec.at(Spec::CLUSTER_IPS);
     if new.len() == old.len() {
-        for _ in errors.while_room(old.iter().zip(new).filter(|(old, new)| old != new)) {
-            errors.push(FieldError::invalid(&at, shown(spec.get("ipFamilies")), UNCHANGEABLE));
+        for _ in errors.while_room(old.list().iter().zip(new.list()).filter(|(old, new)| old != new)) {
+            errors.push(FieldError::invalid(&new.path().index(0), new.value(), UNCHANGEABLE));
         }
         return;
     }
-    if old.len() > new.len() && spec.list_at(&["clusterIPs"]).is_empty() {
-        errors.push(FieldError::invalid(&at, shown(spec.get("ipFamilies")), "primary ipFamily can not be unset"));
+    if old.len() > new.len() && addresses.is_empty() {
+        errors.push(FieldError::invalid(&new.path().index(0), new.value(), "primary ipFamily can not be unset"));
     }
-    if let (Some(new), Some(old)) = (new.first(), old.first())
-        && new != old
-    {
+    if has_other_first(new.list(), old.list()) {
         // kube-apiserver shows the addresses in this error.
-        errors.push(FieldError::invalid(&at, shown(spec.get("clusterIPs")), UNCHANGEABLE));
+        errors.push(FieldError::invalid(&new.path().index(0), addresses.value(), UNCHANGEABLE));
     }
     if old.len() > new.len() && new.len() == 1 {
-        single_stack(spec, path, "must be set to 'SingleStack' when releasing the secondary ipFamily", errors);
+        single_stack(spec, "must be set to 'SingleStack' when releasing the secondary ipFamily", errors);
     }
 }
 
-fn single_stack(spec: &Value, path: &FieldPath, why: &str, errors: &mut FieldErrors) {
-    if spec.str_at(&["ipFamilyPolicy"]) != "SingleStack" {
-        errors.push(FieldError::invalid(&path.child("ipFamilyPolicy"), shown(spec.get("ipFamilyPolicy")), why));
+/// Returns true if the first items of two lists differ.
+fn has_other_first(new: &[Value], old: &[Value]) -> bool {
+    matches!((new, old), ([new, ..], [old, ..]) if new != old)
+}
+
+fn single_stack(spec: FieldRef<Spec>, why: &str, errors: &mut FieldErrors) {
+    let policy = spec.at(Spec::IP_FAMILY_POLICY);
+    if policy.str() != "SingleStack" {
+        errors.push(policy.invalid(why));
     }
 }
 

@@ -1,9 +1,13 @@
 //! `metav1.Condition`.
 
+use std::collections::HashSet;
+
+use binnacle_fields::meta::v1::Condition;
+use binnacle_fields::{FieldRef, Path};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
-use crate::names;
+use crate::{checks, names};
 
 const REASON_MAX: usize = 1024;
 const MESSAGE_MAX: usize = 32 * 1024;
@@ -12,47 +16,50 @@ const REASON_MESSAGE: &str = "a condition reason must start with alphabetic char
 
 /// Validates a list of conditions; types must be unique.
 pub fn conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    let repeated = crate::repeated(conditions, |item| item.str_at(&["type"]));
-    for (i, item) in errors.while_room(conditions.iter().enumerate()) {
-        let at = path.index(i);
-        let kind = item.str_at(&["type"]);
-        if repeated[i] {
-            errors.push(FieldError::duplicate(&at.child("type"), kind));
+    let path = Path::At(path);
+    validate(FieldRef::located_items(conditions, &path), errors);
+}
+
+/// Validates the items of a list of conditions; types must be unique.
+pub fn validate<'p, 'v>(conditions: impl Iterator<Item = FieldRef<'p, 'v, Condition>>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
+    for item in errors.while_room(conditions) {
+        let kind = item.at(Condition::TYPE);
+        if !seen.insert(kind.str()) {
+            errors.push(FieldError::duplicate(&kind, kind.str()));
         }
-        condition(item, &at, errors);
+        condition(item, errors);
     }
 }
 
-fn condition(condition: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let kind = condition.str_at(&["type"]);
-    errors.extend(names::label_key(kind).iter().map(|m| FieldError::invalid(&path.child("type"), kind, m)));
-    let status = condition.str_at(&["status"]);
-    if !matches!(status, "True" | "False" | "Unknown") {
-        errors.push(FieldError::not_supported(&path.child("status"), status, &["False", "True", "Unknown"]));
+fn condition(condition: FieldRef<Condition>, errors: &mut FieldErrors) {
+    let kind = condition.at(Condition::TYPE);
+    checks::qualified_name(&kind, kind.str(), errors);
+    let status = condition.at(Condition::STATUS);
+    checks::one_of(&status, status.str(), &["False", "True", "Unknown"], errors);
+    let generation = condition.at(Condition::OBSERVED_GENERATION);
+    if generation.int_or_zero() < 0 {
+        errors.push(generation.invalid("must be greater than or equal to zero"));
     }
-    let generation = condition.int_at(&["observedGeneration"]).unwrap_or(0);
-    if generation < 0 {
-        let at = path.child("observedGeneration");
-        errors.push(FieldError::invalid(&at, generation, "must be greater than or equal to zero"));
+    let changed = condition.at(Condition::LAST_TRANSITION_TIME);
+    if !changed.is_set() {
+        errors.push(changed.required(""));
     }
-    if condition.get("lastTransitionTime").is_none_or(Value::is_null) {
-        errors.push(FieldError::required(&path.child("lastTransitionTime"), ""));
-    }
-    let reason = condition.str_at(&["reason"]);
-    let at = path.child("reason");
+    let reason = condition.at(Condition::REASON);
     if reason.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(reason.required(""));
     } else {
-        if !is_reason(reason) {
+        if !is_reason(reason.str()) {
             let examples = &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
-            errors.push(FieldError::invalid(&at, reason, names::regex_error(REASON_MESSAGE, REASON, examples)));
+            errors.push(reason.invalid(names::regex_error(REASON_MESSAGE, REASON, examples)));
         }
-        if reason.len() > REASON_MAX {
-            errors.push(FieldError::too_long(&at, REASON_MAX));
+        if reason.str().len() > REASON_MAX {
+            errors.push(reason.too_long(REASON_MAX));
         }
     }
-    if condition.str_at(&["message"]).len() > MESSAGE_MAX {
-        errors.push(FieldError::too_long(&path.child("message"), MESSAGE_MAX));
+    let message = condition.at(Condition::MESSAGE);
+    if message.str().len() > MESSAGE_MAX {
+        errors.push(message.too_long(MESSAGE_MAX));
     }
 }
 

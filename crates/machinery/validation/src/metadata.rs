@@ -2,9 +2,13 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use binnacle_fields::types::{List, Map, Str};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, Location};
 use binnacle_schema::{Value, json};
 
+use crate::checks::{self, invalid_for};
 use crate::names;
 use crate::options::field_manager;
 
@@ -20,52 +24,55 @@ pub fn validate(
     path: &FieldPath,
 ) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let generate_name = metadata.str_at(&["generateName"]);
-    if !generate_name.is_empty() {
-        let at = path.child("generateName");
-        errors.extend(name_rule(generate_name, true).iter().map(|m| FieldError::invalid(&at, generate_name, m)));
+    let metadata = FieldRef::<ObjectMeta>::located(metadata, path);
+    let prefix = metadata.at(ObjectMeta::GENERATE_NAME);
+    if !prefix.is_empty() {
+        invalid_for(&prefix, prefix.str(), name_rule(prefix.str(), true), &mut errors);
     }
-    let name = metadata.str_at(&["name"]);
-    let at = path.child("name");
+    let name = metadata.at(ObjectMeta::NAME);
     if name.is_empty() {
-        errors.push(FieldError::required(&at, "name or generateName is required"));
+        errors.push(name.required("name or generateName is required"));
     } else {
-        errors.extend(name_rule(name, false).iter().map(|m| FieldError::invalid(&at, name, m)));
+        invalid_for(&name, name.str(), name_rule(name.str(), false), &mut errors);
     }
-    common(metadata, namespaced, path, &mut errors);
+    common(metadata, namespaced, &mut errors);
     errors
 }
 
 /// Validates a change of `metadata` from `old`, in addition to [`validate`].
 pub fn validate_update(new: &Value, old: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    if old.get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
-        no_new_finalizers(new, old, path, &mut errors);
+    let (new, old) = (FieldRef::<ObjectMeta>::located(new, path), FieldRef::<ObjectMeta>::located(old, path));
+    if old.at(ObjectMeta::DELETION_TIMESTAMP).is_set() {
+        no_new_finalizers(new.at(ObjectMeta::FINALIZERS), old.at(ObjectMeta::FINALIZERS), &mut errors);
     }
-    if new.str_at(&["resourceVersion"]).is_empty() {
-        errors.push(FieldError::invalid(&path.child("resourceVersion"), "", "must be specified for an update"));
+    let version = new.at(ObjectMeta::RESOURCE_VERSION);
+    if version.is_empty() {
+        errors.push(version.invalid_as("", "must be specified for an update"));
     }
-    let generation = |metadata: &Value| metadata.int_at(&["generation"]).unwrap_or(0);
-    if generation(new) < generation(old) {
-        errors.push(FieldError::invalid(&path.child("generation"), generation(new), "must not be decremented"));
+    let generation = new.at(ObjectMeta::GENERATION);
+    if generation.int_or_zero() < old.at(ObjectMeta::GENERATION).int_or_zero() {
+        errors.push(generation.invalid_as(generation.int_or_zero(), "must not be decremented"));
     }
-    for field in ["name", "namespace", "uid"] {
-        let (new, old) = (new.str_at(&[field]), old.str_at(&[field]));
-        if new != old {
-            errors.push(FieldError::invalid(&path.child(field), new, IMMUTABLE));
-        }
+    for field in [ObjectMeta::NAME, ObjectMeta::NAMESPACE, ObjectMeta::UID] {
+        let (new, old) = (new.at(field), old.at(field));
+        checks::immutable(&new, new.str() == old.str(), new.str(), &mut errors);
     }
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let (new, old) = (new.get(field).filter(|v| !v.is_null()), old.get(field).filter(|v| !v.is_null()));
-        if new != old {
-            errors.push(FieldError::invalid(&path.child(field), shown(new), IMMUTABLE));
-        }
-    }
-    labels(new.get("labels"), &path.child("labels"), &mut errors);
-    annotations(new.get("annotations"), &path.child("annotations"), &mut errors);
-    owner_references(new.list_at(&["ownerReferences"]), &path.child("ownerReferences"), &mut errors);
-    managed_fields(new.list_at(&["managedFields"]), &path.child("managedFields"), &mut errors);
+    immutable(new.at(ObjectMeta::CREATION_TIMESTAMP), old.at(ObjectMeta::CREATION_TIMESTAMP), &mut errors);
+    immutable(new.at(ObjectMeta::DELETION_TIMESTAMP), old.at(ObjectMeta::DELETION_TIMESTAMP), &mut errors);
+    let grace_period = ObjectMeta::DELETION_GRACE_PERIOD_SECONDS;
+    immutable(new.at(grace_period), old.at(grace_period), &mut errors);
+    validate_labels(new.at(ObjectMeta::LABELS), &mut errors);
+    validate_annotations(new.at(ObjectMeta::ANNOTATIONS), &mut errors);
+    owner_references(new.at(ObjectMeta::OWNER_REFERENCES), &mut errors);
+    managed_fields(new.at(ObjectMeta::MANAGED_FIELDS), &mut errors);
     errors
+}
+
+fn immutable<T>(new: FieldRef<T>, old: FieldRef<T>, errors: &mut FieldErrors) {
+    if new.value() != old.value() {
+        errors.push(new.invalid_as(new.value(), IMMUTABLE));
+    }
 }
 
 /// `field is immutable`.
@@ -73,75 +80,82 @@ pub const IMMUTABLE: &str = "field is immutable";
 
 /// Validates the labels of an object or a pod template.
 pub fn labels(labels: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    for (key, value) in errors.while_room(labels.and_then(Value::as_object).into_iter().flat_map(|o| o.iter())) {
-        errors.extend(names::label_key(key).iter().map(|m| FieldError::invalid(path, key, m)));
-        let value = value.as_str().unwrap_or("");
-        errors.extend(names::label_value(value).iter().map(|m| FieldError::invalid(path, value, m)));
+    validate_labels(FieldRef::located(labels.unwrap_or(&Value::Null), path), errors);
+}
+
+/// Validates the labels of an object or a pod template.
+pub fn validate_labels(labels: FieldRef<Map<Str>>, errors: &mut FieldErrors) {
+    for (key, value) in errors.while_room(labels.entries()) {
+        invalid_for(&labels, key, names::label_key(key), errors);
+        invalid_for(&labels, value.str(), names::label_value(value.str()), errors);
     }
 }
 
 /// Validates annotations: label keys in any case, and a limited total size.
 pub fn annotations(annotations: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_annotations(FieldRef::located(annotations.unwrap_or(&Value::Null), path), errors);
+}
+
+/// Validates annotations: label keys in any case, and a limited total size.
+pub fn validate_annotations(annotations: FieldRef<Map<Str>>, errors: &mut FieldErrors) {
     let mut size = 0;
-    for (key, value) in errors.while_room(annotations.and_then(Value::as_object).into_iter().flat_map(|o| o.iter())) {
-        size += key.len() + value.as_str().map_or(0, str::len);
-        errors.extend(names::label_key(&key.to_lowercase()).iter().map(|m| FieldError::invalid(path, key, m)));
+    for (key, value) in errors.while_room(annotations.entries()) {
+        size += key.len() + value.str().len();
+        invalid_for(&annotations, key, names::label_key(&key.to_lowercase()), errors);
     }
     if size > ANNOTATIONS_MAX {
-        errors.push(FieldError::too_long(path, ANNOTATIONS_MAX));
+        errors.push(annotations.too_long(ANNOTATIONS_MAX));
     }
 }
 
-fn common(metadata: &Value, namespaced: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let namespace = metadata.str_at(&["namespace"]);
-    let at = path.child("namespace");
+fn common(metadata: FieldRef<ObjectMeta>, namespaced: bool, errors: &mut FieldErrors) {
+    let namespace = metadata.at(ObjectMeta::NAMESPACE);
     match (namespaced, namespace.is_empty()) {
-        (true, true) => errors.push(FieldError::required(&at, "")),
+        (true, true) => errors.push(namespace.required("")),
         (true, false) => {
-            let messages = names::dns1123_label_name(namespace, false);
-            errors.extend(messages.iter().map(|m| FieldError::invalid(&at, namespace, m)));
+            invalid_for(&namespace, namespace.str(), names::dns1123_label_name(namespace.str(), false), errors);
         }
-        (false, false) => errors.push(FieldError::forbidden(&at, "not allowed on this type")),
+        (false, false) => errors.push(namespace.forbidden("not allowed on this type")),
         (false, true) => {}
     }
-    let generation = metadata.int_at(&["generation"]).unwrap_or(0);
-    if generation < 0 {
-        let at = path.child("generation");
-        errors.push(FieldError::invalid(&at, generation, "must be greater than or equal to 0"));
-    }
-    labels(metadata.get("labels"), &path.child("labels"), errors);
-    annotations(metadata.get("annotations"), &path.child("annotations"), errors);
-    owner_references(metadata.list_at(&["ownerReferences"]), &path.child("ownerReferences"), errors);
-    finalizers(metadata.list_at(&["finalizers"]), &path.child("finalizers"), errors);
-    managed_fields(metadata.list_at(&["managedFields"]), &path.child("managedFields"), errors);
+    let generation = metadata.at(ObjectMeta::GENERATION);
+    checks::not_negative(&generation, generation.int(), errors);
+    validate_labels(metadata.at(ObjectMeta::LABELS), errors);
+    validate_annotations(metadata.at(ObjectMeta::ANNOTATIONS), errors);
+    owner_references(metadata.at(ObjectMeta::OWNER_REFERENCES), errors);
+    let names = metadata.at(ObjectMeta::FINALIZERS);
+    finalizer_names(names.list(), &names, errors);
+    managed_fields(metadata.at(ObjectMeta::MANAGED_FIELDS), errors);
 }
 
-fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+fn owner_references(references: FieldRef<List<OwnerReference>>, errors: &mut FieldErrors) {
     let mut controller = String::new();
     // Each error shows all references: their text is formatted once.
     let mut all = None;
-    for reference in errors.while_room(references) {
-        let api_version = reference.str_at(&["apiVersion"]);
-        let (kind, name) = (reference.str_at(&["kind"]), reference.str_at(&["name"]));
+    for reference in errors.while_room(references.items()) {
+        // Errors of a reference are reported without its index.
+        let reference = reference.located_at(&references);
+        let api_version = reference.at(OwnerReference::API_VERSION);
+        let (kind, name) = (reference.at(OwnerReference::KIND).str(), reference.at(OwnerReference::NAME).str());
         // An apiVersion with more than one slash has no version.
-        let version = match api_version.split_once('/') {
+        let version = match api_version.str().split_once('/') {
             Some((_, version)) if version.contains('/') => "",
             Some((_, version)) => version,
-            None => api_version,
+            None => api_version.str(),
         };
         if version.is_empty() {
-            errors.push(FieldError::invalid(&path.child("apiVersion"), api_version, "version must not be empty"));
+            errors.push(api_version.invalid_as(api_version.str(), "version must not be empty"));
         }
-        for (field, value) in [("kind", kind), ("name", name), ("uid", reference.str_at(&["uid"]))] {
-            if value.is_empty() {
-                errors.push(FieldError::invalid(&path.child(field), value, "must not be empty"));
+        for field in [OwnerReference::KIND, OwnerReference::NAME, OwnerReference::UID] {
+            let field = reference.at(field);
+            if field.is_empty() {
+                errors.push(field.invalid_as("", "must not be empty"));
             }
         }
-        if api_version == "v1" && kind == "Event" {
-            let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(FieldError::invalid(path, shown(Some(reference)), detail));
+        if api_version.str() == "v1" && kind == "Event" {
+            errors.push(reference.invalid("/v1, Kind=Event is disallowed from being an owner"));
         }
-        if reference.bool_at(&["controller"]) {
+        if reference.at(OwnerReference::CONTROLLER).bool() {
             let this = format!("{kind}/{name}");
             if controller.is_empty() {
                 controller = this;
@@ -149,8 +163,8 @@ fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldEr
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {controller} and {this}"
                 );
-                let all = all.get_or_insert_with(|| json::to_string(&Value::List(references.to_vec())));
-                errors.push(FieldError::invalid(path, ErrorValue::raw(all.as_str()), detail));
+                let all = all.get_or_insert_with(|| json::to_string(references.value()));
+                errors.push(references.invalid_as(ErrorValue::raw(all.as_str()), detail));
                 if errors.is_full() {
                     return;
                 }
@@ -161,9 +175,13 @@ fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldEr
 
 /// Validates the names of finalizers, and that the two propagation policies for dependents exclude each other.
 pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+    finalizer_names(finalizers, path, errors);
+}
+
+fn finalizer_names(finalizers: &[Value], path: &dyn Location, errors: &mut FieldErrors) {
     let has = |name: &str| finalizers.iter().any(|f| f.as_str() == Some(name));
     for finalizer in errors.while_room(finalizers.iter().filter_map(Value::as_str)) {
-        errors.extend(names::label_key(finalizer).iter().map(|m| FieldError::invalid(path, finalizer, m)));
+        checks::qualified_name(path, finalizer, errors);
     }
     if has("orphan") && has("foregroundDeletion") {
         errors.push(FieldError::invalid(
@@ -177,9 +195,10 @@ pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErro
 /// Checks that finalizers have a domain, except the system's. Most kinds call this in addition to [`validate`].
 pub fn finalizers_have_domains(metadata: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let names = metadata.list_at(&["finalizers"]).iter().map(|name| name.as_str().unwrap_or(""));
-    for (at, name) in errors.while_room(names.enumerate().filter(|(_, name)| lacks_domain(name))) {
-        errors.push(FieldError::invalid(&path.child("finalizers").index(at), name, NO_DOMAIN));
+    let metadata = FieldRef::<ObjectMeta>::located(metadata, path);
+    let finalizers = metadata.at(ObjectMeta::FINALIZERS);
+    for name in errors.while_room(finalizers.items().filter(|name| lacks_domain(name.str()))) {
+        errors.push(name.invalid_as(name.str(), NO_DOMAIN));
     }
     errors
 }
@@ -192,38 +211,35 @@ pub fn lacks_domain(finalizer: &str) -> bool {
 /// The error for a finalizer that [`lacks_domain`].
 pub const NO_DOMAIN: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
-fn no_new_finalizers(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let old: HashSet<&str> = old.list_at(&["finalizers"]).iter().filter_map(Value::as_str).collect();
-    let mut extra: Vec<&str> =
-        new.list_at(&["finalizers"]).iter().filter_map(Value::as_str).filter(|f| !old.contains(f)).collect();
+fn no_new_finalizers(new: FieldRef<List<Str>>, old: FieldRef<List<Str>>, errors: &mut FieldErrors) {
+    let old: HashSet<&str> = old.strs().collect();
+    let mut extra: Vec<&str> = new.strs().filter(|f| !old.contains(f)).collect();
     extra.sort_unstable();
     extra.dedup();
     if !extra.is_empty() {
         let list: Vec<String> = extra.iter().map(|f| binnacle_meta::go_quote(f)).collect();
-        errors.push(FieldError::forbidden(
-            &path.child("finalizers"),
-            format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                list.join(", ")
-            ),
-        ));
+        errors.push(new.forbidden(format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            list.join(", ")
+        )));
     }
 }
 
-fn managed_fields(entries: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, entry) in errors.while_room(entries.iter().enumerate()) {
-        let at = path.index(i);
-        let operation = entry.str_at(&["operation"]);
-        if operation != "Apply" && operation != "Update" {
-            errors.push(FieldError::invalid(&at.child("operation"), operation, "must be `Apply` or `Update`"));
+fn managed_fields(entries: FieldRef<List<ManagedFieldsEntry>>, errors: &mut FieldErrors) {
+    for entry in errors.while_room(entries.items()) {
+        let operation = entry.at(ManagedFieldsEntry::OPERATION);
+        if !matches!(operation.str(), "Apply" | "Update") {
+            errors.push(operation.invalid_as(operation.str(), "must be `Apply` or `Update`"));
         }
-        let fields_type = entry.str_at(&["fieldsType"]);
-        if !fields_type.is_empty() && fields_type != "FieldsV1" {
-            errors.push(FieldError::invalid(&at.child("fieldsType"), fields_type, "must be `FieldsV1`"));
+        let fields_type = entry.at(ManagedFieldsEntry::FIELDS_TYPE);
+        if !matches!(fields_type.str(), "" | "FieldsV1") {
+            errors.push(fields_type.invalid("must be `FieldsV1`"));
         }
-        field_manager(entry.str_at(&["manager"]), &at.child("manager"), errors);
-        if entry.str_at(&["subresource"]).len() > SUBRESOURCE_MAX {
-            errors.push(FieldError::too_long(&at.child("subresource"), SUBRESOURCE_MAX));
+        let manager = entry.at(ManagedFieldsEntry::MANAGER);
+        field_manager(manager.str(), &manager, errors);
+        let subresource = entry.at(ManagedFieldsEntry::SUBRESOURCE);
+        if subresource.str().len() > SUBRESOURCE_MAX {
+            errors.push(subresource.too_long(SUBRESOURCE_MAX));
         }
     }
 }

@@ -1,48 +1,57 @@
 //! `metav1.LabelSelector`.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{LabelSelector as Selector, LabelSelectorRequirement as SelectorRequirement};
 use binnacle_meta::{
-    ErrorValue, FieldError, FieldErrors, FieldPath, LabelSelector, Operator, Requirement, SelectorError, Text, go_quote,
+    ErrorValue, FieldError, FieldErrors, FieldPath, LabelSelector, Location, Operator, Requirement, SelectorError,
+    Text, go_quote,
 };
 use binnacle_schema::Value;
 
-use crate::{metadata, names};
+use crate::{checks, metadata, names};
 
 /// Validates a label selector. `any_value` accepts invalid label values, for old objects with such values.
 pub fn label_selector(selector: Option<&Value>, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(selector) = selector.filter(|s| !s.is_null()) else { return };
-    metadata::labels(selector.get("matchLabels"), &path.child("matchLabels"), errors);
-    for (i, requirement) in errors.while_room(selector.list_at(&["matchExpressions"]).iter().enumerate()) {
-        label_selector_requirement(requirement, any_value, &path.child("matchExpressions").index(i), errors);
+    validate(FieldRef::located(selector.unwrap_or(&Value::Null), path), any_value, errors);
+}
+
+/// Validates a label selector. `any_value` accepts invalid label values, for old objects with such values.
+pub fn validate(selector: FieldRef<Selector>, any_value: bool, errors: &mut FieldErrors) {
+    metadata::validate_labels(selector.at(Selector::MATCH_LABELS), errors);
+    let requirements = selector.at(Selector::MATCH_EXPRESSIONS);
+    for item in errors.while_room(requirements.items()) {
+        requirement(item, any_value, errors);
     }
 }
 
-/// Returns the error for an unknown operator in a requirement of any selector. Go shows values of named types as JSON,
-/// with HTML characters escaped.
+/// Returns the error for an unknown operator in a requirement of any selector.
 pub fn no_operator(operator: &str, requirement: &FieldPath) -> FieldError {
-    let shown = ErrorValue::raw(binnacle_schema::json::to_string(&operator.into()));
-    FieldError::invalid(&requirement.child("operator"), shown, "not a valid selector operator")
+    unknown_operator(&requirement.child("operator"), operator)
 }
 
-/// Validates one requirement of a label selector.
-pub fn label_selector_requirement(requirement: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let operator = requirement.str_at(&["operator"]);
-    let values = requirement.list_at(&["values"]);
-    let at = path.child("values");
-    match operator {
+/// Go shows values of named types as JSON, with HTML characters escaped.
+fn unknown_operator(path: &dyn Location, operator: &str) -> FieldError {
+    let shown = ErrorValue::raw(binnacle_schema::json::to_string(&operator.into()));
+    FieldError::invalid(path, shown, "not a valid selector operator")
+}
+
+fn requirement(requirement: FieldRef<SelectorRequirement>, any_value: bool, errors: &mut FieldErrors) {
+    let (operator, values) =
+        (requirement.at(SelectorRequirement::OPERATOR), requirement.at(SelectorRequirement::VALUES));
+    match operator.str() {
         "In" | "NotIn" if values.is_empty() => {
-            errors.push(FieldError::required(&at, "must be specified when `operator` is 'In' or 'NotIn'"));
+            errors.push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
         }
         "Exists" | "DoesNotExist" if !values.is_empty() => {
-            errors
-                .push(FieldError::forbidden(&at, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
+            errors.push(values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        _ => errors.push(no_operator(operator, path)),
+        unknown => errors.push(unknown_operator(&operator, unknown)),
     }
-    let key = requirement.str_at(&["key"]);
-    errors.extend(names::label_key(key).iter().map(|m| FieldError::invalid(&path.child("key"), key, m)));
-    for (i, value) in errors.while_room(values.iter().filter_map(Value::as_str).enumerate().filter(|_| !any_value)) {
-        errors.extend(names::label_value(value).iter().map(|m| FieldError::invalid(&at.index(i), value, m)));
+    let key = requirement.at(SelectorRequirement::KEY);
+    checks::qualified_name(&key, key.str(), errors);
+    for value in errors.while_room(values.items().filter(|_| !any_value)) {
+        checks::invalid_for(&value, value.str(), names::label_value(value.str()), errors);
     }
 }
 
@@ -50,14 +59,16 @@ pub fn label_selector_requirement(requirement: &Value, any_value: bool, path: &F
 ///
 /// Errors: those of client-go's `LabelSelectorAsSelector`.
 pub fn parse(selector: Option<&Value>) -> Result<LabelSelector, SelectorError> {
-    let Some(selector) = selector.filter(|selector| !selector.is_null()) else { return Ok(LabelSelector::nothing()) };
-    let mut requirements = Vec::new();
-    for (key, value) in selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.iter()) {
-        let value = value.as_str().unwrap_or_default();
-        requirements.push(Requirement::new(key, Operator::Equals, vec![value.into()])?);
+    let selector = FieldRef::<Selector>::root(selector.unwrap_or(&Value::Null));
+    if !selector.is_set() {
+        return Ok(LabelSelector::nothing());
     }
-    for expression in selector.list_at(&["matchExpressions"]) {
-        let operator = match expression.str_at(&["operator"]) {
+    let mut requirements = Vec::new();
+    for (key, value) in selector.at(Selector::MATCH_LABELS).entries() {
+        requirements.push(Requirement::new(key, Operator::Equals, vec![value.str().into()])?);
+    }
+    for expression in selector.at(Selector::MATCH_EXPRESSIONS).items() {
+        let operator = match expression.at(SelectorRequirement::OPERATOR).str() {
             "In" => Operator::In,
             "NotIn" => Operator::NotIn,
             "Exists" => Operator::Exists,
@@ -67,8 +78,8 @@ pub fn parse(selector: Option<&Value>) -> Result<LabelSelector, SelectorError> {
                 return Err(SelectorError::new(format!("{quoted} is not a valid label selector operator")));
             }
         };
-        let values = expression.list_at(&["values"]).iter().filter_map(Value::as_str).map(Text::from).collect();
-        requirements.push(Requirement::new(expression.str_at(&["key"]), operator, values)?);
+        let values = expression.at(SelectorRequirement::VALUES).strs().map(Text::from).collect();
+        requirements.push(Requirement::new(expression.at(SelectorRequirement::KEY).str(), operator, values)?);
     }
     Ok(LabelSelector::new(requirements))
 }

@@ -1,57 +1,69 @@
 //! Tolerations of taints.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::core::v1::Toleration;
+use binnacle_fields::types::Str;
+use binnacle_fields::{FieldRef, Path};
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
-use crate::names;
+use crate::{checks, names};
 
 const DECIMAL: &str = "must be a valid decimal integer in canonical form";
 
 /// Validates a list of tolerations. `comparisons` allows the numeric operators `Lt` and `Gt`.
 pub fn tolerations(tolerations: &[Value], comparisons: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, item) in errors.while_room(tolerations.iter().enumerate()) {
-        toleration(item, comparisons, &path.index(i), errors);
+    let path = Path::At(path);
+    validate(FieldRef::located_items(tolerations, &path), comparisons, errors);
+}
+
+/// Validates the items of a list of tolerations. `comparisons` allows the numeric operators `Lt` and `Gt`.
+pub fn validate<'p, 'v>(
+    tolerations: impl Iterator<Item = FieldRef<'p, 'v, Toleration>>,
+    comparisons: bool,
+    errors: &mut FieldErrors,
+) {
+    for item in errors.while_room(tolerations) {
+        toleration(item, comparisons, errors);
     }
 }
 
-fn toleration(toleration: &Value, comparisons: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let [key, operator, value, effect] = ["key", "operator", "value", "effect"].map(|name| toleration.str_at(&[name]));
-    let at = path.child("operator");
-    let mut invalid = |path: &FieldPath, value: &str, detail: &str| {
-        errors.push(FieldError::invalid(path, value, detail));
-    };
-    if key.is_empty() && operator != "Exists" {
+fn toleration(toleration: FieldRef<Toleration>, comparisons: bool, errors: &mut FieldErrors) {
+    let (key, operator) = (toleration.at(Toleration::KEY), toleration.at(Toleration::OPERATOR));
+    let (value, effect) = (toleration.at(Toleration::VALUE), toleration.at(Toleration::EFFECT));
+    if key.is_empty() && operator.str() != "Exists" {
         let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        invalid(&at, operator, detail);
+        errors.push(operator.invalid_as(operator.str(), detail));
     } else if !key.is_empty() {
-        names::label_key(key).iter().for_each(|message| invalid(&path.child("key"), key, message));
+        checks::qualified_name(&key, key.str(), errors);
     }
-    if toleration.int_at(&["tolerationSeconds"]).is_some() && effect != "NoExecute" {
-        invalid(&path.child("effect"), effect, "effect must be 'NoExecute' when `tolerationSeconds` is set");
+    if toleration.at(Toleration::TOLERATION_SECONDS).int().is_some() && effect.str() != "NoExecute" {
+        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        errors.push(effect.invalid_as(effect.str(), detail));
     }
-    match operator {
+    match operator.str() {
+        // Errors of the value are reported as errors of the operator, except for numbers.
         "Equal" | "" => {
-            let messages = names::label_value(value);
+            let messages = names::label_value(value.str());
             if !messages.is_empty() {
-                invalid(&at, value, &messages.join(";"));
+                errors.push(operator.invalid_as(value.str(), messages.join(";")));
             }
         }
         "Exists" => {
             if !value.is_empty() {
-                invalid(&at, value, "value must be empty when `operator` is 'Exists'");
+                errors.push(operator.invalid_as(value.str(), "value must be empty when `operator` is 'Exists'"));
             }
         }
-        "Lt" | "Gt" if comparisons => number(value, &path.child("value"), errors),
-        "Lt" | "Gt" => errors.push(FieldError::not_supported(&at, operator, &["Equal", "Exists", "Lt", "Gt"])),
-        _ => errors.push(FieldError::not_supported(&at, operator, &["Equal", "Exists"])),
+        "Lt" | "Gt" if comparisons => number(value, errors),
+        "Lt" | "Gt" => errors.push(operator.not_supported(&["Equal", "Exists", "Lt", "Gt"])),
+        _ => errors.push(operator.not_supported(&["Equal", "Exists"])),
     }
-    if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-        let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        errors.push(FieldError::not_supported(&path.child("effect"), effect, &supported));
+    if !matches!(effect.str(), "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+        errors.push(effect.not_supported(&["NoSchedule", "PreferNoSchedule", "NoExecute"]));
     }
 }
 
-fn number(value: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn number(field: FieldRef<Str>, errors: &mut FieldErrors) {
+    let value = field.str();
     let digits = value.strip_prefix('-').unwrap_or(value);
     let decimal = match digits.as_bytes() {
         [] => false,
@@ -60,11 +72,11 @@ fn number(value: &str, path: &FieldPath, errors: &mut FieldErrors) {
     };
     if !decimal {
         let message = if value.is_empty() { "must be non-empty" } else { DECIMAL };
-        errors.push(FieldError::invalid(path, value, message));
+        errors.push(field.invalid_as(value, message));
     }
     if value.parse::<i64>().is_err() {
         let why = if decimal { "value out of range" } else { "invalid syntax" };
         let detail = format!("strconv.ParseInt: parsing {}: {why}", binnacle_meta::go_quote(value));
-        errors.push(FieldError::invalid(path, value, detail));
+        errors.push(field.invalid_as(value, detail));
     }
 }

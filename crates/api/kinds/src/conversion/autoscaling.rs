@@ -94,14 +94,14 @@ pub(super) fn to_v2(object: &mut Value) {
     if metrics.is_empty() {
         metrics.push(default_metric());
     }
-    let mut spec = spec.cast();
+    let mut spec = spec.reborrow().cast();
     spec.set(v2::HorizontalPodAutoscalerSpec::METRICS, metrics);
     set_some(&mut spec, v2::HorizontalPodAutoscalerSpec::BEHAVIOR, behavior);
 
     let mut status = autoscaler.entry(v1::HorizontalPodAutoscaler::STATUS);
     let percent = status.remove(v1::HorizontalPodAutoscalerStatus::CURRENT_CPU_UTILIZATION_PERCENTAGE);
     let percent = percent.and_then(|percent| percent.as_i64());
-    let mut status = status.cast();
+    let mut status = status.reborrow().cast();
     if let Some(current) = current_metrics {
         let current: Vec<Value> = current.into_iter().map(status_to_v2).collect();
         status.set(v2::HorizontalPodAutoscalerStatus::CURRENT_METRICS, current);
@@ -123,7 +123,7 @@ pub(super) fn from_v2(object: &mut Value) {
     let metrics = take_list(&mut spec, v2::HorizontalPodAutoscalerSpec::METRICS);
     let behavior = spec.take(v2::HorizontalPodAutoscalerSpec::BEHAVIOR);
     if let Some(percent) = metrics.iter().find_map(target_utilization) {
-        spec.cast().set(v1::HorizontalPodAutoscalerSpec::TARGET_CPU_UTILIZATION_PERCENTAGE, percent);
+        spec.reborrow().cast().set(v1::HorizontalPodAutoscalerSpec::TARGET_CPU_UTILIZATION_PERCENTAGE, percent);
     }
     let others = metrics.into_iter().filter(|metric| target_utilization(metric).is_none()).map(metric_to_v1).collect();
 
@@ -131,7 +131,7 @@ pub(super) fn from_v2(object: &mut Value) {
     let current = take_list(&mut status, v2::HorizontalPodAutoscalerStatus::CURRENT_METRICS);
     let conditions = take_list(&mut status, v2::HorizontalPodAutoscalerStatus::CONDITIONS);
     if let Some(percent) = current.iter().filter_map(current_utilization).next_back() {
-        status.cast().set(v1::HorizontalPodAutoscalerStatus::CURRENT_CPU_UTILIZATION_PERCENTAGE, percent);
+        status.reborrow().cast().set(v1::HorizontalPodAutoscalerStatus::CURRENT_CPU_UTILIZATION_PERCENTAGE, percent);
     }
     // All statuses are kept, even if the percentage has the same information, as the raw value would be lost.
     let current = current.into_iter().map(status_to_v1).collect();

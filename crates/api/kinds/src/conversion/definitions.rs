@@ -40,7 +40,7 @@ pub(super) fn to_v1(object: &mut Value) {
         let config = conversion.take(Conversion::WEBHOOK_CLIENT_CONFIG);
         let reviews = conversion.take(Conversion::CONVERSION_REVIEW_VERSIONS);
         if config.is_some() || reviews.is_some() {
-            let mut conversion = conversion.cast();
+            let mut conversion = conversion.reborrow().cast();
             let mut webhook = conversion.entry(v1::CustomResourceConversion::WEBHOOK);
             set_some(&mut webhook, v1::WebhookConversion::CLIENT_CONFIG, config);
             set_some(&mut webhook, v1::WebhookConversion::CONVERSION_REVIEW_VERSIONS, reviews);
@@ -55,7 +55,7 @@ pub(super) fn from_v1(object: &mut Value) {
     let versions = spec.get(v1::CustomResourceDefinitionSpec::VERSIONS);
     let first = versions.as_list().and_then(<[Value]>::first).map(FieldRef::root);
     let name = first.and_then(|version| version.at(v1::CustomResourceDefinitionVersion::NAME).get()).cloned();
-    set_some(&mut spec.cast(), Spec::VERSION, name);
+    set_some(&mut spec.reborrow().cast(), Spec::VERSION, name);
     for mut version in spec.items(v1::CustomResourceDefinitionSpec::VERSIONS) {
         for mut column in version.items(v1::CustomResourceDefinitionVersion::ADDITIONAL_PRINTER_COLUMNS) {
             rename(&mut column, v1::CustomResourceColumnDefinition::JSON_PATH, Column::JSON_PATH);
@@ -67,7 +67,7 @@ pub(super) fn from_v1(object: &mut Value) {
         let mut webhook = FieldMut::root(&mut webhook);
         let config = webhook.take(v1::WebhookConversion::CLIENT_CONFIG);
         let reviews = webhook.take(v1::WebhookConversion::CONVERSION_REVIEW_VERSIONS);
-        let mut conversion = conversion.cast();
+        let mut conversion = conversion.reborrow().cast();
         set_some(&mut conversion, Conversion::WEBHOOK_CLIENT_CONFIG, config);
         set_some(&mut conversion, Conversion::CONVERSION_REVIEW_VERSIONS, reviews);
     }

@@ -110,7 +110,7 @@ fn mutating_webhook_defaults(object: &mut Value) {
     use admission::{MutatingWebhook, MutatingWebhookConfiguration};
     for mut webhook in FieldMut::root(object).items(MutatingWebhookConfiguration::WEBHOOKS) {
         // A mutating webhook has all fields of a validating one.
-        webhook_defaults(&mut webhook.cast());
+        webhook_defaults(&mut webhook.reborrow().cast());
         webhook.default_nil(MutatingWebhook::REINVOCATION_POLICY, "Never");
     }
 }
@@ -203,7 +203,7 @@ fn topology_to_fields(object: &mut Value) {
         if node.is_some() && topology.get(HOSTNAME).and_then(Value::as_str) == node {
             topology.remove(HOSTNAME);
         }
-        let mut endpoint = endpoint.cast();
+        let mut endpoint = endpoint.reborrow().cast();
         set_some(&mut endpoint, v1::Endpoint::ZONE, topology.remove(ZONE));
         if !topology.is_empty() {
             endpoint.set(v1::Endpoint::DEPRECATED_TOPOLOGY, Value::Object(topology));
@@ -216,7 +216,7 @@ fn topology_from_fields(object: &mut Value) {
     for mut endpoint in FieldMut::root(object).items(v1::EndpointSlice::ENDPOINTS) {
         rename(&mut endpoint, v1::Endpoint::DEPRECATED_TOPOLOGY, v1beta1::Endpoint::TOPOLOGY);
         let zone = endpoint.take(v1::Endpoint::ZONE);
-        let mut endpoint = endpoint.cast();
+        let mut endpoint = endpoint.reborrow().cast();
         if let Some(zone) = zone {
             endpoint.map_entry(v1beta1::Endpoint::TOPOLOGY).insert(ZONE, zone);
         }
@@ -235,7 +235,7 @@ fn backends_to_services(object: &mut Value) {
     let mut spec = ingress.entry(v1beta1::Ingress::SPEC);
     if let Some(mut backend) = spec.take(v1beta1::IngressSpec::BACKEND) {
         name_to_service(FieldMut::root(&mut backend));
-        spec.cast().set(v1::IngressSpec::DEFAULT_BACKEND, backend);
+        spec.reborrow().cast().set(v1::IngressSpec::DEFAULT_BACKEND, backend);
     }
     for mut rule in spec.items(v1beta1::IngressSpec::RULES) {
         let Some(mut http) = rule.structure(v1beta1::IngressRule::HTTP) else { continue };
@@ -251,7 +251,7 @@ fn backends_from_services(object: &mut Value) {
     let mut spec = ingress.entry(v1::Ingress::SPEC);
     if let Some(mut backend) = spec.take(v1::IngressSpec::DEFAULT_BACKEND) {
         name_from_service(FieldMut::root(&mut backend));
-        spec.cast().set(v1beta1::IngressSpec::BACKEND, backend);
+        spec.reborrow().cast().set(v1beta1::IngressSpec::BACKEND, backend);
     }
     for mut rule in spec.items(v1::IngressSpec::RULES) {
         let Some(mut http) = rule.structure(v1::IngressRule::HTTP) else { continue };
@@ -271,7 +271,7 @@ fn name_to_service(mut backend: FieldMut<networking::v1beta1::IngressBackend>) {
     if !has_name && !has_port {
         return;
     }
-    let mut backend = backend.cast();
+    let mut backend = backend.reborrow().cast();
     let mut service = backend.entry(IngressBackend::SERVICE);
     service.set(IngressServiceBackend::NAME, name.unwrap_or_else(|| value!("")));
     service.set(
@@ -294,7 +294,7 @@ fn name_from_service(mut backend: FieldMut<networking::v1::IngressBackend>) {
         "" => value!(port.at(ServiceBackendPort::NUMBER).int_or_zero()),
         name => value!(name),
     };
-    let mut backend = backend.cast();
+    let mut backend = backend.reborrow().cast();
     let name = service.at(IngressServiceBackend::NAME).str();
     backend.set(networking::v1beta1::IngressBackend::SERVICE_NAME, name);
     backend.set(networking::v1beta1::IngressBackend::SERVICE_PORT, port);
@@ -323,7 +323,7 @@ const DEFAULT_SHARES: i64 = 30;
 
 fn shares_to_nominal(object: &mut Value) {
     change_limited(&mut FieldMut::root(object), |mut limited| {
-        rename(&mut limited.cast(), ASSURED, NOMINAL);
+        rename(&mut limited.reborrow().cast(), ASSURED, NOMINAL);
         limited.default_zero(NOMINAL, DEFAULT_SHARES);
     });
 }
@@ -366,7 +366,7 @@ fn runtime_class_with_spec(object: &mut Value) {
     let mut class = FieldMut::root(object);
     let handler = class.remove(RuntimeClass::HANDLER).unwrap_or_default();
     let (overhead, scheduling) = (class.remove(RuntimeClass::OVERHEAD), class.remove(RuntimeClass::SCHEDULING));
-    let mut class = class.cast();
+    let mut class = class.reborrow().cast();
     let mut spec = class.entry(v1alpha1::RuntimeClass::SPEC);
     spec.set(RuntimeClassSpec::RUNTIME_HANDLER, handler);
     set_some(&mut spec, RuntimeClassSpec::OVERHEAD, overhead);
@@ -416,7 +416,7 @@ fn subjects_to_groups(object: &mut Value) {
     use rbac::{v1::Subject, v1alpha1};
     for mut subject in FieldMut::root(object).items(v1alpha1::RoleBinding::SUBJECTS) {
         let api_version = subject.remove(v1alpha1::Subject::API_VERSION).unwrap_or_default();
-        let mut subject = subject.cast();
+        let mut subject = subject.reborrow().cast();
         let group = match subject.str(Subject::KIND) {
             "ServiceAccount" => "",
             "User" | "Group" => RBAC,
@@ -441,6 +441,6 @@ fn subjects_from_groups(object: &mut Value) {
             (_, "") => String::new(),
             (_, group) => format!("{group}/"),
         };
-        subject.cast().set(v1alpha1::Subject::API_VERSION, api_version);
+        subject.reborrow().cast().set(v1alpha1::Subject::API_VERSION, api_version);
     }
 }

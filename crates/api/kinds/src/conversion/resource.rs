@@ -74,7 +74,7 @@ pub(super) fn slice_from_v1(object: &mut Value) {
             if let Some(name) = name {
                 device.set(v1::Device::NAME, name);
             }
-            device.cast().set(v1beta1::Device::BASIC, Value::Object(basic));
+            device.reborrow().cast().set(v1beta1::Device::BASIC, Value::Object(basic));
         }
     }
     finish(object, GROUP, "v1beta1", "ResourceSlice");
@@ -105,7 +105,7 @@ fn requests_to_v1(mut spec: FieldMut<v1beta1::ResourceClaimSpec>) {
         let says_something =
             exactly.iter().any(|(name, value)| name != class || value.as_str().is_some_and(|s| !s.is_empty()));
         if says_something {
-            request.cast().set(v1::DeviceRequest::EXACTLY, Value::Object(exactly));
+            request.reborrow().cast().set(v1::DeviceRequest::EXACTLY, Value::Object(exactly));
         }
     }
 }

@@ -1,19 +1,21 @@
 //! Lease: the holder of a lock, and when it was acquired and renewed.
 
-use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_fields::coordination::v1::{self, LeaseSpec as Spec};
+use binnacle_fields::{FieldMut, FieldRef, route};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
+use binnacle_validation::checks;
 
 use super::strategy_name;
-use crate::checks::{member, present, spec_path};
-use crate::gated_names::{Gated, drop_disabled};
+use crate::gated::{Gated, drop_disabled};
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct Lease;
 
 /// Gated fields of coordinated leader election. Each is kept on its own if the old object has it.
-const GATED: &[Gated] = &[
-    Gated { feature: "CoordinatedLeaderElection", fields: &[&["spec", "strategy"]] },
-    Gated { feature: "CoordinatedLeaderElection", fields: &[&["spec", "preferredHolder"]] },
+const GATED: &[Gated<v1::Lease>] = &[
+    Gated { feature: "CoordinatedLeaderElection", fields: &[route![v1::Lease::SPEC, Spec::STRATEGY]] },
+    Gated { feature: "CoordinatedLeaderElection", fields: &[route![v1::Lease::SPEC, Spec::PREFERRED_HOLDER]] },
 ];
 
 impl Strategy for Lease {
@@ -21,31 +23,30 @@ impl Strategy for Lease {
         false
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        drop_disabled(situation.features, object, None, GATED);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        drop_disabled(ctx.features, &mut FieldMut::root(object), None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        drop_disabled(situation.features, object, Some(old), GATED);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        drop_disabled(ctx.features, &mut FieldMut::root(object), Some(FieldRef::root(old)), GATED);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (spec, path) = (member(object, "spec"), spec_path());
-        if let Some(duration) = spec.int_at(&["leaseDurationSeconds"]).filter(|seconds| *seconds <= 0) {
-            let at = path.child("leaseDurationSeconds");
-            errors.push(FieldError::invalid(&at, duration, "must be greater than 0"));
+        let lease = FieldRef::root(object);
+        let spec = lease.at(v1::Lease::SPEC);
+        let duration = spec.at(Spec::LEASE_DURATION_SECONDS);
+        if duration.int().is_some_and(|seconds| seconds <= 0) {
+            errors.push(duration.invalid("must be greater than 0"));
         }
-        if let Some(transitions) = spec.int_at(&["leaseTransitions"]).filter(|n| *n < 0) {
-            let at = path.child("leaseTransitions");
-            errors.push(FieldError::invalid(&at, transitions, "must be greater than or equal to 0"));
+        let transitions = spec.at(Spec::LEASE_TRANSITIONS);
+        checks::not_negative(&transitions, transitions.int(), &mut errors);
+        let (strategy, preferred) = (spec.at(Spec::STRATEGY), spec.at(Spec::PREFERRED_HOLDER));
+        if strategy.is_set() {
+            strategy_name(strategy, &mut errors);
         }
-        if let Some(strategy) = present(spec, "strategy").and_then(Value::as_str) {
-            strategy_name(&path.child("strategy"), strategy, &mut errors);
-        }
-        if !spec.str_at(&["preferredHolder"]).is_empty() && spec.str_at(&["strategy"]).is_empty() {
-            let detail = "may only be specified if `strategy` is defined";
-            errors.push(FieldError::forbidden(&path.child("preferredHolder"), detail));
+        if !preferred.is_empty() && strategy.is_empty() {
+            errors.push(preferred.forbidden("may only be specified if `strategy` is defined"));
         }
         errors
     }

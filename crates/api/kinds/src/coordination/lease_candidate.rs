@@ -1,12 +1,15 @@
 //! LeaseCandidate: a candidate for the holder of a lease.
 
-use binnacle_meta::{FieldError, FieldErrors, SemanticVersion};
+use binnacle_fields::FieldRef;
+use binnacle_fields::coordination::v1beta1::{self, LeaseCandidateSpec as Spec};
+use binnacle_fields::types::Str;
+use binnacle_meta::{FieldErrors, SemanticVersion};
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use super::{STRATEGY, strategy_name};
 use crate::Features;
-use crate::checks::{immutable_value, member, spec_path};
+use crate::checks::immutable;
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct LeaseCandidate;
@@ -18,52 +21,52 @@ impl Strategy for LeaseCandidate {
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (spec, path) = (member(object, "spec"), spec_path());
-        if spec.str_at(&["leaseName"]).is_empty() {
-            errors.push(FieldError::required(&path.child("leaseName"), ""));
+        let candidate = FieldRef::root(object);
+        let spec = candidate.at(v1beta1::LeaseCandidate::SPEC);
+        let lease = spec.at(Spec::LEASE_NAME);
+        if lease.is_empty() {
+            errors.push(lease.required(""));
         }
-        let mut version = |name: &str| {
-            let text = spec.str_at(&[name]);
-            let version = SemanticVersion::parse(text).ok();
-            if version.is_none() && !text.is_empty() {
-                errors.push(FieldError::invalid(&path.child(name), text, "must be a valid semantic version"));
-            }
-            version
-        };
-        let emulation = version("emulationVersion");
-        let binary = version("binaryVersion");
-        let binary_text = spec.str_at(&["binaryVersion"]);
-        if binary_text.is_empty() {
-            errors.push(FieldError::required(&path.child("binaryVersion"), ""));
+        let (emulation_field, binary_field) = (spec.at(Spec::EMULATION_VERSION), spec.at(Spec::BINARY_VERSION));
+        let emulation = version(emulation_field, &mut errors);
+        let binary = version(binary_field, &mut errors);
+        if binary_field.is_empty() {
+            errors.push(binary_field.required(""));
         }
-        // An invalid version counts as 0.0.0.
-        let (emulation, binary) = (emulation.unwrap_or_default(), binary.unwrap_or_default());
-        let both = !binary_text.is_empty() && !spec.str_at(&["emulationVersion"]).is_empty();
-        if both && binary < emulation {
-            let detail = "must be greater than or equal to `emulationVersion`";
-            errors.push(FieldError::invalid(&path.child("binaryVersion"), binary_text, detail));
+        if !binary_field.is_empty() && !emulation_field.is_empty() && binary < emulation {
+            errors.push(binary_field.invalid("must be greater than or equal to `emulationVersion`"));
         }
-        let (strategy, at) = (spec.str_at(&["strategy"]), path.child("strategy"));
+        let strategy = spec.at(Spec::STRATEGY);
         if strategy.is_empty() {
-            errors.push(FieldError::required(&at, ""));
+            errors.push(strategy.required(""));
             return errors;
         }
-        if strategy == STRATEGY && emulation == SemanticVersion::default() {
+        if strategy.str() == STRATEGY && emulation == SemanticVersion::default() {
             let detail = "must be specified when `strategy` is 'OldestEmulationVersion'";
-            errors.push(FieldError::required(&path.child("emulationVersion"), detail));
+            errors.push(emulation_field.required(detail));
         }
-        strategy_name(&at, strategy, &mut errors);
+        strategy_name(strategy, &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        const NAME: &[&str] = &["spec", "leaseName"];
-        let mut errors = self.validate(situation, object);
-        immutable_value(&spec_path().child("leaseName"), object.at(NAME), old.at(NAME), &mut errors);
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        let (spec, old_spec) = (new.at(v1beta1::LeaseCandidate::SPEC), old.at(v1beta1::LeaseCandidate::SPEC));
+        immutable(spec.at(Spec::LEASE_NAME), old_spec.at(Spec::LEASE_NAME), &mut errors);
         errors
     }
 
     fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
         names::config_map_key(name)
     }
+}
+
+/// Returns a version; an invalid one counts as 0.0.0.
+fn version(field: FieldRef<Str>, errors: &mut FieldErrors) -> SemanticVersion {
+    let version = SemanticVersion::parse(field.str()).ok();
+    if version.is_none() && !field.is_empty() {
+        errors.push(field.invalid("must be a valid semantic version"));
+    }
+    version.unwrap_or_default()
 }

@@ -1,12 +1,18 @@
 //! FlowSchema: assigns requests to priority levels.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::flowcontrol::v1::{
+    self, FlowDistinguisherMethod, FlowSchemaSpec as Spec, GroupSubject, NonResourcePolicyRule,
+    PolicyRulesWithSubjects, PriorityLevelConfigurationReference, ResourcePolicyRule, ServiceAccountSubject, Subject,
+    UserSubject,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Json, List, Str};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::{Value, value};
-use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names};
 
-use crate::checks::{invalid_each, items, member, one_of, present, spec_path, texts};
-use crate::prepare::{default_zero_to, semantically_equal};
+use crate::prepare::semantically_equal;
 use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 const PRECEDENCE_MAX: i64 = 10000;
@@ -21,38 +27,40 @@ impl Strategy for FlowSchema {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        default_zero_to(object.make_at(&["spec"]), "matchingPrecedence", 1000i64);
+        FieldMut::root(object).entry(v1::FlowSchema::SPEC).default_zero(Spec::MATCHING_PRECEDENCE, 1000i64);
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        super::prepare_for_create(object);
+        super::prepare_for_create(FieldMut::root(object), v1::FlowSchema::STATUS);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        super::prepare_for_update(object, old);
+        let (spec, status) = (v1::FlowSchema::SPEC, v1::FlowSchema::STATUS);
+        super::prepare_for_update(FieldMut::root(object), FieldRef::root(old), spec, status);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        super::prepare_for_status(object, old);
+        super::prepare_for_status(FieldMut::root(object), FieldRef::root(old), v1::FlowSchema::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let name = object.str_at(&["metadata", "name"]);
-        validate_spec(object, name, &mut errors);
+        let schema = FieldRef::root(object);
+        let name = schema.at(v1::FlowSchema::METADATA).at(ObjectMeta::NAME).str();
+        let spec = schema.at(v1::FlowSchema::SPEC);
+        validate_spec(spec, name, &mut errors);
         if let Some(fixed) = mandatory_spec(name)
-            && !semantically_equal(object.get("spec"), Some(&fixed))
+            && !semantically_equal(spec.get(), Some(&fixed))
         {
-            let shown = internal::shown_as("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", object.get("spec"));
             let detail = format!("spec of '{name}' must equal the fixed value");
-            errors.push(FieldError::invalid(&spec_path(), shown, detail));
+            errors.push(spec.invalid_as(internal::shown(spec), detail));
         }
-        errors.extend(super::status_errors(object));
+        errors.extend(super::status_errors(schema.at(v1::FlowSchema::STATUS)));
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
-        super::status_errors(object)
+        super::status_errors(FieldRef::root(object).at(v1::FlowSchema::STATUS))
     }
 }
 
@@ -86,149 +94,155 @@ fn mandatory_spec(name: &str) -> Option<Value> {
     }
 }
 
-fn validate_spec(object: &Value, name: &str, errors: &mut FieldErrors) {
-    let (spec, path) = (member(object, "spec"), spec_path());
-    let (precedence, at) = (spec.int_at(&["matchingPrecedence"]).unwrap_or(0), path.child("matchingPrecedence"));
-    let mut refuse = |detail: &str| errors.push(FieldError::invalid(&at, precedence, detail));
+fn validate_spec(spec: FieldRef<Spec>, name: &str, errors: &mut FieldErrors) {
+    let field = spec.at(Spec::MATCHING_PRECEDENCE);
+    let precedence = field.int_or_zero();
     if precedence <= 0 {
-        refuse("must be a positive value");
+        errors.push(field.invalid_as(precedence, "must be a positive value"));
     }
     if precedence > PRECEDENCE_MAX {
-        refuse(&format!("must not be greater than {PRECEDENCE_MAX}"));
+        errors.push(field.invalid(format!("must not be greater than {PRECEDENCE_MAX}")));
     }
     if precedence == 1 && name != "exempt" {
-        refuse("only the schema named 'exempt' may have matchingPrecedence 1");
+        errors.push(field.invalid("only the schema named 'exempt' may have matchingPrecedence 1"));
     }
-    if let Some(method) = present(spec, "distinguisherMethod")
-        && !matches!(method.str_at(&["type"]), "ByNamespace" | "ByUser")
-    {
-        let shown = internal::shown_as("io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod", Some(method));
-        let at = path.child("distinguisherMethod").child("type");
-        errors.push(FieldError::not_supported(&at, shown, &["ByNamespace", "ByUser"]));
+    let method = spec.at(Spec::DISTINGUISHER_METHOD);
+    let kind = method.at(FlowDistinguisherMethod::TYPE);
+    if method.is_set() && !matches!(kind.str(), "ByNamespace" | "ByUser") {
+        errors.push(FieldError::not_supported(&kind, internal::shown(method), &["ByNamespace", "ByUser"]));
     }
-    let level = spec.str_at(&["priorityLevelConfiguration", "name"]);
-    let at = path.child("priorityLevelConfiguration").child("name");
-    if level.is_empty() {
-        errors.push(FieldError::required(&at, "must reference a priority level"));
+    let level = spec.at(Spec::PRIORITY_LEVEL_CONFIGURATION);
+    let level_name = level.at(PriorityLevelConfigurationReference::NAME);
+    if level_name.is_empty() {
+        errors.push(level_name.required("must reference a priority level"));
     } else {
-        checks::subdomain(&at, level, errors);
+        checks::subdomain(&level_name, level_name.str(), errors);
     }
-    for (at, rule) in errors.while_room(items(spec, "rules", &path)) {
-        validate_rule(rule, &at, errors);
-    }
-}
-
-fn validate_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let is_empty = |name| rule.list_at(&[name]).is_empty();
-    if is_empty("subjects") {
-        errors.push(FieldError::required(&path.child("subjects"), "subjects must contain at least one value"));
-    }
-    for (at, subject) in errors.while_room(items(rule, "subjects", path)) {
-        validate_subject(subject, &at, errors);
-    }
-    if is_empty("resourceRules") && is_empty("nonResourceRules") {
-        let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
-        errors.push(FieldError::required(path, detail));
-    }
-    for (at, rule) in errors.while_room(items(rule, "resourceRules", path)) {
-        resource_rule(rule, &at, errors);
-    }
-    for (at, rule) in errors.while_room(items(rule, "nonResourceRules", path)) {
-        non_resource_rule(rule, &at, errors);
+    let rules = spec.at(Spec::RULES);
+    for rule in errors.while_room(rules.items()) {
+        validate_rule(rule, errors);
     }
 }
 
-fn validate_subject(subject: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    const KINDS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
-    let kind = subject.str_at(&["kind"]);
-    let Some((_, own)) = KINDS.iter().find(|(name, _)| *name == kind) else {
-        one_of(&path.child("kind"), kind, &["Group", "ServiceAccount", "User"], errors);
+fn validate_rule(rule: FieldRef<PolicyRulesWithSubjects>, errors: &mut FieldErrors) {
+    let subjects = rule.at(PolicyRulesWithSubjects::SUBJECTS);
+    if subjects.is_empty() {
+        errors.push(subjects.required("subjects must contain at least one value"));
+    }
+    for subject in errors.while_room(subjects.items()) {
+        validate_subject(subject, errors);
+    }
+    let resource_rules = rule.at(PolicyRulesWithSubjects::RESOURCE_RULES);
+    let non_resource_rules = rule.at(PolicyRulesWithSubjects::NON_RESOURCE_RULES);
+    if resource_rules.is_empty() && non_resource_rules.is_empty() {
+        errors.push(rule.required("at least one of resourceRules and nonResourceRules has to be non-empty"));
+    }
+    for rule in errors.while_room(resource_rules.items()) {
+        resource_rule(rule, errors);
+    }
+    for rule in errors.while_room(non_resource_rules.items()) {
+        non_resource_rule(rule, errors);
+    }
+}
+
+fn validate_subject(subject: FieldRef<Subject>, errors: &mut FieldErrors) {
+    let (account, user, group) =
+        (subject.at(Subject::SERVICE_ACCOUNT), subject.at(Subject::USER), subject.at(Subject::GROUP));
+    let members = [
+        ("ServiceAccount", Subject::SERVICE_ACCOUNT.name(), account.cast::<Json>()),
+        ("User", Subject::USER.name(), user.cast()),
+        ("Group", Subject::GROUP.name(), group.cast()),
+    ];
+    let kind = subject.at(Subject::KIND);
+    let Some((_, field, own)) = members.iter().find(|(name, ..)| *name == kind.str()) else {
+        checks::one_of(&kind, kind.str(), &["Group", "ServiceAccount", "User"], errors);
         return;
     };
-    let at = path.child(own);
-    match present(subject, own) {
-        None => errors.push(FieldError::required(&at, format!("{own} is required when subject kind is '{kind}'"))),
-        Some(account) if kind == "ServiceAccount" => service_account(account, &at, errors),
-        Some(other) => checks::required(&at.child("name"), other.str_at(&["name"]), errors),
+    match kind.str() {
+        of if !own.is_set() => errors.push(own.required(format!("{field} is required when subject kind is '{of}'"))),
+        "ServiceAccount" => service_account(account, errors),
+        "User" => required(user.at(UserSubject::NAME), errors),
+        _ => required(group.at(GroupSubject::NAME), errors),
     }
-    for (name, field) in KINDS {
-        if name != kind && present(subject, field).is_some() {
-            let detail = format!("{field} is forbidden when subject kind is not '{name}'");
-            errors.push(FieldError::forbidden(&path.child(field), detail));
+    for (name, field, member) in members {
+        if name != kind.str() && member.is_set() {
+            errors.push(member.forbidden(format!("{field} is forbidden when subject kind is not '{name}'")));
         }
     }
 }
 
-fn service_account(account: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (name, namespace) = (account.str_at(&["name"]), account.str_at(&["namespace"]));
-    if name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
-    } else if name != "*" {
-        checks::subdomain(&path.child("name"), name, errors);
+fn required(name: FieldRef<Str>, errors: &mut FieldErrors) {
+    checks::required(&name, name.str(), errors);
+}
+
+fn service_account(account: FieldRef<ServiceAccountSubject>, errors: &mut FieldErrors) {
+    let (name, namespace) = (account.at(ServiceAccountSubject::NAME), account.at(ServiceAccountSubject::NAMESPACE));
+    match name.str() {
+        "" => errors.push(name.required("")),
+        "*" => {}
+        text => checks::subdomain(&name, text, errors),
     }
-    if namespace.is_empty() {
-        let detail = "must specify namespace for service account";
-        errors.push(FieldError::required(&path.child("namespace"), detail));
-    } else {
-        checks::label(&path.child("namespace"), namespace, errors);
+    match namespace.str() {
+        "" => errors.push(namespace.required("must specify namespace for service account")),
+        text => checks::label(&namespace, text, errors),
     }
 }
 
-fn verbs(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (verbs, at) = (texts(rule, "verbs"), path.child("verbs"));
+fn validate_verbs(verbs: FieldRef<List<Str>>, errors: &mut FieldErrors) {
     if verbs.is_empty() {
-        errors.push(FieldError::required(&at, "verbs must contain at least one value"));
-    } else if verbs.contains(&"*") {
-        alone(rule, "verbs", "verbs", path, errors);
-    } else if !verbs.iter().all(|verb| VERBS.contains(verb)) {
-        errors.push(FieldError::not_supported(&at, shown(rule.get("verbs")), &VERBS));
+        errors.push(verbs.required("verbs must contain at least one value"));
+    } else if verbs.contains("*") {
+        alone(verbs, "verbs", errors);
+    } else if !verbs.strs().all(|verb| VERBS.contains(&verb)) {
+        errors.push(verbs.not_supported(&VERBS));
     }
 }
 
 /// Requires `*` to be the only item of its list.
-fn alone(rule: &Value, list: &str, what: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let values = texts(rule, list);
-    if values.len() > 1 && values.contains(&"*") {
-        let detail = format!("if '*' is present, must not specify other {what}");
-        errors.push(FieldError::invalid(&path.child(list), shown(rule.get(list)), detail));
+fn alone(list: FieldRef<List<Str>>, what: &str, errors: &mut FieldErrors) {
+    if list.len() > 1 && list.contains("*") {
+        errors.push(list.invalid(format!("if '*' is present, must not specify other {what}")));
     }
 }
 
-fn resource_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    verbs(rule, path, errors);
-    for (list, one, what) in [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")] {
-        if rule.list_at(&[list]).is_empty() {
-            let detail = format!("resource rules must supply at least one {one}");
-            errors.push(FieldError::required(&path.child(list), detail));
+fn resource_rule(rule: FieldRef<ResourcePolicyRule>, errors: &mut FieldErrors) {
+    validate_verbs(rule.at(ResourcePolicyRule::VERBS), errors);
+    for (field, one, what) in [
+        (ResourcePolicyRule::API_GROUPS, "api group", "api groups"),
+        (ResourcePolicyRule::RESOURCES, "resource", "resources"),
+    ] {
+        let list = rule.at(field);
+        if list.is_empty() {
+            errors.push(list.required(format!("resource rules must supply at least one {one}")));
         }
-        alone(rule, list, what, path, errors);
+        alone(list, what, errors);
     }
-    let (namespaces, at) = (texts(rule, "namespaces"), path.child("namespaces"));
-    if namespaces.is_empty() && !rule.bool_at(&["clusterScope"]) {
+    let namespaces = rule.at(ResourcePolicyRule::NAMESPACES);
+    if namespaces.is_empty() && !rule.at(ResourcePolicyRule::CLUSTER_SCOPE).bool() {
         let detail = "resource rules that are not cluster scoped must supply at least one namespace";
-        errors.push(FieldError::required(&at, detail));
-    } else if namespaces.contains(&"*") {
-        alone(rule, "namespaces", "namespaces", path, errors);
+        errors.push(namespaces.required(detail));
+    } else if namespaces.contains("*") {
+        alone(namespaces, "namespaces", errors);
     } else {
-        for (i, namespace) in errors.while_room(namespaces.iter().enumerate()) {
+        for namespace in errors.while_room(namespaces.items()) {
             let intro = "each member of this list must be '*' or a DNS-1123 label; ";
-            let messages: Vec<String> = names::dns1123_label(namespace).iter().map(|m| format!("{intro}{m}")).collect();
-            invalid_each(&at.index(i), namespace, &messages, errors);
+            let messages = names::dns1123_label(namespace.str()).iter().map(|m| format!("{intro}{m}")).collect();
+            checks::invalid_for(&namespace, namespace.str(), messages, errors);
         }
     }
 }
 
-fn non_resource_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    verbs(rule, path, errors);
-    let (urls, at) = (texts(rule, "nonResourceURLs"), path.child("nonResourceURLs"));
+fn non_resource_rule(rule: FieldRef<NonResourcePolicyRule>, errors: &mut FieldErrors) {
+    validate_verbs(rule.at(NonResourcePolicyRule::VERBS), errors);
+    let urls = rule.at(NonResourcePolicyRule::NON_RESOURCE_URLS);
     if urls.is_empty() {
-        errors.push(FieldError::required(&at, "nonResourceURLs must contain at least one value"));
-    } else if urls.contains(&"*") {
-        alone(rule, "nonResourceURLs", "non-resource URLs", path, errors);
+        errors.push(urls.required("nonResourceURLs must contain at least one value"));
+    } else if urls.contains("*") {
+        alone(urls, "non-resource URLs", errors);
     } else {
-        for (i, url) in errors.while_room(urls.iter().enumerate()) {
-            if let Some(problem) = url_problem(url) {
-                errors.push(FieldError::invalid(&at.index(i), *url, problem));
+        for url in errors.while_room(urls.items()) {
+            if let Some(problem) = url_problem(url.str()) {
+                errors.push(url.invalid_as(url.str(), problem));
             }
         }
     }

@@ -1,10 +1,17 @@
 //! PriorityLevelConfiguration: limits on the requests of a level that run and wait.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::flowcontrol::v1::{
+    ExemptPriorityLevelConfiguration as Exempt, LimitResponse, LimitedPriorityLevelConfiguration as Limited,
+    PriorityLevelConfiguration as Level, PriorityLevelConfigurationSpec as Spec, QueuingConfiguration as Queuing,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::Int;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Value, value};
+use binnacle_validation::checks;
 
-use crate::checks::{member, one_of, present, spec_path};
-use crate::prepare::{default_to, default_zero_to, semantically_equal};
+use crate::prepare::semantically_equal;
 use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 /// The annotation by which v1beta3 distinguished zero from absent; the stored version does not need it.
@@ -23,60 +30,63 @@ impl Strategy for PriorityLevelConfiguration {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        if let Some(limited) = object.at_mut(&["spec", "limited"]).and_then(Value::as_object_mut) {
-            default_to(limited, "nominalConcurrencyShares", 30i64);
-            default_to(limited, "lendablePercent", 0i64);
+        let mut level = FieldMut::root(object);
+        let Some(mut spec) = level.structure(Level::SPEC) else { return };
+        if let Some(mut limited) = spec.structure(Spec::LIMITED) {
+            limited.default_nil(Limited::NOMINAL_CONCURRENCY_SHARES, 30i64);
+            limited.default_nil(Limited::LENDABLE_PERCENT, 0i64);
+            if let Some(mut response) = limited.structure(Limited::LIMIT_RESPONSE)
+                && let Some(mut queuing) = response.structure(LimitResponse::QUEUING)
+            {
+                queuing.default_zero(Queuing::HAND_SIZE, 8i64);
+                queuing.default_zero(Queuing::QUEUES, 64i64);
+                queuing.default_zero(Queuing::QUEUE_LENGTH_LIMIT, 50i64);
+            }
         }
-        if let Some(queuing) =
-            object.at_mut(&["spec", "limited", "limitResponse", "queuing"]).and_then(Value::as_object_mut)
-        {
-            default_zero_to(queuing, "handSize", 8i64);
-            default_zero_to(queuing, "queues", 64i64);
-            default_zero_to(queuing, "queueLengthLimit", 50i64);
-        }
-        if let Some(exempt) = object.at_mut(&["spec", "exempt"]).and_then(Value::as_object_mut) {
-            default_to(exempt, "nominalConcurrencyShares", 0i64);
-            default_to(exempt, "lendablePercent", 0i64);
+        if let Some(mut exempt) = spec.structure(Spec::EXEMPT) {
+            exempt.default_nil(Exempt::NOMINAL_CONCURRENCY_SHARES, 0i64);
+            exempt.default_nil(Exempt::LENDABLE_PERCENT, 0i64);
         }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        super::prepare_for_create(object);
+        super::prepare_for_create(FieldMut::root(object), Level::STATUS);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        super::prepare_for_update(object, old);
+        super::prepare_for_update(FieldMut::root(object), FieldRef::root(old), Level::SPEC, Level::STATUS);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        super::prepare_for_status(object, old);
+        super::prepare_for_status(FieldMut::root(object), FieldRef::root(old), Level::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let name = object.str_at(&["metadata", "name"]);
-        if object.at(&["metadata", "annotations", PRESERVED_ZERO]).is_some() {
-            let path = FieldPath::new("metadata").child("annotations");
-            errors.push(FieldError::forbidden(&path, format!("annotation '{PRESERVED_ZERO}' is forbidden")));
+        let level = FieldRef::root(object);
+        let metadata = level.at(Level::METADATA);
+        let (name, annotations) = (metadata.at(ObjectMeta::NAME).str(), metadata.at(ObjectMeta::ANNOTATIONS));
+        if annotations.object().is_some_and(|annotations| annotations.contains(PRESERVED_ZERO)) {
+            errors.push(annotations.forbidden(format!("annotation '{PRESERVED_ZERO}' is forbidden")));
         }
-        let spec = member(object, "spec");
+        let spec = level.at(Level::SPEC);
         validate_spec(spec, name, &mut errors);
         mandatory(spec, name, &mut errors);
-        errors.extend(super::status_errors(object));
+        errors.extend(super::status_errors(level.at(Level::STATUS).cast()));
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
-        super::status_errors(object)
+        super::status_errors(FieldRef::root(object).at(Level::STATUS).cast())
     }
 }
 
 /// Validates a mandatory level, which is immutable because the server could otherwise lock out all users.
-fn mandatory(spec: &Value, name: &str, errors: &mut FieldErrors) {
+fn mandatory(spec: FieldRef<Spec>, name: &str, errors: &mut FieldErrors) {
     let detail = match name {
         "exempt" => {
-            let mut rest = spec.clone();
-            rest.make_object().remove("exempt");
+            let mut rest = spec.value().clone();
+            FieldMut::<Spec>::root(&mut rest).remove(Spec::EXEMPT);
             if semantically_equal(Some(&rest), Some(&value!({"type": "Exempt"}))) {
                 return;
             }
@@ -86,115 +96,105 @@ fn mandatory(spec: &Value, name: &str, errors: &mut FieldErrors) {
             let fixed = value!({"type": "Limited", "limited": {
                 "nominalConcurrencyShares": 5i64, "limitResponse": {"type": "Reject"}, "lendablePercent": 0i64
             }});
-            if semantically_equal(Some(spec), Some(&fixed)) {
+            if semantically_equal(spec.get(), Some(&fixed)) {
                 return;
             }
             "spec of 'catch-all' must equal the fixed value"
         }
         _ => return,
     };
-    let shown = internal::shown_as("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", Some(spec));
-    errors.push(FieldError::invalid(&spec_path(), shown, detail));
+    errors.push(spec.invalid_as(internal::shown(spec), detail));
 }
 
-fn validate_spec(spec: &Value, name: &str, errors: &mut FieldErrors) {
-    let (kind, path) = (spec.str_at(&["type"]), spec_path());
-    if (name == "exempt") != (kind == "Exempt") {
-        let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
-        errors.push(FieldError::invalid(&path.child("type"), kind, detail));
+fn validate_spec(spec: FieldRef<Spec>, name: &str, errors: &mut FieldErrors) {
+    let (kind, limited, exempt) = (spec.at(Spec::TYPE), spec.at(Spec::LIMITED), spec.at(Spec::EXEMPT));
+    if (name == "exempt") != (kind.str() == "Exempt") {
+        errors.push(kind.invalid_as(kind.str(), "must be 'Exempt' if and only if `name` is 'exempt'"));
     }
-    let (limited, exempt) = (present(spec, "limited"), present(spec, "exempt"));
-    match kind {
+    match kind.str() {
         "Exempt" => {
-            if limited.is_some() {
-                let detail = "must be nil if the type is not Limited";
-                errors.push(FieldError::forbidden(&path.child("limited"), detail));
+            if limited.is_set() {
+                errors.push(limited.forbidden("must be nil if the type is not Limited"));
             }
-            if let Some(exempt) = exempt {
-                shares(exempt, &path.child("exempt"), errors);
-                lendable(exempt, &path.child("exempt"), errors);
-            }
+            shares(exempt.at(Exempt::NOMINAL_CONCURRENCY_SHARES), errors);
+            lendable(exempt.at(Exempt::LENDABLE_PERCENT), errors);
         }
         "Limited" => {
-            if exempt.is_some() {
-                errors.push(FieldError::forbidden(&path.child("exempt"), "must be nil if the type is Limited"));
+            if exempt.is_set() {
+                errors.push(exempt.forbidden("must be nil if the type is Limited"));
             }
-            match limited {
-                None => {
-                    let detail = "must not be empty when type is Limited";
-                    errors.push(FieldError::required(&path.child("limited"), detail));
-                }
-                Some(limited) => validate_limited(limited, &path.child("limited"), errors),
+            if limited.is_set() {
+                validate_limited(limited, errors);
+            } else {
+                errors.push(limited.required("must not be empty when type is Limited"));
             }
         }
-        _ => one_of(&path.child("type"), kind, &["Exempt", "Limited"], errors),
+        other => checks::one_of(&kind, other, &["Exempt", "Limited"], errors),
     }
 }
 
-fn validate_limited(limited: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    shares(limited, path, errors);
-    limit_response(member(limited, "limitResponse"), &path.child("limitResponse"), errors);
-    lendable(limited, path, errors);
-    if let Some(percent) = limited.int_at(&["borrowingLimitPercent"]).filter(|percent| *percent < 0) {
-        let detail = "if specified, must be a non-negative integer";
-        errors.push(FieldError::invalid(&path.child("borrowingLimitPercent"), percent, detail));
+fn validate_limited(limited: FieldRef<Limited>, errors: &mut FieldErrors) {
+    shares(limited.at(Limited::NOMINAL_CONCURRENCY_SHARES), errors);
+    limit_response(limited.at(Limited::LIMIT_RESPONSE), errors);
+    lendable(limited.at(Limited::LENDABLE_PERCENT), errors);
+    let borrowing = limited.at(Limited::BORROWING_LIMIT_PERCENT);
+    if borrowing.int_or_zero() < 0 {
+        errors.push(borrowing.invalid("if specified, must be a non-negative integer"));
     }
 }
 
-fn shares(level: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if let Some(shares) = level.int_at(&["nominalConcurrencyShares"]).filter(|shares| *shares < 0) {
-        let at = path.child("nominalConcurrencyShares");
-        errors.push(FieldError::invalid(&at, shares, "must be a non-negative integer"));
+fn shares(shares: FieldRef<Int>, errors: &mut FieldErrors) {
+    if shares.int_or_zero() < 0 {
+        errors.push(shares.invalid("must be a non-negative integer"));
     }
 }
 
-fn lendable(level: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if let Some(percent) = level.int_at(&["lendablePercent"]).filter(|percent| !(0..=100).contains(percent)) {
-        let at = path.child("lendablePercent");
-        errors.push(FieldError::invalid(&at, percent, "must be between 0 and 100, inclusive"));
+fn lendable(percent: FieldRef<Int>, errors: &mut FieldErrors) {
+    if !(0..=100).contains(&percent.int_or_zero()) {
+        errors.push(percent.invalid("must be between 0 and 100, inclusive"));
     }
 }
 
-fn limit_response(response: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let at = path.child("queuing");
-    match (response.str_at(&["type"]), present(response, "queuing")) {
-        ("Reject", Some(_)) => {
-            let detail = "must be nil if limited.limitResponse.type is not Limited";
-            errors.push(FieldError::forbidden(&at, detail));
+fn limit_response(response: FieldRef<LimitResponse>, errors: &mut FieldErrors) {
+    let (kind, queuing) = (response.at(LimitResponse::TYPE), response.at(LimitResponse::QUEUING));
+    match (kind.str(), queuing.is_set()) {
+        ("Reject", true) => {
+            errors.push(queuing.forbidden("must be nil if limited.limitResponse.type is not Limited"));
         }
-        ("Queue", None) => {
-            let detail = "must not be empty if limited.limitResponse.type is Limited";
-            errors.push(FieldError::required(&at, detail));
+        ("Queue", false) => {
+            errors.push(queuing.required("must not be empty if limited.limitResponse.type is Limited"));
         }
-        ("Queue", Some(queuing)) => validate_queuing(queuing, &at, errors),
-        ("Reject", None) => {}
-        (kind, _) => one_of(&path.child("type"), kind, &["Queue", "Reject"], errors),
+        ("Queue", true) => validate_queuing(queuing, errors),
+        ("Reject", false) => {}
+        (other, _) => checks::one_of(&kind, other, &["Queue", "Reject"], errors),
     }
 }
 
-fn validate_queuing(queuing: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let [length, queues, hand] =
-        ["queueLengthLimit", "queues", "handSize"].map(|name| queuing.int_at(&[name]).unwrap_or(0));
-    let mut refuse = |name, value: i64, detail: &str| {
-        errors.push(FieldError::invalid(&path.child(name), value, detail));
-    };
-    if length <= 0 {
-        refuse("queueLengthLimit", length, "must be positive");
+fn validate_queuing(queuing: FieldRef<Queuing>, errors: &mut FieldErrors) {
+    let (queues, hand) = (queuing.at(Queuing::QUEUES), queuing.at(Queuing::HAND_SIZE));
+    let (deck_size, hand_size) = (queues.int_or_zero(), hand.int_or_zero());
+    positive(queuing.at(Queuing::QUEUE_LENGTH_LIMIT), errors);
+    positive(queues, errors);
+    if deck_size > QUEUES_MAX {
+        errors.push(queues.invalid(format!("must not be greater than {QUEUES_MAX}")));
     }
-    if queues <= 0 {
-        refuse("queues", queues, "must be positive");
-    } else if queues > QUEUES_MAX {
-        refuse("queues", queues, &format!("must not be greater than {QUEUES_MAX}"));
+    positive(hand, errors);
+    if hand_size <= 0 {
+        return;
     }
-    if hand <= 0 {
-        refuse("handSize", hand, "must be positive");
-    } else if hand > queues {
-        refuse("handSize", hand, &format!("should not be greater than queues ({queues})"));
-    } else if entropy_bits(queues, hand) > HASH_BITS {
+    if hand_size > deck_size {
+        errors.push(hand.invalid(format!("should not be greater than queues ({deck_size})")));
+    } else if entropy_bits(deck_size, hand_size) > HASH_BITS {
         let detail = format!(
-            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS}"
+            "required entropy bits of deckSize {deck_size} and handSize {hand_size} should not be greater than {HASH_BITS}"
         );
-        refuse("handSize", hand, &detail);
+        errors.push(hand.invalid(detail));
+    }
+}
+
+fn positive(field: FieldRef<Int>, errors: &mut FieldErrors) {
+    if field.int_or_zero() <= 0 {
+        errors.push(field.invalid_as(field.int_or_zero(), "must be positive"));
     }
 }
 

@@ -1,12 +1,17 @@
 //! RuntimeClass: a way to run the containers of a pod.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use std::collections::HashSet;
+
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::Toleration;
+use binnacle_fields::node::v1::{Overhead, RuntimeClass as Class, Scheduling};
+use binnacle_fields::types::List;
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
-use binnacle_validation::repeated;
 use binnacle_validation::{checks, metadata, resource_names, tolerations};
 
 use super::deprecated_label;
-use crate::checks::{immutable_value, member, present};
+use crate::checks::immutable;
 use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext, internal};
 
 pub(crate) struct RuntimeClass;
@@ -23,61 +28,62 @@ impl Strategy for RuntimeClass {
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (handler, path) = (object.str_at(&["handler"]), FieldPath::new("handler"));
+        let class = FieldRef::root(object);
+        let (handler, scheduling) = (class.at(Class::HANDLER), class.at(Class::SCHEDULING));
         if handler.is_empty() {
-            errors.push(FieldError::required(&path, ""));
+            errors.push(handler.required(""));
         } else {
-            checks::label(&path, handler, &mut errors);
+            checks::label(&handler, handler.str(), &mut errors);
         }
-        overhead(member(object, "overhead"), &mut errors);
-        if let Some(scheduling) = present(object, "scheduling") {
-            let path = FieldPath::new("scheduling");
-            metadata::labels(scheduling.get("nodeSelector"), &path.child("nodeSelector"), &mut errors);
-            validate_tolerations(scheduling.list_at(&["tolerations"]), &path.child("tolerations"), &mut errors);
-        }
+        validate_overhead(class.at(Class::OVERHEAD), &mut errors);
+        metadata::validate_labels(scheduling.at(Scheduling::NODE_SELECTOR), &mut errors);
+        validate_tolerations(scheduling.at(Scheduling::TOLERATIONS), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        immutable_value(&FieldPath::new("handler"), object.get("handler"), old.get("handler"), &mut errors);
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        immutable(new.at(Class::HANDLER), old.at(Class::HANDLER), &mut errors);
         errors
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
-        let labels = object.object_at(&["scheduling", "nodeSelector"]).into_iter().flat_map(|labels| labels.keys());
-        labels.filter_map(|key| deprecated_label(key)).map(|m| format!("scheduling.nodeSelector: {m}")).collect()
+        let class = FieldRef::root(object);
+        let scheduling = class.at(Class::SCHEDULING);
+        let labels = scheduling.at(Scheduling::NODE_SELECTOR);
+        labels
+            .entries()
+            .filter_map(|(key, _)| deprecated_label(key))
+            .map(|m| format!("scheduling.nodeSelector: {m}"))
+            .collect()
     }
 }
 
 /// Validates the overhead of a runtime class like the limits of a container.
-fn overhead(overhead: &Value, errors: &mut FieldErrors) {
-    let path = FieldPath::new("overhead");
-    let amounts = overhead.object_at(&["podFixed"]);
+fn validate_overhead(overhead: FieldRef<Overhead>, errors: &mut FieldErrors) {
+    // kube-apiserver reports them as limits.
+    let amounts = overhead.at(Overhead::POD_FIXED).reported_as("limits");
     let (mut compute, mut huge_pages) = (false, false);
-    for (name, amount) in errors.while_room(amounts.into_iter().flat_map(|amounts| amounts.iter())) {
-        let at = path.child("limits").key(name);
-        let amount = amount.as_str().unwrap_or_default();
-        resource_names::of_containers(&at, name, errors);
-        resource_names::amount(&at, name, amount, errors);
-        resource_names::huge_pages(&at, name, amount, errors);
+    for (name, amount) in errors.while_room(amounts.entries()) {
+        resource_names::of_containers(&amount, name, errors);
+        resource_names::amount(&amount, name, amount.str(), errors);
+        resource_names::huge_pages(&amount, name, amount.str(), errors);
         huge_pages |= resource_names::is_huge_pages(name);
-        compute |= matches!(name.as_str(), "cpu" | "memory");
+        compute |= matches!(name, "cpu" | "memory");
     }
     if huge_pages && !compute {
-        errors.push(FieldError::forbidden(&path, "HugePages require cpu or memory"));
+        errors.push(overhead.forbidden("HugePages require cpu or memory"));
     }
 }
 
-fn validate_tolerations(tolerations: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    tolerations::tolerations(tolerations, false, path, errors);
-    let identity =
-        |toleration: &Value| ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]).to_owned());
-    let repeated = repeated(tolerations, identity);
-    for (i, toleration) in errors.while_room(tolerations.iter().enumerate()) {
-        if repeated[i] {
-            let shown = internal::shown_as("io.k8s.api.core.v1.Toleration", Some(toleration));
-            errors.push(FieldError::duplicate(&path.index(i), shown));
+fn validate_tolerations(list: FieldRef<List<Toleration>>, errors: &mut FieldErrors) {
+    tolerations::validate(list.items(), false, errors);
+    let mut seen = HashSet::new();
+    for toleration in errors.while_room(list.items()) {
+        let identity = [Toleration::KEY, Toleration::OPERATOR, Toleration::VALUE, Toleration::EFFECT];
+        if !seen.insert(identity.map(|field| toleration.at(field).str())) {
+            errors.push(FieldError::duplicate(&toleration, internal::shown(toleration)));
         }
     }
 }

@@ -1,11 +1,15 @@
 //! PodDisruptionBudget: the number of pods of a set that may be evicted.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::policy::v1::{
+    PodDisruptionBudget as Budget, PodDisruptionBudgetSpec as Spec, PodDisruptionBudgetStatus as Status,
+};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::{conditions, names, numbers, selectors};
+use binnacle_validation::{checks, conditions, names, numbers, selectors};
 
-use crate::checks::{member, one_of, present, spec_path};
-use crate::prepare::{clear_status, first_generation, next_generation, put_back};
+use crate::prepare::{count_generation, start_generation};
+use crate::workload::validation::not_negative;
 use crate::{Features, MetadataChecks, Strategy, StrategyContext, internal};
 
 pub(crate) struct PodDisruptionBudget;
@@ -30,51 +34,53 @@ impl Strategy for PodDisruptionBudget {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
-        first_generation(object);
+        let mut budget = FieldMut::root(object);
+        budget.remove(Budget::STATUS);
+        start_generation(&mut budget);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
-        next_generation(object, old, &["spec"]);
+        let (mut budget, old) = (FieldMut::root(object), FieldRef::root(old));
+        budget.keep(old, Budget::STATUS);
+        count_generation(&mut budget, old, Budget::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        spec(object, false)
+        spec_rules(FieldRef::root(object), false)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        spec(object, selectors::is_invalid(old.at(&["spec", "selector"])))
+        let old_selector = FieldRef::root(old).at(Budget::SPEC).at(Spec::SELECTOR).get();
+        spec_rules(FieldRef::root(object), selectors::is_invalid(old_selector))
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (status, path) = (member(object, "status"), FieldPath::new("status"));
-        conditions::conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);
-        for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-            numbers::non_negative(&path.child(name), status.int_at(&[name]).unwrap_or(0), &mut errors);
-        }
+        let budget = FieldRef::root(object);
+        let status = budget.at(Budget::STATUS);
+        conditions::validate(status.at(Status::CONDITIONS).items(), &mut errors);
+        let counts =
+            [Status::DISRUPTIONS_ALLOWED, Status::CURRENT_HEALTHY, Status::DESIRED_HEALTHY, Status::EXPECTED_PODS];
+        not_negative(status, &counts, &mut errors);
         errors
     }
 }
 
-fn spec(budget: &Value, any_label_value: bool) -> FieldErrors {
+fn spec_rules(budget: FieldRef<Budget>, any_label_value: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(budget, "spec"), spec_path());
-    let limits = ["minAvailable", "maxUnavailable"].map(|name| (name, present(spec, name)));
-    if limits.iter().all(|(_, limit)| limit.is_some()) {
-        let shown = internal::shown_as("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", Some(spec));
-        errors.push(FieldError::invalid(&path, shown, "minAvailable and maxUnavailable cannot be both set"));
+    let spec = budget.at(Budget::SPEC);
+    let limits = [spec.at(Spec::MIN_AVAILABLE), spec.at(Spec::MAX_UNAVAILABLE)];
+    if limits.iter().all(FieldRef::is_set) {
+        errors.push(spec.invalid_as(internal::shown(spec), "minAvailable and maxUnavailable cannot be both set"));
     }
-    for (name, limit) in limits {
-        let Some(limit) = limit else { continue };
-        numbers::int_or_percent(&path.child(name), limit, &mut errors);
-        numbers::not_more_than_100_percent(&path.child(name), limit, &mut errors);
+    for limit in limits {
+        numbers::int_or_percent(&limit, limit.value(), &mut errors);
+        numbers::not_more_than_100_percent(&limit, limit.value(), &mut errors);
     }
-    selectors::label_selector(spec.get("selector"), any_label_value, &path.child("selector"), &mut errors);
-    if let Some(policy) = present(spec, "unhealthyPodEvictionPolicy").and_then(Value::as_str) {
-        let at = path.child("unhealthyPodEvictionPolicy");
-        one_of(&at, policy, &["AlwaysAllow", "IfHealthyBudget"], &mut errors);
+    selectors::validate(spec.at(Spec::SELECTOR), any_label_value, &mut errors);
+    let policy = spec.at(Spec::UNHEALTHY_POD_EVICTION_POLICY);
+    if policy.is_set() {
+        checks::one_of(&policy, policy.str(), &["AlwaysAllow", "IfHealthyBudget"], &mut errors);
     }
     errors
 }

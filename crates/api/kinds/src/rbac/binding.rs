@@ -1,13 +1,13 @@
 //! RoleBinding and ClusterRoleBinding: the subjects that have a role.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::rbac::v1::{RoleBinding as Binding, RoleRef, Subject};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::names;
+use binnacle_validation::checks;
 
 use super::validate_name;
 use crate::Features;
-use crate::checks::{invalid_each, items, one_of};
-use crate::prepare::{default_zero_to, objects_at};
 use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -22,16 +22,16 @@ impl Strategy for ClusterRoleBinding {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        set_defaults(object);
+        set_defaults(FieldMut::root(object));
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validate(object, &["ClusterRole"], false)
+        validate(FieldRef::root(object), &["ClusterRole"], false)
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        same_role(object, old, &mut errors);
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        same_role(FieldRef::root(object), FieldRef::root(old), &mut errors);
         errors
     }
 
@@ -46,16 +46,16 @@ impl Strategy for RoleBinding {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        set_defaults(object);
+        set_defaults(FieldMut::root(object));
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validate(object, &["Role", "ClusterRole"], true)
+        validate(FieldRef::root(object), &["Role", "ClusterRole"], true)
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        same_role(object, old, &mut errors);
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        same_role(FieldRef::root(object), FieldRef::root(old), &mut errors);
         errors
     }
 
@@ -64,57 +64,58 @@ impl Strategy for RoleBinding {
     }
 }
 
-fn set_defaults(object: &mut Value) {
-    default_zero_to(object.make_at(&["roleRef"]), "apiGroup", GROUP);
-    for subject in objects_at(object, &["subjects"]) {
-        if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
-            default_zero_to(subject, "apiGroup", GROUP);
+// Cluster role bindings have the fields of role bindings, and their rules read them as such.
+
+fn set_defaults(mut binding: FieldMut<Binding>) {
+    binding.entry(Binding::ROLE_REF).default_zero(RoleRef::API_GROUP, GROUP);
+    for mut subject in binding.items(Binding::SUBJECTS) {
+        if matches!(subject.str(Subject::KIND), "User" | "Group") {
+            subject.default_zero(Subject::API_GROUP, GROUP);
         }
     }
 }
 
-fn validate(binding: &Value, roles: &[&str], namespaced: bool) -> FieldErrors {
+fn validate(binding: FieldRef<Binding>, roles: &[&str], namespaced: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("roleRef");
-    one_of(&path.child("apiGroup"), binding.str_at(&["roleRef", "apiGroup"]), &[GROUP], &mut errors);
-    one_of(&path.child("kind"), binding.str_at(&["roleRef", "kind"]), roles, &mut errors);
-    let name = binding.str_at(&["roleRef", "name"]);
+    let role = binding.at(Binding::ROLE_REF);
+    let (group, kind, name) = (role.at(RoleRef::API_GROUP), role.at(RoleRef::KIND), role.at(RoleRef::NAME));
+    checks::one_of(&group, group.str(), &[GROUP], &mut errors);
+    checks::one_of(&kind, kind.str(), roles, &mut errors);
     if name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
+        errors.push(name.required(""));
     } else {
-        invalid_each(&path.child("name"), name, &validate_name(name, false), &mut errors);
+        checks::invalid_for(&name, name.str(), validate_name(name.str(), false), &mut errors);
     }
-    for (at, subject) in errors.while_room(items(binding, "subjects", &FieldPath::root())) {
-        validate_subject(subject, namespaced, &at, &mut errors);
+    let subjects = binding.at(Binding::SUBJECTS);
+    for subject in errors.while_room(subjects.items()) {
+        validate_subject(subject, namespaced, &mut errors);
     }
     errors
 }
 
-fn validate_subject(subject: &Value, namespaced: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let (kind, name, group) = (subject.str_at(&["kind"]), subject.str_at(&["name"]), subject.str_at(&["apiGroup"]));
-    if name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
-    }
-    match kind {
+fn validate_subject(subject: FieldRef<Subject>, namespaced: bool, errors: &mut FieldErrors) {
+    let (kind, name, group) = (subject.at(Subject::KIND), subject.at(Subject::NAME), subject.at(Subject::API_GROUP));
+    checks::required(&name, name.str(), errors);
+    match kind.str() {
         "ServiceAccount" => {
             if !name.is_empty() {
-                invalid_each(&path.child("name"), name, &names::dns1123_subdomain(name), errors);
+                checks::subdomain(&name, name.str(), errors);
             }
-            one_of(&path.child("apiGroup"), group, &[""], errors);
-            if !namespaced && subject.str_at(&["namespace"]).is_empty() {
-                errors.push(FieldError::required(&path.child("namespace"), ""));
+            checks::one_of(&group, group.str(), &[""], errors);
+            let namespace = subject.at(Subject::NAMESPACE);
+            if !namespaced && namespace.is_empty() {
+                errors.push(namespace.required(""));
             }
         }
-        "User" | "Group" => one_of(&path.child("apiGroup"), group, &[GROUP], errors),
-        _ => one_of(&path.child("kind"), kind, &["ServiceAccount", "User", "Group"], errors),
+        "User" | "Group" => checks::one_of(&group, group.str(), &[GROUP], errors),
+        other => checks::one_of(&kind, other, &["ServiceAccount", "User", "Group"], errors),
     }
 }
 
 /// Reports a change of the role. A binding with another role would grant permissions that its author never had.
-fn same_role(binding: &Value, old: &Value, errors: &mut FieldErrors) {
-    let role = binding.get("roleRef");
-    if role != old.get("roleRef") {
-        let shown = internal::shown_as("io.k8s.api.rbac.v1.RoleRef", role);
-        errors.push(FieldError::invalid(&FieldPath::new("roleRef"), shown, "cannot change roleRef"));
+fn same_role(binding: FieldRef<Binding>, old: FieldRef<Binding>, errors: &mut FieldErrors) {
+    let role = binding.at(Binding::ROLE_REF);
+    if role.value() != old.at(Binding::ROLE_REF).value() {
+        errors.push(role.invalid_as(internal::shown(role), "cannot change roleRef"));
     }
 }

@@ -1,13 +1,14 @@
 //! Role and ClusterRole: permissions.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::rbac::v1::{self, AggregationRule, PolicyRule};
+use binnacle_fields::types::List;
+use binnacle_meta::{ErrorValue, FieldErrors};
 use binnacle_schema::Value;
-use binnacle_validation::metadata::shown;
 use binnacle_validation::selectors;
 
 use super::validate_name;
 use crate::Features;
-use crate::checks::{items, present};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ClusterRole;
@@ -20,12 +21,14 @@ impl Strategy for ClusterRole {
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        cluster_role(object, false)
+        cluster_role(FieldRef::root(object), false)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let selectors = old.list_at(&["aggregationRule", "clusterRoleSelectors"]);
-        cluster_role(object, selectors.iter().any(|selector| selectors::is_invalid(Some(selector))))
+        let old = FieldRef::root(old);
+        let aggregation = old.at(v1::ClusterRole::AGGREGATION_RULE);
+        let selectors = aggregation.at(AggregationRule::CLUSTER_ROLE_SELECTORS).list();
+        cluster_role(FieldRef::root(object), selectors.iter().any(|selector| selectors::is_invalid(Some(selector))))
     }
 
     fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
@@ -40,7 +43,7 @@ impl Strategy for Role {
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        rules(object, true, &mut errors);
+        rules(FieldRef::root(object).at(v1::Role::RULES), true, &mut errors);
         errors
     }
 
@@ -49,53 +52,49 @@ impl Strategy for Role {
     }
 }
 
-fn cluster_role(role: &Value, any_label_value: bool) -> FieldErrors {
+fn cluster_role(role: FieldRef<v1::ClusterRole>, any_label_value: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    rules(role, false, &mut errors);
-    let Some(aggregation) = present(role, "aggregationRule") else { return errors };
-    let path = FieldPath::new("aggregationRule");
-    if aggregation.list_at(&["clusterRoleSelectors"]).is_empty() {
-        let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-        errors.push(FieldError::required(&path.child("clusterRoleSelectors"), detail));
+    rules(role.at(v1::ClusterRole::RULES), false, &mut errors);
+    let aggregation = role.at(v1::ClusterRole::AGGREGATION_RULE);
+    let selectors = aggregation.at(AggregationRule::CLUSTER_ROLE_SELECTORS);
+    if aggregation.is_set() && selectors.is_empty() {
+        errors.push(selectors.required("at least one clusterRoleSelector required if aggregationRule is non-nil"));
     }
-    for (at, selector) in errors.while_room(items(aggregation, "clusterRoleSelectors", &path)) {
-        selectors::label_selector(Some(selector), any_label_value, &at, &mut errors);
+    for selector in errors.while_room(selectors.items()) {
+        selectors::validate(selector, any_label_value, &mut errors);
         // kube-apiserver parses the selector again, which fails for the same reasons with nothing to show.
-        if selectors::is_invalid(Some(selector)) {
-            errors.push(FieldError::invalid(&at, binnacle_meta::ErrorValue::raw("null"), "invalid label selector."));
+        if selectors::is_invalid(selector.get()) {
+            errors.push(selector.invalid_as(ErrorValue::raw("null"), "invalid label selector."));
         }
     }
     errors
 }
 
-fn rules(role: &Value, namespaced: bool, errors: &mut FieldErrors) {
-    for (at, rule) in errors.while_room(items(role, "rules", &FieldPath::root())) {
-        policy_rule(rule, namespaced, &at, errors);
+fn rules(rules: FieldRef<List<PolicyRule>>, namespaced: bool, errors: &mut FieldErrors) {
+    for rule in errors.while_room(rules.items()) {
+        policy_rule(rule, namespaced, errors);
     }
 }
 
-fn policy_rule(rule: &Value, namespaced: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let is_empty = |name| rule.list_at(&[name]).is_empty();
-    if is_empty("verbs") {
-        errors.push(FieldError::required(&path.child("verbs"), "verbs must contain at least one value"));
+fn policy_rule(rule: FieldRef<PolicyRule>, namespaced: bool, errors: &mut FieldErrors) {
+    let (verbs, urls) = (rule.at(PolicyRule::VERBS), rule.at(PolicyRule::NON_RESOURCE_URLS));
+    let (groups, resources) = (rule.at(PolicyRule::API_GROUPS), rule.at(PolicyRule::RESOURCES));
+    if verbs.is_empty() {
+        errors.push(verbs.required("verbs must contain at least one value"));
     }
-    if !is_empty("nonResourceURLs") {
-        let at = path.child("nonResourceURLs");
-        let mut refuse = |detail| errors.push(FieldError::invalid(&at, shown(rule.get("nonResourceURLs")), detail));
+    if !urls.is_empty() {
         if namespaced {
-            refuse("namespaced rules cannot apply to non-resource URLs");
+            errors.push(urls.invalid("namespaced rules cannot apply to non-resource URLs"));
         }
-        if ["apiGroups", "resources", "resourceNames"].iter().any(|name| !is_empty(name)) {
-            refuse("rules cannot apply to both regular resources and non-resource URLs");
+        if [groups, resources, rule.at(PolicyRule::RESOURCE_NAMES)].iter().any(|list| !list.is_empty()) {
+            errors.push(urls.invalid("rules cannot apply to both regular resources and non-resource URLs"));
         }
         return;
     }
-    if is_empty("apiGroups") {
-        let detail = "resource rules must supply at least one api group";
-        errors.push(FieldError::required(&path.child("apiGroups"), detail));
+    if groups.is_empty() {
+        errors.push(groups.required("resource rules must supply at least one api group"));
     }
-    if is_empty("resources") {
-        let detail = "resource rules must supply at least one resource";
-        errors.push(FieldError::required(&path.child("resources"), detail));
+    if resources.is_empty() {
+        errors.push(resources.required("resource rules must supply at least one resource"));
     }
 }

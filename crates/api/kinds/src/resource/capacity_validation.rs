@@ -1,98 +1,92 @@
 //! Validation of policies for requests of a shared device's capacity.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::resource::v1::{CapacityRequestPolicy as Policy, CapacityRequestPolicyRange as Range};
+use binnacle_meta::{FieldErrors, Quantity};
 
 use super::names::{bounded, duplicates};
-use crate::checks::present;
 
 const OPTIONS_MAX: usize = 10;
 
 /// Validates a request policy for a capacity of `max`.
-pub(super) fn request_policy(policy: &Value, max: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let values = !policy.list_at(&["validValues"]).is_empty();
-    let range = present(policy, "validRange");
-    if values && range.is_some() {
-        let detail =
-            "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time";
-        errors.push(FieldError::forbidden(path, detail));
-        return;
-    }
-    let field = if values { "validValues" } else { "validRange" };
-    if !values && range.is_none() {
-        return;
-    }
-    let Some(default) = present(policy, "default").and_then(Value::as_str) else {
-        errors.push(FieldError::required(&path.child("default"), format!("required when {field} is defined")));
+pub(super) fn request_policy(policy: FieldRef<Policy>, max: &str, errors: &mut FieldErrors) {
+    let (values, range) = (policy.at(Policy::VALID_VALUES), policy.at(Policy::VALID_RANGE));
+    let field = match (!values.is_empty(), range.is_set()) {
+        (true, true) => {
+            let detail = "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time";
+            errors.push(policy.forbidden(detail));
+            return;
+        }
+        (true, false) => Policy::VALID_VALUES.name(),
+        (false, true) => Policy::VALID_RANGE.name(),
+        (false, false) => return,
+    };
+    let default = policy.at(Policy::DEFAULT);
+    let Some(default) = default.get_str() else {
+        errors.push(default.required(format!("required when {field} is defined")));
         return;
     };
-    match range {
-        None => valid_values(policy, default, max, path, errors),
-        Some(range) => valid_range(range, default, max, &path.child("validRange"), errors),
+    if range.is_set() {
+        valid_range(range, default, max, errors);
+    } else {
+        valid_values(policy, default, max, errors);
     }
 }
 
-fn valid_values(policy: &Value, default: &str, max: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let values: Vec<&str> = policy.list_at(&["validValues"]).iter().filter_map(Value::as_str).collect();
-    let at = path.child("validValues");
-    for (i, pair) in errors.while_room(values.windows(2).enumerate()) {
-        if quantity(pair[0]) > quantity(pair[1]) {
-            errors.push(FieldError::invalid(&at.index(i + 1), pair[1], "values must be sorted in ascending order"));
+fn valid_values(policy: FieldRef<Policy>, default: &str, max: &str, errors: &mut FieldErrors) {
+    let values = policy.at(Policy::VALID_VALUES);
+    for (option, next) in errors.while_room(values.items().zip(values.items().skip(1))) {
+        if quantity(option.str()) > quantity(next.str()) {
+            errors.push(next.invalid("values must be sorted in ascending order"));
         }
     }
-    let options = bounded(policy, "validValues", OPTIONS_MAX, path, errors);
-    for (at, option) in errors.while_room(&options) {
-        let option = option.as_str().unwrap_or_default();
-        if quantity(option) > quantity(max) {
-            let detail = format!("option is larger than capacity value: {max}");
-            errors.push(FieldError::invalid(at, option, detail));
+    let options = bounded(values, OPTIONS_MAX, errors);
+    for option in errors.while_room(options.items()) {
+        if quantity(option.str()) > quantity(max) {
+            errors.push(option.invalid(format!("option is larger than capacity value: {max}")));
         }
     }
-    duplicates(&options, |option| value(option.as_str().unwrap_or_default()).to_string(), errors);
-    if !options.iter().any(|(_, option)| quantity(option.as_str().unwrap_or_default()) == quantity(default)) {
-        errors.push(FieldError::invalid(&at, default, "default value is not valid according to the requestPolicy"));
+    duplicates(options, |option| value(option.str()).to_string(), errors);
+    if !options.items().any(|option| quantity(option.str()) == quantity(default)) {
+        errors.push(values.invalid_as(default, "default value is not valid according to the requestPolicy"));
     }
 }
 
-fn valid_range(range: &Value, default: &str, max: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let text = |name| present(range, name).and_then(Value::as_str);
-    let Some(min) = text("min") else {
-        errors.push(FieldError::required(&path.child("min"), "required when validRange is defined"));
+fn valid_range(range: FieldRef<Range>, default: &str, max: &str, errors: &mut FieldErrors) {
+    let (min, top, step) = (range.at(Range::MIN), range.at(Range::MAX), range.at(Range::STEP));
+    let Some(least) = min.get_str() else {
+        errors.push(min.required("required when validRange is defined"));
         return;
     };
-    let mut refuse = |name, value: &str, detail: String| {
-        errors.push(FieldError::invalid(&path.child(name), value, detail));
-    };
-    if quantity(min) > quantity(max) {
-        refuse("min", min, format!("min is larger than capacity value: {max}"));
+    if quantity(least) > quantity(max) {
+        errors.push(min.invalid(format!("min is larger than capacity value: {max}")));
     }
-    if quantity(default) < quantity(min) {
-        refuse("min", default, format!("default is less than min: {min}"));
+    if quantity(default) < quantity(least) {
+        errors.push(min.invalid_as(default, format!("default is less than min: {least}")));
     }
-    let top = text("max");
-    if let Some(top) = top {
-        if quantity(min) > quantity(top) {
-            refuse("max", min, format!("min is larger than max: {top}"));
+    if let Some(most) = top.get_str() {
+        if quantity(least) > quantity(most) {
+            errors.push(top.invalid_as(least, format!("min is larger than max: {most}")));
         }
-        if quantity(top) > quantity(max) {
-            refuse("max", top, format!("max is larger than capacity value: {max}"));
+        if quantity(most) > quantity(max) {
+            errors.push(top.invalid(format!("max is larger than capacity value: {max}")));
         }
-        if quantity(default) > quantity(top) {
-            refuse("max", default, format!("default is more than max: {top}"));
+        if quantity(default) > quantity(most) {
+            errors.push(top.invalid_as(default, format!("default is more than max: {most}")));
         }
     }
-    let Some(step) = text("step") else { return };
-    let (Some(first), Some(step_quantity)) = (quantity(min), quantity(step)) else { return };
+    let (Some(first), Some(step_quantity)) = (quantity(least), step.get_str().and_then(quantity)) else { return };
     let mut one_step = first;
     one_step.add(&step_quantity);
     if Some(&one_step) > quantity(max).as_ref() {
-        refuse("step", step, format!("one step {one_step} is larger than capacity value: {max}"));
+        errors.push(step.invalid(format!("one step {one_step} is larger than capacity value: {max}")));
     }
-    for reached in [Some(default), top].into_iter().flatten() {
-        let distance = value(reached).saturating_sub(value(min));
+    for reached in [Some(default), top.get_str()].into_iter().flatten() {
+        let distance = value(reached).saturating_sub(value(least));
         // No number is a multiple of zero; kube-apiserver divides by zero and fails the request.
-        if distance.checked_rem(value(step)).is_none_or(|rest| rest != 0) {
-            refuse("step", reached, format!("value is not a multiple of a given step ({step}) from ({min})"));
+        if distance.checked_rem(step_quantity.value()).is_none_or(|rest| rest != 0) {
+            let detail = format!("value is not a multiple of a given step ({}) from ({least})", step.str());
+            errors.push(step.invalid_as(reached, detail));
         }
     }
 }
@@ -108,6 +102,7 @@ fn value(text: &str) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
     use binnacle_schema::value;
 
     #[test]
@@ -136,7 +131,7 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            request_policy(&policy, "10", &FieldPath::new("p"), &mut errors);
+            request_policy(FieldRef::located(&policy, &FieldPath::new("p")), "10", &mut errors);
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
         }
     }

@@ -1,13 +1,18 @@
 //! Validation of the requests and constraints of a claim, and of device classes, which have parts of them.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::resource::v1::{
+    CELDeviceSelector, DeviceClaim, DeviceClaimConfiguration, DeviceConstraint, DeviceRequest, DeviceSelector,
+    DeviceSubRequest, DeviceToleration, ExactDeviceRequest, OpaqueDeviceConfiguration,
+};
+use binnacle_fields::types::{Json, List};
+use binnacle_meta::{ErrorValue, FieldErrors};
 use binnacle_schema::{Value, json};
 use binnacle_validation::{checks, names};
 
+use super::driver_name;
 use super::names::{bounded, duplicates, fully_qualified_name, request_references};
-use crate::checks::{invalid_each, items, one_of, present};
 use crate::expressions;
-use crate::storage::driver_name;
 
 pub(super) const REQUESTS_MAX: usize = 32;
 pub(super) const CONFIG_MAX: usize = 32;
@@ -18,149 +23,140 @@ const EXPRESSION_MAX: usize = 10 * 1024;
 const PARAMETERS_MAX: usize = 10 * 1024;
 
 /// Validates `spec.devices` of a claim.
-pub(super) fn devices(devices: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let requests = bounded(devices, "requests", REQUESTS_MAX, path, errors);
-    for (at, request) in errors.while_room(&requests) {
-        validate_request(request, at, errors);
+pub(super) fn devices(devices: FieldRef<DeviceClaim>, errors: &mut FieldErrors) {
+    let requests = bounded(devices.at(DeviceClaim::REQUESTS), REQUESTS_MAX, errors);
+    for request in errors.while_room(requests.items()) {
+        validate_request(request, errors);
     }
-    duplicates(&requests, name, errors);
-    for (at, constraint) in bounded(devices, "constraints", CONSTRAINTS_MAX, path, errors) {
-        request_references(constraint, devices, &at, errors);
-        let attribute = ["matchAttribute", "distinctAttribute"]
-            .into_iter()
-            .find_map(|name| present(constraint, name).and_then(Value::as_str).map(|value| (name, value)));
-        match attribute {
-            Some((name, value)) => fully_qualified_name(&at.child(name), value, errors),
+    duplicates(requests, |request| request.at(DeviceRequest::NAME).str(), errors);
+    for constraint in bounded(devices.at(DeviceClaim::CONSTRAINTS), CONSTRAINTS_MAX, errors).items() {
+        request_references(constraint.at(DeviceConstraint::REQUESTS), devices, errors);
+        let attributes = [DeviceConstraint::MATCH_ATTRIBUTE, DeviceConstraint::DISTINCT_ATTRIBUTE];
+        match attributes.map(|field| constraint.at(field)).into_iter().find(FieldRef::is_set) {
+            Some(attribute) => fully_qualified_name(attribute, errors),
             None => {
                 let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
-                errors.push(FieldError::required(&at, detail));
+                errors.push(constraint.required(detail));
             }
         }
     }
-    for (at, config) in bounded(devices, "config", CONFIG_MAX, path, errors) {
-        request_references(config, devices, &at, errors);
-        configuration(config, false, &at, errors);
+    for config in bounded(devices.at(DeviceClaim::CONFIG), CONFIG_MAX, errors).items() {
+        request_references(config.at(DeviceClaimConfiguration::REQUESTS), devices, errors);
+        configuration(config.at(DeviceClaimConfiguration::OPAQUE), false, errors);
     }
 }
 
-fn name(item: &Value) -> String {
-    item.str_at(&["name"]).to_owned()
-}
-
-fn validate_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    checks::label(&path.child("name"), request.str_at(&["name"]), errors);
-    let alternatives = !request.list_at(&["firstAvailable"]).is_empty();
-    match (present(request, "exactly"), alternatives) {
-        (None, false) => {
-            let detail = "exactly one of `exactly` or `firstAvailable` is required";
-            errors.push(FieldError::required(path, detail));
-        }
-        (Some(_), true) => {
+fn validate_request(request: FieldRef<DeviceRequest>, errors: &mut FieldErrors) {
+    let name = request.at(DeviceRequest::NAME);
+    checks::label(&name, name.str(), errors);
+    let (exactly, alternatives) = (request.at(DeviceRequest::EXACTLY), request.at(DeviceRequest::FIRST_AVAILABLE));
+    match (exactly.is_set(), !alternatives.is_empty()) {
+        (false, false) => errors.push(request.required("exactly one of `exactly` or `firstAvailable` is required")),
+        (true, true) => {
             let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
-            errors.push(FieldError::invalid(path, binnacle_meta::ErrorValue::raw("null"), detail));
+            errors.push(request.invalid_as(ErrorValue::raw("null"), detail));
         }
-        (Some(exactly), false) => device_request(exactly, &path.child("exactly"), errors),
-        (None, true) => {
-            let alternatives = bounded(request, "firstAvailable", ALTERNATIVES_MAX, path, errors);
-            for (at, alternative) in errors.while_room(&alternatives) {
-                checks::label(&at.child("name"), alternative.str_at(&["name"]), errors);
-                device_request(alternative, at, errors);
+        (true, false) => device_request(exactly, errors),
+        (false, true) => {
+            let alternatives = bounded(alternatives, ALTERNATIVES_MAX, errors);
+            for alternative in errors.while_room(alternatives.items()) {
+                let name = alternative.at(DeviceSubRequest::NAME);
+                checks::label(&name, name.str(), errors);
+                // An alternative has the fields of a request, except for `adminAccess`.
+                device_request(alternative.cast(), errors);
             }
-            duplicates(&alternatives, name, errors);
+            duplicates(alternatives, |alternative| alternative.at(DeviceSubRequest::NAME).str(), errors);
         }
     }
 }
 
-fn device_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (class, at) = (request.str_at(&["deviceClassName"]), path.child("deviceClassName"));
+fn device_request(request: FieldRef<ExactDeviceRequest>, errors: &mut FieldErrors) {
+    let class = request.at(ExactDeviceRequest::DEVICE_CLASS_NAME);
     if class.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(class.required(""));
     } else {
-        checks::subdomain(&at, class, errors);
+        checks::subdomain(&class, class.str(), errors);
     }
-    selectors(request, path, errors);
-    let (mode, count) = (request.str_at(&["allocationMode"]), request.int_at(&["count"]).unwrap_or(0));
-    let at = path.child("count");
-    match mode {
+    selectors(request.at(ExactDeviceRequest::SELECTORS), errors);
+    let (mode, count) = (request.at(ExactDeviceRequest::ALLOCATION_MODE), request.at(ExactDeviceRequest::COUNT));
+    let number = count.int_or_zero();
+    match mode.str() {
         "All" => {
-            if count != 0 {
-                let detail = "must not be specified when allocationMode is 'All'";
-                errors.push(FieldError::invalid(&at, count, detail));
+            if number != 0 {
+                errors.push(count.invalid("must not be specified when allocationMode is 'All'"));
             }
         }
         "ExactCount" => {
-            if count <= 0 {
-                errors.push(FieldError::invalid(&at, count, "must be greater than zero"));
+            if number <= 0 {
+                errors.push(count.invalid_as(number, "must be greater than zero"));
             }
         }
-        _ => one_of(&path.child("allocationMode"), mode, &["All", "ExactCount"], errors),
+        _ => checks::one_of(&mode, mode.str(), &["All", "ExactCount"], errors),
     }
-    for (at, toleration) in errors.while_room(items(request, "tolerations", path)) {
-        validate_toleration(toleration, &at, errors);
+    let tolerations = request.at(ExactDeviceRequest::TOLERATIONS);
+    for toleration in errors.while_room(tolerations.items()) {
+        validate_toleration(toleration, errors);
     }
 }
 
 /// Validates device selectors.
-pub(super) fn selectors(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for (at, selector) in bounded(object, "selectors", SELECTORS_MAX, path, errors) {
-        let at = at.child("cel");
-        match present(selector, "cel") {
-            None => errors.push(FieldError::required(&at, "")),
-            Some(cel) => {
-                let (expression, at) = (cel.str_at(&["expression"]), at.child("expression"));
-                if expression.len() > EXPRESSION_MAX {
-                    errors.push(FieldError::too_long(&at, EXPRESSION_MAX));
-                } else {
-                    expressions::device_selector(&at, expression, errors);
-                }
-            }
+pub(super) fn selectors(selectors: FieldRef<List<DeviceSelector>>, errors: &mut FieldErrors) {
+    for selector in bounded(selectors, SELECTORS_MAX, errors).items() {
+        let cel = selector.at(DeviceSelector::CEL);
+        if !cel.is_set() {
+            errors.push(cel.required(""));
+            continue;
+        }
+        let expression = cel.at(CELDeviceSelector::EXPRESSION);
+        if expression.str().len() > EXPRESSION_MAX {
+            errors.push(expression.too_long(EXPRESSION_MAX));
+        } else {
+            expressions::device_selector(&expression.path(), expression.str(), errors);
         }
     }
 }
 
-fn validate_toleration(toleration: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let [key, operator, value, effect] = ["key", "operator", "value", "effect"].map(|name| toleration.str_at(&[name]));
+fn validate_toleration(toleration: FieldRef<DeviceToleration>, errors: &mut FieldErrors) {
+    let (key, operator) = (toleration.at(DeviceToleration::KEY), toleration.at(DeviceToleration::OPERATOR));
+    let (value, effect) = (toleration.at(DeviceToleration::VALUE), toleration.at(DeviceToleration::EFFECT));
     if !key.is_empty() {
-        checks::qualified_name(&path.child("key"), key, errors);
+        checks::qualified_name(&key, key.str(), errors);
     }
-    let at = path.child("value");
-    match operator {
+    match operator.str() {
         "Exists" => {
             if !value.is_empty() {
-                errors.push(FieldError::invalid(&at, value, "must be empty for operator `Exists`"));
+                errors.push(value.invalid("must be empty for operator `Exists`"));
             }
         }
-        "Equal" => invalid_each(&at, value, &names::label_value(value), errors),
-        "" => errors.push(FieldError::required(&path.child("operator"), "")),
-        _ => one_of(&path.child("operator"), operator, &["Equal", "Exists"], errors),
+        "Equal" => checks::invalid_for(&value, value.str(), names::label_value(value.str()), errors),
+        other => checks::required_one_of(&operator, other, &["Equal", "Exists"], errors),
     }
     if !effect.is_empty() {
-        one_of(&path.child("effect"), effect, &EFFECTS, errors);
+        checks::one_of(&effect, effect.str(), &EFFECTS, errors);
     }
 }
 
 pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 /// Validates the configuration of devices; stored ones may be above the limit.
-pub(super) fn configuration(config: &Value, stored: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let path = path.child("opaque");
-    let Some(opaque) = present(config, "opaque") else {
-        errors.push(FieldError::required(&path, ""));
+pub(super) fn configuration(opaque: FieldRef<OpaqueDeviceConfiguration>, stored: bool, errors: &mut FieldErrors) {
+    if !opaque.is_set() {
+        errors.push(opaque.required(""));
         return;
-    };
-    driver_name(opaque.str_at(&["driver"]), &path.child("driver"), errors);
+    }
+    driver_name(opaque.at(OpaqueDeviceConfiguration::DRIVER), errors);
     let max = if stored { usize::MAX } else { PARAMETERS_MAX };
-    free_form(opaque.get("parameters"), max, &path.child("parameters"), errors);
+    free_form(opaque.at(OpaqueDeviceConfiguration::PARAMETERS), max, errors);
 }
 
 /// Validates a free-form object for the driver.
-pub(super) fn free_form(value: Option<&Value>, max: usize, path: &FieldPath, errors: &mut FieldErrors) {
-    match value.filter(|value| !value.is_null()) {
-        None => errors.push(FieldError::required(path, "")),
-        Some(Value::Raw(text)) if text.len() > max => errors.push(FieldError::too_long(path, max)),
-        Some(value) if json::to_string(value).len() > max => errors.push(FieldError::too_long(path, max)),
-        Some(Value::Object(_)) => {}
-        Some(Value::Raw(text)) if text.starts_with('{') => {}
-        Some(_) => errors.push(FieldError::invalid(path, "<value omitted>", "must be a valid JSON object")),
+pub(super) fn free_form(object: FieldRef<Json>, max: usize, errors: &mut FieldErrors) {
+    match object.value() {
+        Value::Null => errors.push(object.required("")),
+        Value::Raw(text) if text.len() > max => errors.push(object.too_long(max)),
+        value if json::to_string(value).len() > max => errors.push(object.too_long(max)),
+        Value::Object(_) => {}
+        Value::Raw(text) if text.starts_with('{') => {}
+        _ => errors.push(object.invalid_as("<value omitted>", "must be a valid JSON object")),
     }
 }

@@ -1,19 +1,21 @@
 //! DeviceClass: a selection of devices and their configuration.
 
-use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_fields::resource::v1::{self, DeviceClassConfiguration, DeviceClassSpec as Spec};
+use binnacle_fields::{FieldMut, FieldRef, route};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::{names, resource_names};
 
 use super::claim_validation::{CONFIG_MAX, configuration, selectors};
 use super::names::bounded;
-use crate::checks::{member, present, spec_path};
-use crate::gated_names::{Gated, drop_disabled};
-use crate::prepare::{first_generation, next_generation, semantically_equal};
+use crate::gated::{Gated, drop_disabled};
+use crate::prepare::{count_generation, semantically_equal, start_generation};
 use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct DeviceClass;
 
-const GATED: &[Gated] = &[Gated { feature: "DRAExtendedResource", fields: &[&["spec", "extendedResourceName"]] }];
+const GATED: &[Gated<v1::DeviceClass>] =
+    &[Gated { feature: "DRAExtendedResource", fields: &[route![v1::DeviceClass::SPEC, Spec::EXTENDED_RESOURCE_NAME]] }];
 
 impl Strategy for DeviceClass {
     /// A bad prefix shows in the generated name, where it is reported.
@@ -25,38 +27,40 @@ impl Strategy for DeviceClass {
         MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
-        drop_disabled(situation.features, object, None, GATED);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut class = FieldMut::root(object);
+        start_generation(&mut class);
+        drop_disabled(ctx.features, &mut class, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        next_generation(object, old, &["spec"]);
-        drop_disabled(situation.features, object, Some(old), GATED);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut class, old) = (FieldMut::root(object), FieldRef::root(old));
+        count_generation(&mut class, old, v1::DeviceClass::SPEC);
+        drop_disabled(ctx.features, &mut class, Some(old), GATED);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        class(object, None)
+        spec_rules(FieldRef::root(object), None)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        class(object, Some(old))
+        spec_rules(FieldRef::root(object), Some(FieldRef::root(old)))
     }
 }
 
-fn class(object: &Value, old: Option<&Value>) -> FieldErrors {
+fn spec_rules(class: FieldRef<v1::DeviceClass>, old: Option<FieldRef<v1::DeviceClass>>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(object, "spec"), spec_path());
-    selectors(spec, &path, &mut errors);
-    let stored = old.is_some_and(|old| semantically_equal(spec.get("config"), old.at(&["spec", "config"])));
-    for (at, config) in bounded(spec, "config", CONFIG_MAX, &path, &mut errors) {
-        configuration(config, stored, &at, &mut errors);
+    let spec = class.at(v1::DeviceClass::SPEC);
+    selectors(spec.at(Spec::SELECTORS), &mut errors);
+    let configs = spec.at(Spec::CONFIG);
+    let is_stored =
+        old.is_some_and(|old| semantically_equal(configs.get(), old.at(v1::DeviceClass::SPEC).at(Spec::CONFIG).get()));
+    for config in bounded(configs, CONFIG_MAX, &mut errors).items() {
+        configuration(config.at(DeviceClassConfiguration::OPAQUE), is_stored, &mut errors);
     }
-    if let Some(name) = present(spec, "extendedResourceName").and_then(Value::as_str)
-        && !resource_names::is_extended(name)
-    {
-        let at = path.child("extendedResourceName");
-        errors.push(FieldError::invalid(&at, name, "must be a valid extended resource name"));
+    let name = spec.at(Spec::EXTENDED_RESOURCE_NAME);
+    if name.is_set() && !resource_names::is_extended(name.str()) {
+        errors.push(name.invalid("must be a valid extended resource name"));
     }
     errors
 }

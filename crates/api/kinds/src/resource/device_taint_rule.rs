@@ -1,84 +1,99 @@
 //! DeviceTaintRule: taints for selected devices.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Time};
+use binnacle_fields::resource::v1::DeviceTaint;
+use binnacle_fields::resource::v1beta2::{
+    self, DeviceTaintRuleSpec as Spec, DeviceTaintRuleStatus as Status, DeviceTaintSelector as Selector,
+};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldErrors, Time};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, conditions};
 
-use super::date_taint;
 use super::names::pool_name;
 use super::slice_validation::validate_taint;
-use crate::checks::{member, present, spec_path};
-use crate::prepare::{clear_status, first_generation, next_generation, put_back, put_back_metadata};
-use crate::storage::driver_name;
+use super::{date_taint, driver_name};
+use crate::prepare::{count_generation, keep_metadata, start_generation};
 use crate::{Strategy, StrategyContext};
 
-const TAINT: &[&str] = &["spec", "taint"];
 const CONDITIONS_MAX: usize = 8;
 
 pub(crate) struct DeviceTaintRule;
 
+// The taint of a rule is cast to that of a device, which has the same fields.
 impl Strategy for DeviceTaintRule {
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
-        const ADDED: &[&str] = &["spec", "taint", "timeAdded"];
-        let absent = object.at(ADDED).is_none_or(Value::is_null);
-        absent.then(|| (ADDED, Time::from_unix(0, 0).to_string().into()))
+        const ADDED: &[&str] =
+            &[v1beta2::DeviceTaintRule::SPEC.name(), Spec::TAINT.name(), DeviceTaint::TIME_ADDED.name()];
+        let rule = FieldRef::root(object);
+        let spec = rule.at(v1beta2::DeviceTaintRule::SPEC);
+        let is_absent = !spec.at(Spec::TAINT).cast().at(DeviceTaint::TIME_ADDED).is_set();
+        is_absent.then(|| (ADDED, Time::from_unix(0, 0).to_string().into()))
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        date_taint(object.make_at(TAINT), situation.now);
-        clear_status(object);
-        first_generation(object);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut rule = FieldMut::root(object);
+        date_taint(rule.entry(v1beta2::DeviceTaintRule::SPEC).entry(Spec::TAINT).cast(), ctx.now);
+        rule.remove(v1beta2::DeviceTaintRule::STATUS);
+        start_generation(&mut rule);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        let taint = object.make_at(TAINT);
-        date_taint(taint, situation.now);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut rule, old) = (FieldMut::root(object), FieldRef::root(old));
+        let (mut spec, old_spec) = (rule.entry(v1beta2::DeviceTaintRule::SPEC), old.at(v1beta2::DeviceTaintRule::SPEC));
+        let (mut taint, old_taint) = (spec.entry(Spec::TAINT).cast(), old_spec.at(Spec::TAINT).cast());
+        date_taint(taint.reborrow(), ctx.now);
         // A changed effect starts now, unless the client set the time.
-        let same = |field: &str| taint.get(field) == old.at(TAINT).and_then(|taint| taint.get(field));
-        if !same("effect") && same("timeAdded") {
-            taint.insert("timeAdded", Time::from_unix(situation.now, 0).to_string());
+        let has_same_effect = taint.get(DeviceTaint::EFFECT) == old_taint.at(DeviceTaint::EFFECT).value();
+        let has_same_time = taint.get(DeviceTaint::TIME_ADDED) == old_taint.at(DeviceTaint::TIME_ADDED).value();
+        if !has_same_effect && has_same_time {
+            taint.set(DeviceTaint::TIME_ADDED, Time::from_unix(ctx.now, 0).to_string());
         }
-        put_back(object, old, "status");
-        next_generation(object, old, &["spec"]);
+        rule.keep(old, v1beta2::DeviceTaintRule::STATUS);
+        count_generation(&mut rule, old, v1beta2::DeviceTaintRule::SPEC);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_metadata(object, old);
+        let (mut rule, old) = (FieldMut::root(object), FieldRef::root(old));
+        rule.keep(old, v1beta2::DeviceTaintRule::SPEC);
+        keep_metadata(&mut rule, old);
     }
+
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        rule(object, None)
+        spec_rules(FieldRef::root(object), None)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        rule(object, old.at(TAINT))
+        let old = FieldRef::root(old);
+        let spec = old.at(v1beta2::DeviceTaintRule::SPEC);
+        spec_rules(FieldRef::root(object), spec.at(Spec::TAINT).cast().set())
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (list, path) = (object.list_at(&["status", "conditions"]), FieldPath::new("status").child("conditions"));
-        conditions::conditions(list, &path, &mut errors);
-        if list.len() > CONDITIONS_MAX {
-            errors.push(FieldError::too_many(&path, list.len(), CONDITIONS_MAX));
+        let rule = FieldRef::root(object);
+        let status = rule.at(v1beta2::DeviceTaintRule::STATUS);
+        let conditions = status.at(Status::CONDITIONS);
+        conditions::validate(conditions.items(), &mut errors);
+        if conditions.len() > CONDITIONS_MAX {
+            errors.push(conditions.too_many(CONDITIONS_MAX));
         }
         errors
     }
 }
 
-fn rule(object: &Value, old_taint: Option<&Value>) -> FieldErrors {
+fn spec_rules(rule: FieldRef<v1beta2::DeviceTaintRule>, old_taint: Option<FieldRef<DeviceTaint>>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(object, "spec"), spec_path());
-    let (selector, at) = (member(spec, "deviceSelector"), path.child("deviceSelector"));
-    let text = |name| present(selector, name).and_then(Value::as_str);
-    if let Some(driver) = text("driver") {
-        driver_name(driver, &at.child("driver"), &mut errors);
+    let spec = rule.at(v1beta2::DeviceTaintRule::SPEC);
+    let selector = spec.at(Spec::DEVICE_SELECTOR);
+    if let Some(driver) = selector.at(Selector::DRIVER).set() {
+        driver_name(driver, &mut errors);
     }
-    if let Some(pool) = text("pool") {
-        pool_name(&at.child("pool"), pool, &mut errors);
+    if let Some(pool) = selector.at(Selector::POOL).set() {
+        pool_name(pool, &mut errors);
     }
-    if let Some(device) = text("device") {
-        checks::label(&at.child("device"), device, &mut errors);
+    if let Some(device) = selector.at(Selector::DEVICE).set() {
+        checks::label(&device, device.str(), &mut errors);
     }
-    validate_taint(member(spec, "taint"), old_taint, &path.child("taint"), &mut errors);
+    validate_taint(spec.at(Spec::TAINT).cast(), old_taint, &mut errors);
     errors
 }

@@ -1,36 +1,41 @@
 //! Names and bounded lists that the kinds of this group share.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::resource::v1::{Device, DeviceClaim, DeviceRequest, DeviceSubRequest};
+use binnacle_fields::types::{List, Str};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Location};
 use binnacle_schema::Value;
-use binnacle_validation::{checks, names, repeated};
+use binnacle_validation::{checks, names};
 
-use crate::checks::{items, texts};
+use super::claim_validation::REQUESTS_MAX;
 use crate::storage::driver_name;
 
 const POOL_MAX: usize = 253;
 const ID_MAX: usize = 32;
 
 /// Validates the name of a pool: subdomains separated by slashes.
-pub(super) fn pool_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
-    if name.is_empty() {
-        errors.push(FieldError::required(path, ""));
+pub(super) fn pool_name(pool: FieldRef<Str>, errors: &mut FieldErrors) {
+    if pool.is_empty() {
+        errors.push(pool.required(""));
         return;
     }
-    if name.len() > POOL_MAX {
-        errors.push(FieldError::too_long(path, POOL_MAX));
+    if pool.str().len() > POOL_MAX {
+        errors.push(pool.too_long(POOL_MAX));
     }
-    name.split('/').for_each(|part| checks::subdomain(path, part, errors));
+    pool.str().split('/').for_each(|part| checks::subdomain(&pool, part, errors));
 }
 
 /// Validates a UUID in its canonical form.
-pub(super) fn uid(path: &FieldPath, uid: &str, errors: &mut FieldErrors) {
+pub(super) fn uid(field: FieldRef<Str>, errors: &mut FieldErrors) {
+    let uid = field.str();
     if let Some(problem) = uuid_problem(uid) {
-        errors.push(FieldError::invalid(path, uid, format!("error validating uid: {problem}")));
+        errors.push(field.invalid_as(uid, format!("error validating uid: {problem}")));
     } else if uid.len() != 36 || uid != uid.to_lowercase() {
         let detail = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
-        errors.push(FieldError::invalid(path, uid, detail));
+        errors.push(field.invalid(detail));
     }
 }
 
@@ -64,14 +69,14 @@ fn uuid_problem(uid: &str) -> Option<String> {
 
 /// Validates the name of an attribute or a capacity: an identifier, after a domain and a slash if it is not the
 /// driver's.
-pub(super) fn qualified_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub(super) fn qualified_name(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     match name.split('/').collect::<Vec<_>>()[..] {
         [id] => identifier(path, id, errors),
         [domain, id] => {
             if domain.is_empty() {
                 errors.push(FieldError::invalid(path, "", "the domain must not be empty"));
             } else {
-                driver_name(domain, path, errors);
+                driver_name(domain, &path.path(), errors);
             }
             if id.is_empty() {
                 errors.push(FieldError::invalid(path, "", "the name must not be empty"));
@@ -84,15 +89,15 @@ pub(super) fn qualified_name(path: &FieldPath, name: &str, errors: &mut FieldErr
 }
 
 /// A [`qualified_name`] with its domain.
-pub(super) fn fully_qualified_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
-    qualified_name(path, name, errors);
-    if !name.contains('/') {
+pub(super) fn fully_qualified_name(field: FieldRef<Str>, errors: &mut FieldErrors) {
+    qualified_name(&field, field.str(), errors);
+    if !field.str().contains('/') {
         let detail = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.push(FieldError::invalid(path, name, detail));
+        errors.push(field.invalid(detail));
     }
 }
 
-fn identifier(path: &FieldPath, id: &str, errors: &mut FieldErrors) {
+fn identifier(path: &dyn Location, id: &str, errors: &mut FieldErrors) {
     if id.len() > ID_MAX {
         errors.push(FieldError::too_long(path, ID_MAX));
     }
@@ -104,93 +109,101 @@ fn identifier(path: &FieldPath, id: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Returns the items of a list with their paths, or reports a list that is too long and returns none.
-pub(super) fn bounded<'a>(
-    object: &'a Value,
-    list: &str,
+/// Returns the list, or reports a list that is too long and returns an empty one.
+pub(super) fn bounded<'p, 'v, T>(
+    list: FieldRef<'p, 'v, List<T>>,
     max: usize,
-    path: &FieldPath,
     errors: &mut FieldErrors,
-) -> Vec<(FieldPath, &'a Value)> {
-    let count = object.list_at(&[list]).len();
-    if count > max {
-        errors.push(FieldError::too_many(&path.child(list), count, max));
-        return Vec::new();
+) -> FieldRef<'p, 'v, List<T>> {
+    if list.len() <= max {
+        return list;
     }
-    items(object, list, path).collect()
+    errors.push(list.too_many(max));
+    FieldRef::root(&Value::Null)
 }
 
 /// Reports items whose key an earlier item has.
-pub(super) fn duplicates(items: &[(FieldPath, &Value)], key: impl Fn(&Value) -> String, errors: &mut FieldErrors) {
+pub(super) fn duplicates<'v, T, K: AsRef<str> + Eq + Hash>(
+    list: FieldRef<'_, 'v, List<T>>,
+    key: impl Fn(FieldRef<'_, 'v, T>) -> K,
+    errors: &mut FieldErrors,
+) {
     let mut seen = HashSet::new();
-    for (at, item) in errors.while_room(items) {
-        let key = key(item);
-        if !seen.insert(key.clone()) {
-            errors.push(FieldError::duplicate(at, &key));
+    for item in errors.while_room(list.items()) {
+        if let Some(key) = seen.replace(key(item)) {
+            errors.push(FieldError::duplicate(&item, key.as_ref()));
         }
     }
 }
 
 /// Validates the conditions before binding and the conditions of failed binding: both or neither must be given.
-pub(super) fn binding_conditions(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn binding_conditions(
+    conditions: FieldRef<List<Str>>,
+    failures: FieldRef<List<Str>>,
+    errors: &mut FieldErrors,
+) {
     const MAX: usize = 4;
-    const NAMES: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
-    for name in NAMES {
-        for (at, condition) in bounded(object, name, MAX, path, errors) {
-            checks::qualified_name(&at, condition.as_str().unwrap_or_default(), errors);
+    const NAMES: [&str; 2] = [Device::BINDING_CONDITIONS.name(), Device::BINDING_FAILURE_CONDITIONS.name()];
+    for list in [conditions, failures] {
+        for condition in bounded(list, MAX, errors).items() {
+            checks::qualified_name(&condition, condition.str(), errors);
         }
     }
-    let [conditions, failures] = NAMES.map(|name| texts(object, name));
-    let known: HashSet<&str> = conditions.iter().copied().collect();
-    for (name, list) in NAMES.iter().zip([&conditions, &failures]) {
-        let repeated = repeated(list, |condition| *condition);
-        for (i, condition) in errors.while_room(list.iter().enumerate()) {
-            let at = path.child(name).index(i);
-            if repeated[i] {
-                errors.push(FieldError::duplicate(&at, *condition));
+    let expected: HashSet<&str> = conditions.strs().collect();
+    for (list, excluded) in [(conditions, &HashSet::new()), (failures, &expected)] {
+        let mut seen = HashSet::new();
+        for condition in errors.while_room(list.items()) {
+            if !seen.insert(condition.str()) {
+                errors.push(condition.duplicate());
             }
-            if *name == NAMES[1] && known.contains(condition) {
-                let detail = "bindingFailureConditions must not overlap with bindingConditions";
-                errors.push(FieldError::invalid(&at, *condition, detail));
+            if excluded.contains(condition.str()) {
+                errors.push(condition.invalid("bindingFailureConditions must not overlap with bindingConditions"));
             }
         }
     }
-    for (missing, present, i) in [(&conditions, &failures, 0), (&failures, &conditions, 1)] {
+    for (missing, present, [name, other]) in
+        [(conditions, failures, NAMES), (failures, conditions, [NAMES[1], NAMES[0]])]
+    {
         if missing.is_empty() && !present.is_empty() {
-            let detail = format!("{} are required to use {}", NAMES[i], NAMES[1 - i]);
-            errors.push(FieldError::invalid(&path.child(NAMES[i]), binnacle_meta::ErrorValue::raw("null"), detail));
+            errors.push(missing.invalid_as(ErrorValue::raw("null"), format!("{name} are required to use {other}")));
         }
     }
 }
 
 /// Validates a reference to a device request of the claim: `request` or `request/alternative`.
-pub(super) fn request_reference(name: &str, claim: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn request_reference(reference: FieldRef<Str>, claim: FieldRef<DeviceClaim>, errors: &mut FieldErrors) {
     const DETAIL: &str =
         "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
-    let segments: Vec<&str> = name.split('/').collect();
+    let segments: Vec<&str> = reference.str().split('/').collect();
     if segments.len() > 2 {
-        errors.push(FieldError::invalid(path, name, DETAIL));
+        errors.push(reference.invalid(DETAIL));
         return;
     }
-    segments.iter().for_each(|segment| checks::label(path, segment, errors));
-    let is_named = |item: &&Value, name: &str| item.str_at(&["name"]) == name;
+    segments.iter().for_each(|segment| checks::label(&reference, segment, errors));
     // Of several requests with one name the last one counts.
-    let request = claim.list_at(&["requests"]).iter().rev().find(|request| is_named(request, segments[0]));
-    let known = request.is_some_and(|request| {
-        segments.len() == 1 || request.list_at(&["firstAvailable"]).iter().any(|sub| is_named(&sub, segments[1]))
+    let requests = claim.at(DeviceClaim::REQUESTS);
+    let request = requests.items().rev().find(|request| request.at(DeviceRequest::NAME).str() == segments[0]);
+    let is_known = request.is_some_and(|request| {
+        let alternatives = request.at(DeviceRequest::FIRST_AVAILABLE);
+        segments.len() == 1
+            || alternatives.items().any(|alternative| alternative.at(DeviceSubRequest::NAME).str() == segments[1])
     });
-    if !known {
-        errors.push(FieldError::invalid(path, name, DETAIL));
+    if !is_known {
+        errors.push(reference.invalid_as(reference.str(), DETAIL));
     }
 }
 
 /// Validates a list of references to requests, which must be unique.
-pub(super) fn request_references(object: &Value, claim: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let references = bounded(object, "requests", super::claim_validation::REQUESTS_MAX, path, errors);
-    for (at, name) in errors.while_room(&references) {
-        request_reference(name.as_str().unwrap_or_default(), claim, at, errors);
+pub(super) fn request_references(
+    references: FieldRef<List<Str>>,
+    claim: FieldRef<DeviceClaim>,
+    errors: &mut FieldErrors,
+) {
+    let references = bounded(references, REQUESTS_MAX, errors);
+    for reference in errors.while_room(references.items()) {
+        request_reference(reference, claim, errors);
     }
-    duplicates(&references, |name| name.as_str().unwrap_or_default().to_owned(), errors);
+    duplicates(references, |reference| reference.str(), errors);
 }
 
 #[cfg(test)]

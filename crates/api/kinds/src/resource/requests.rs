@@ -1,59 +1,64 @@
 //! Requests for devices in claims and claim templates.
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::resource::v1::{
+    DeviceClaim, DeviceConstraint, DeviceRequest, DeviceSubRequest, ExactDeviceRequest, ResourceClaimSpec as Spec,
+};
+use binnacle_fields::resource::v1beta1;
+use binnacle_fields::{FieldMut, FieldRef, route};
 
 use crate::Features;
-use crate::gated_names::{Gated, drop_disabled};
-use crate::prepare::{default_zero_to, objects_at};
+use crate::gated::{Gated, drop_disabled};
 
-/// Sets the defaults of the requests in the list at `path`; `version` is the object's version.
-pub(super) fn set_defaults(version: &str, object: &mut Value, path: &[&str]) {
-    for request in objects_at(object, path) {
+/// Sets the defaults of the requests of a claim; `version` is the object's version.
+pub(super) fn set_defaults(version: &str, mut spec: FieldMut<Spec>) {
+    let Some(mut claim) = spec.structure(Spec::DEVICES) else { return };
+    for mut request in claim.items(DeviceClaim::REQUESTS) {
         if version == "v1beta1" {
             // A request without a class has alternatives and no mode of its own.
-            if request.get("deviceClassName").and_then(Value::as_str).is_some_and(|class| !class.is_empty()) {
-                count_devices(request);
+            let flat = request.reborrow().cast::<v1beta1::DeviceRequest>();
+            if !flat.str(v1beta1::DeviceRequest::DEVICE_CLASS_NAME).is_empty() {
+                count_devices(flat.cast());
             }
-        } else if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
+        } else if let Some(exactly) = request.structure(DeviceRequest::EXACTLY) {
             count_devices(exactly);
         }
-        let alternatives = request.get_mut("firstAvailable").and_then(Value::as_list_mut);
-        alternatives.into_iter().flatten().filter_map(Value::as_object_mut).for_each(count_devices);
+        request.items(DeviceRequest::FIRST_AVAILABLE).for_each(|alternative| count_devices(alternative.cast()));
     }
 }
 
 /// The gated fields of a claim's spec.
-const GATED: &[Gated] = &[
-    Gated { feature: "DRAPrioritizedList", fields: &[&["devices", "requests", "*", "firstAvailable"]] },
+const GATED: &[Gated<Spec>] = &[
+    Gated {
+        feature: "DRAPrioritizedList",
+        fields: &[route![Spec::DEVICES, DeviceClaim::REQUESTS, DeviceRequest::FIRST_AVAILABLE]],
+    },
     Gated {
         feature: "DRADeviceTaints",
         fields: &[
-            &["devices", "requests", "*", "exactly", "tolerations"],
-            &["devices", "requests", "*", "firstAvailable", "*", "tolerations"],
+            route![Spec::DEVICES, DeviceClaim::REQUESTS, DeviceRequest::EXACTLY, ExactDeviceRequest::TOLERATIONS],
+            route![Spec::DEVICES, DeviceClaim::REQUESTS, DeviceRequest::FIRST_AVAILABLE, DeviceSubRequest::TOLERATIONS],
         ],
     },
     Gated {
         feature: "DRAConsumableCapacity",
         fields: &[
-            &["devices", "constraints", "*", "distinctAttribute"],
-            &["devices", "requests", "*", "exactly", "capacity"],
-            &["devices", "requests", "*", "firstAvailable", "*", "capacity"],
+            route![Spec::DEVICES, DeviceClaim::CONSTRAINTS, DeviceConstraint::DISTINCT_ATTRIBUTE],
+            route![Spec::DEVICES, DeviceClaim::REQUESTS, DeviceRequest::EXACTLY, ExactDeviceRequest::CAPACITY],
+            route![Spec::DEVICES, DeviceClaim::REQUESTS, DeviceRequest::FIRST_AVAILABLE, DeviceSubRequest::CAPACITY],
         ],
     },
 ];
 
-/// Drops disabled fields from the claim's spec at a path.
-pub(super) fn drop_disabled_fields(features: &Features, object: &mut Value, old: Option<&Value>, path: &[&str]) {
-    if let Some(spec) = object.at_mut(path) {
-        drop_disabled(features, spec, old.and_then(|old| old.at(path)), GATED);
-    }
+/// Drops disabled fields from a claim's spec.
+pub(super) fn drop_disabled_fields(features: &Features, mut spec: FieldMut<Spec>, old: Option<FieldRef<Spec>>) {
+    drop_disabled(features, &mut spec, old, GATED);
 }
 
-/// Sets the default count of devices: one.
-fn count_devices(request: &mut Object) {
-    default_zero_to(request, "allocationMode", "ExactCount");
-    if request.get("allocationMode").and_then(Value::as_str) == Some("ExactCount") {
-        default_zero_to(request, "count", 1i64);
+/// Sets the default count of devices: one. Alternatives and requests of `v1beta1` have the same fields as exact ones.
+fn count_devices(mut request: FieldMut<ExactDeviceRequest>) {
+    request.default_zero(ExactDeviceRequest::ALLOCATION_MODE, "ExactCount");
+    if request.str(ExactDeviceRequest::ALLOCATION_MODE) == "ExactCount" {
+        request.default_zero(ExactDeviceRequest::COUNT, 1i64);
     }
 }
 
@@ -83,9 +88,9 @@ mod tests {
                 value!({"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1i64}),
             ),
         ] {
-            let mut claim = value!({"requests": [request]});
-            set_defaults(version, &mut claim, &["requests"]);
-            assert_eq!(claim, value!({"requests": [want]}));
+            let mut spec = value!({"devices": {"requests": [request]}});
+            set_defaults(version, FieldMut::root(&mut spec));
+            assert_eq!(spec, value!({"devices": {"requests": [want]}}));
         }
     }
 }

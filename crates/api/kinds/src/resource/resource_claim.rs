@@ -2,34 +2,48 @@
 
 use std::collections::HashSet;
 
+use binnacle_fields::resource::v1::{
+    self, AllocatedDeviceStatus, AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult as Share,
+    ResourceClaimSpec as Spec, ResourceClaimStatus as Status,
+};
+use binnacle_fields::{FieldMut, FieldRef, route};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use super::{claim_validation, requests, status_validation};
-use crate::checks::{immutable_struct_as, member, spec_path};
-use crate::gated_names::{Gated, drop_disabled};
-use crate::prepare::{clear_status, put_back, put_back_metadata};
+use crate::checks::immutable_struct;
+use crate::gated::{Gated, drop_disabled};
+use crate::prepare::keep_metadata;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ResourceClaim;
 
+macro_rules! share {
+    ($field:ident) => {
+        route![
+            v1::ResourceClaim::STATUS,
+            Status::ALLOCATION,
+            AllocationResult::DEVICES,
+            DeviceAllocationResult::RESULTS,
+            Share::$field
+        ]
+    };
+}
+
 /// The gated fields of the status.
-const STATUS: &[Gated] = &[
-    Gated { feature: "DRAResourceClaimDeviceStatus", fields: &[&["status", "devices"]] },
+const STATUS: &[Gated<v1::ResourceClaim>] = &[
+    Gated { feature: "DRAResourceClaimDeviceStatus", fields: &[route![v1::ResourceClaim::STATUS, Status::DEVICES]] },
     Gated {
         feature: "DRAConsumableCapacity",
         fields: &[
-            &["status", "allocation", "devices", "results", "*", "shareID"],
-            &["status", "allocation", "devices", "results", "*", "consumedCapacity"],
-            &["status", "devices", "*", "shareID"],
+            share!(SHARE_ID),
+            share!(CONSUMED_CAPACITY),
+            route![v1::ResourceClaim::STATUS, Status::DEVICES, AllocatedDeviceStatus::SHARE_ID],
         ],
     },
     Gated {
         feature: "DRADeviceBindingConditions",
-        fields: &[
-            &["status", "allocation", "devices", "results", "*", "bindingConditions"],
-            &["status", "allocation", "devices", "results", "*", "bindingFailureConditions"],
-        ],
+        fields: &[share!(BINDING_CONDITIONS), share!(BINDING_FAILURE_CONDITIONS)],
     },
 ];
 
@@ -39,73 +53,76 @@ impl Strategy for ResourceClaim {
     }
 
     fn set_defaults(&self, version: &str, object: &mut Value) {
-        requests::set_defaults(version, object, &["spec", "devices", "requests"]);
+        if let Some(spec) = FieldMut::root(object).structure(v1::ResourceClaim::SPEC) {
+            requests::set_defaults(version, spec);
+        }
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
-        requests::drop_disabled_fields(situation.features, object, None, &["spec"]);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut claim = FieldMut::root(object);
+        claim.remove(v1::ResourceClaim::STATUS);
+        if let Some(spec) = claim.structure(v1::ResourceClaim::SPEC) {
+            requests::drop_disabled_fields(ctx.features, spec, None);
+        }
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
-        requests::drop_disabled_fields(situation.features, object, Some(old), &["spec"]);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut claim, old) = (FieldMut::root(object), FieldRef::root(old));
+        claim.keep(old, v1::ResourceClaim::STATUS);
+        if let Some(spec) = claim.structure(v1::ResourceClaim::SPEC) {
+            requests::drop_disabled_fields(ctx.features, spec, Some(old.at(v1::ResourceClaim::SPEC)));
+        }
     }
 
-    fn prepare_for_subresource(&self, _: &str, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_metadata(object, old);
-        drop_deallocated(object, old);
-        drop_disabled(situation.features, object, Some(old), STATUS);
+    fn prepare_for_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut claim, old) = (FieldMut::root(object), FieldRef::root(old));
+        claim.keep(old, v1::ResourceClaim::SPEC);
+        keep_metadata(&mut claim, old);
+        drop_deallocated(&mut claim, old);
+        drop_disabled(ctx.features, &mut claim, Some(old), STATUS);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let devices = member(member(object, "spec"), "devices");
-        claim_validation::devices(devices, &spec_path().child("devices"), &mut errors);
+        let claim = FieldRef::root(object);
+        let spec = claim.at(v1::ResourceClaim::SPEC);
+        claim_validation::devices(spec.at(Spec::DEVICES), &mut errors);
         errors
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let spec = object.get("spec");
-        immutable_struct_as(
-            "io.k8s.api.resource.v1.ResourceClaimSpec",
-            &spec_path(),
-            spec,
-            old.get("spec"),
-            &mut errors,
-        );
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        immutable_struct(new.at(v1::ResourceClaim::SPEC), old.at(v1::ResourceClaim::SPEC), &mut errors);
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        status_validation::status(object, old)
+        status_validation::status(FieldRef::root(object), FieldRef::root(old))
     }
 }
 
-const RESULTS: &[&str] = &["status", "allocation", "devices", "results"];
+/// Returns the key of a device or of a share of one. The status of a device has the same fields.
+fn key<'v>(device: FieldRef<'_, 'v, Share>) -> [&'v str; 4] {
+    [Share::DRIVER, Share::POOL, Share::DEVICE, Share::SHARE_ID].map(|field| device.at(field).str())
+}
 
-/// Returns the key of a device or of a share of one.
-fn device(status: &Value) -> [&str; 4] {
-    ["driver", "pool", "device", "shareID"].map(|field| status.str_at(&[field]))
+fn allocated<'v>(claim: FieldRef<'_, 'v, v1::ResourceClaim>) -> HashSet<[&'v str; 4]> {
+    let status = claim.at(v1::ResourceClaim::STATUS);
+    let allocation = status.at(Status::ALLOCATION);
+    allocation.at(AllocationResult::DEVICES).at(DeviceAllocationResult::RESULTS).items().map(key).collect()
 }
 
 /// Drops the status of deallocated devices, so that the deallocating client need not know it.
-fn drop_deallocated(object: &mut Value, old: &Value) {
-    let devices = |list: &[Value]| -> HashSet<[String; 4]> {
-        list.iter().map(|result| device(result).map(str::to_owned)).collect()
-    };
-    let (kept, known) = (devices(object.list_at(RESULTS)), devices(old.list_at(RESULTS)));
-    let is_gone = |status: &Value| {
-        let device = device(status).map(str::to_owned);
-        known.contains(&device) && !kept.contains(&device)
-    };
-    let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) else { return };
-    let Some(devices) = status.get_mut("devices").and_then(Value::as_list_mut) else { return };
-    devices.retain(|device| !is_gone(device));
+fn drop_deallocated(claim: &mut FieldMut<v1::ResourceClaim>, old: FieldRef<v1::ResourceClaim>) {
+    let mut deallocated = allocated(old);
+    let remaining = allocated(claim.read());
+    deallocated.retain(|device| !remaining.contains(device));
+    let Some(mut status) = claim.structure(v1::ResourceClaim::STATUS) else { return };
+    let Some(devices) = status.get_mut(Status::DEVICES).and_then(Value::as_list_mut) else { return };
+    devices.retain(|device| !deallocated.contains(&key(FieldRef::root(device))));
     if devices.is_empty() {
-        status.remove("devices");
+        status.remove(Status::DEVICES);
     }
 }
 
@@ -124,7 +141,7 @@ mod tests {
         let old = value!({"status": {"allocation": old_allocation}});
         let reports = vec![a, b.clone(), c.clone()];
         let mut new = value!({"status": {"allocation": new_allocation, "devices": reports}});
-        drop_deallocated(&mut new, &old);
+        drop_deallocated(&mut FieldMut::root(&mut new), FieldRef::root(&old));
         assert_eq!(new.list_at(&["status", "devices"]), [b, c]);
     }
 }

@@ -1,34 +1,42 @@
 //! kube-apiserver validates the whole template again, including its metadata, although it is immutable.
 
+use binnacle_fields::resource::v1::{self, ResourceClaimSpec, ResourceClaimTemplateSpec as Spec};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use super::{claim_validation, requests};
-use crate::checks::{immutable_struct_as, member, spec_path};
+use crate::checks::immutable_struct;
 use crate::core::persistent_volume_claim::template_metadata;
-use crate::{MetadataChecks, Strategy, StrategyContext};
+use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ResourceClaimTemplate;
 
 impl Strategy for ResourceClaimTemplate {
     fn set_defaults(&self, version: &str, object: &mut Value) {
-        requests::set_defaults(version, object, &["spec", "spec", "devices", "requests"]);
+        let mut template = FieldMut::root(object);
+        if let Some(mut spec) = template.structure(v1::ResourceClaimTemplate::SPEC)
+            && let Some(claim) = spec.structure(Spec::SPEC)
+        {
+            requests::set_defaults(version, claim);
+        }
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        requests::drop_disabled_fields(situation.features, object, None, &["spec", "spec"]);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        drop_disabled_fields(ctx.features, object, None);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        requests::drop_disabled_fields(situation.features, object, Some(old), &["spec", "spec"]);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        drop_disabled_fields(ctx.features, object, Some(old));
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let template = member(object, "spec");
-        template_metadata(template, &spec_path(), &mut errors);
-        let path = spec_path().child("spec").child("devices");
-        claim_validation::devices(member(member(template, "spec"), "devices"), &path, &mut errors);
+        let template = FieldRef::root(object);
+        let spec = template.at(v1::ResourceClaimTemplate::SPEC);
+        template_metadata(spec.value(), &spec.path(), &mut errors);
+        let claim = spec.at(Spec::SPEC);
+        claim_validation::devices(claim.at(ResourceClaimSpec::DEVICES), &mut errors);
         errors
     }
 
@@ -37,16 +45,21 @@ impl Strategy for ResourceClaimTemplate {
         MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        let spec = object.get("spec");
-        immutable_struct_as(
-            "io.k8s.api.resource.v1.ResourceClaimTemplateSpec",
-            &spec_path(),
-            spec,
-            old.get("spec"),
-            &mut errors,
-        );
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        immutable_struct(new.at(v1::ResourceClaimTemplate::SPEC), old.at(v1::ResourceClaimTemplate::SPEC), &mut errors);
         errors
+    }
+}
+
+fn drop_disabled_fields(features: &Features, object: &mut Value, old: Option<&Value>) {
+    let mut template = FieldMut::root(object);
+    if let Some(mut spec) = template.structure(v1::ResourceClaimTemplate::SPEC)
+        && let Some(claim) = spec.structure(Spec::SPEC)
+    {
+        let old = FieldRef::root(old.unwrap_or(&Value::Null));
+        let old = old.at(v1::ResourceClaimTemplate::SPEC);
+        requests::drop_disabled_fields(features, claim, Some(old.at(Spec::SPEC)));
     }
 }

@@ -1,28 +1,35 @@
 //! ResourceSlice: devices of a pool, published by their driver.
 
+use binnacle_fields::resource::v1::{
+    self, Device, DeviceAttribute, DeviceCapacity, NodeAllocatableResourceMapping as Mapping, ResourceSliceSpec as Spec,
+};
+use binnacle_fields::resource::v1beta1;
+use binnacle_fields::{FieldMut, FieldRef, Route, route};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use super::{date_taint, slice_validation};
-use crate::gated_names::{Gated, drop_disabled};
-use crate::prepare::{default_to, first_generation, next_generation, objects_at};
+use crate::gated::{Gated, drop_disabled};
+use crate::prepare::{count_generation, start_generation};
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct ResourceSlice;
 
-const DEVICES: &[&str] = &["spec", "devices"];
+macro_rules! device {
+    ($($field:expr),*) => { route![v1::ResourceSlice::SPEC, Spec::DEVICES, $($field),*] };
+}
 
-const GATED: &[Gated] = &[
-    Gated { feature: "DRADeviceTaints", fields: &[&["spec", "devices", "*", "taints"]] },
+const GATED: &[Gated<v1::ResourceSlice>] = &[
+    Gated { feature: "DRADeviceTaints", fields: &[device![Device::TAINTS]] },
     Gated {
         feature: "DRAPartitionableDevices",
         fields: &[
-            &["spec", "sharedCounters"],
-            &["spec", "perDeviceNodeSelection"],
-            &["spec", "devices", "*", "consumesCounters"],
-            &["spec", "devices", "*", "nodeName"],
-            &["spec", "devices", "*", "nodeSelector"],
-            &["spec", "devices", "*", "allNodes"],
+            route![v1::ResourceSlice::SPEC, Spec::SHARED_COUNTERS],
+            route![v1::ResourceSlice::SPEC, Spec::PER_DEVICE_NODE_SELECTION],
+            device![Device::CONSUMES_COUNTERS],
+            device![Device::NODE_NAME],
+            device![Device::NODE_SELECTOR],
+            device![Device::ALL_NODES],
         ],
     },
     // Binding conditions are reported in the status of claims, so they need both features.
@@ -31,64 +38,62 @@ const GATED: &[Gated] = &[
     Gated {
         feature: "DRAConsumableCapacity",
         fields: &[
-            &["spec", "devices", "*", "allowMultipleAllocations"],
-            &["spec", "devices", "*", "capacity", "*", "requestPolicy"],
+            device![Device::ALLOW_MULTIPLE_ALLOCATIONS],
+            device![Device::CAPACITY, DeviceCapacity::REQUEST_POLICY],
         ],
     },
-    Gated {
-        feature: "DRANodeAllocatableResources",
-        fields: &[&["spec", "devices", "*", "nodeAllocatableResourceMappings"]],
-    },
+    Gated { feature: "DRANodeAllocatableResources", fields: &[device![Device::NODE_ALLOCATABLE_RESOURCE_MAPPINGS]] },
     Gated {
         feature: "DRAListTypeAttributes",
         fields: &[
-            &["spec", "devices", "*", "attributes", "*", "bools"],
-            &["spec", "devices", "*", "attributes", "*", "ints"],
-            &["spec", "devices", "*", "attributes", "*", "strings"],
-            &["spec", "devices", "*", "attributes", "*", "versions"],
+            device![Device::ATTRIBUTES, DeviceAttribute::BOOLS],
+            device![Device::ATTRIBUTES, DeviceAttribute::INTS],
+            device![Device::ATTRIBUTES, DeviceAttribute::STRINGS],
+            device![Device::ATTRIBUTES, DeviceAttribute::VERSIONS],
         ],
     },
 ];
 
-const BINDING: &[&[&str]] = &[
-    &["spec", "devices", "*", "bindingConditions"],
-    &["spec", "devices", "*", "bindingFailureConditions"],
-    &["spec", "devices", "*", "bindsToNode"],
-];
+const BINDING: &[Route<v1::ResourceSlice>] =
+    &[device![Device::BINDING_CONDITIONS], device![Device::BINDING_FAILURE_CONDITIONS], device![Device::BINDS_TO_NODE]];
 
 impl Strategy for ResourceSlice {
     fn set_defaults(&self, version: &str, object: &mut Value) {
-        for device in objects_at(object, DEVICES) {
+        let mut slice = FieldMut::root(object);
+        let Some(mut spec) = slice.structure(v1::ResourceSlice::SPEC) else { return };
+        for mut device in spec.items(Spec::DEVICES) {
             if version != "v1beta1" {
-                default_multipliers(device);
-            } else if let Some(basic) = device.get_mut("basic").and_then(Value::as_object_mut) {
-                default_multipliers(basic);
+                default_multipliers(device.map(Device::NODE_ALLOCATABLE_RESOURCE_MAPPINGS));
+            } else if let Some(mut basic) = device.cast().structure(v1beta1::Device::BASIC) {
+                default_multipliers(basic.map(v1beta1::BasicDevice::NODE_ALLOCATABLE_RESOURCE_MAPPINGS));
             }
         }
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        date_taints(object, situation);
-        first_generation(object);
-        drop_disabled(situation.features, object, None, GATED);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut slice = FieldMut::root(object);
+        date_taints(&mut slice, ctx);
+        start_generation(&mut slice);
+        drop_disabled(ctx.features, &mut slice, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        date_taints(object, situation);
-        next_generation(object, old, &["spec"]);
-        drop_disabled(situation.features, object, Some(old), GATED);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut slice, old) = (FieldMut::root(object), FieldRef::root(old));
+        date_taints(&mut slice, ctx);
+        count_generation(&mut slice, old, v1::ResourceSlice::SPEC);
+        drop_disabled(ctx.features, &mut slice, Some(old), GATED);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        slice_validation::slice(object, None)
+        slice_validation::slice(FieldRef::root(object), None)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        slice_validation::slice(object, Some(old))
+        slice_validation::slice(FieldRef::root(object), Some(FieldRef::root(old)))
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
-        let driver = object.str_at(&["spec", "driver"]);
+        let driver = FieldRef::root(object).at(v1::ResourceSlice::SPEC).at(Spec::DRIVER).str();
         if driver == driver.to_lowercase() {
             return Vec::new();
         }
@@ -97,16 +102,16 @@ impl Strategy for ResourceSlice {
     }
 }
 
-fn default_multipliers(device: &mut Object) {
-    let mappings = device.get_mut("nodeAllocatableResourceMappings").and_then(Value::as_object_mut);
+fn default_multipliers(mappings: Option<&mut Object>) {
     for (_, mapping) in mappings.into_iter().flat_map(Object::iter_mut) {
-        default_to(mapping.make_object(), "allocationMultiplier", "1");
+        FieldMut::root(mapping).default_nil(Mapping::ALLOCATION_MULTIPLIER, "1");
     }
 }
 
-fn date_taints(object: &mut Value, situation: &StrategyContext<'_>) {
-    for device in objects_at(object, DEVICES) {
-        let taints = device.get_mut("taints").and_then(Value::as_list_mut).into_iter().flatten();
-        taints.for_each(|taint| date_taint(taint.make_object(), situation.now));
+fn date_taints(slice: &mut FieldMut<v1::ResourceSlice>, ctx: &StrategyContext<'_>) {
+    let Some(mut spec) = slice.structure(v1::ResourceSlice::SPEC) else { return };
+    for mut device in spec.items(Spec::DEVICES) {
+        let taints = device.get_mut(Device::TAINTS).and_then(Value::as_list_mut).into_iter().flatten();
+        taints.for_each(|taint| date_taint(FieldMut::root(taint), ctx.now));
     }
 }

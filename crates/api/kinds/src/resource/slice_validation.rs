@@ -1,17 +1,25 @@
 //! Validation of a ResourceSlice.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity, SemanticVersion};
-use binnacle_schema::{Object, Value};
-use binnacle_validation::metadata::shown;
+use std::borrow::Cow;
+
+use binnacle_fields::core::v1::{NodeSelector, NodeSelectorTerm};
+use binnacle_fields::resource::v1::{
+    Counter, CounterSet, Device, DeviceAttribute, DeviceCapacity, DeviceCounterConsumption, DeviceTaint,
+    NodeAllocatableResourceMapping as Mapping, ResourcePool as Pool, ResourceSlice, ResourceSliceSpec as Spec,
+};
+use binnacle_fields::types::{Bool, List, Map, Str};
+use binnacle_fields::{FieldRef, Message};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Quantity, SemanticVersion};
+use binnacle_schema::Value;
 use binnacle_validation::{checks, names, resource_names};
 
 use super::capacity_validation::request_policy;
 use super::claim_validation::EFFECTS;
 use super::names::{binding_conditions, bounded, duplicates, pool_name, qualified_name};
-use crate::checks::{immutable_value, invalid_each, items, member, one_of, present, spec_path};
+use super::{driver_name, node_selector};
+use crate::checks::immutable;
 use crate::internal;
 use crate::prepare::semantically_equal;
-use crate::storage::driver_name;
 
 const DEVICES_MAX: usize = 128;
 const ADVANCED_DEVICES_MAX: usize = 64;
@@ -26,303 +34,307 @@ const KEY_MAX: usize = 63 + 1 + 32;
 const LABEL_MAX: usize = 63;
 
 /// Validates a slice; devices that `old` has too may keep their taints.
-pub(super) fn slice(object: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn slice(slice: FieldRef<ResourceSlice>, old: Option<FieldRef<ResourceSlice>>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(object, "spec"), spec_path());
-    let old_spec = old.map(|old| member(old, "spec"));
-    driver_name(spec.str_at(&["driver"]), &path.child("driver"), &mut errors);
-    pool(member(spec, "pool"), &path.child("pool"), &mut errors);
+    let spec = slice.at(ResourceSlice::SPEC);
+    let old_spec = old.as_ref().map(|old| old.at(ResourceSlice::SPEC));
+    let (driver, pool) = (spec.at(Spec::DRIVER), spec.at(Spec::POOL));
+    driver_name(driver, &mut errors);
+    pool_rules(pool, &mut errors);
     if let Some(old) = old_spec {
-        let pool = path.child("pool").child("name");
-        immutable_value(&pool, spec.at(&["pool", "name"]), old.at(&["pool", "name"]), &mut errors);
-        for name in ["driver", "nodeName"] {
-            immutable_value(&path.child(name), spec.get(name), old.get(name), &mut errors);
-        }
+        immutable(pool.at(Pool::NAME), old.at(Spec::POOL).at(Pool::NAME), &mut errors);
+        immutable(driver, old.at(Spec::DRIVER), &mut errors);
+        immutable(spec.at(Spec::NODE_NAME), old.at(Spec::NODE_NAME), &mut errors);
     }
-    nodes(spec, &path, &mut errors);
-    if present(spec, "sharedCounters").is_some() && present(spec, "devices").is_some() {
-        errors.push(FieldError::invalid(&path, "", "only one of `sharedCounters` or `devices` is allowed"));
+    nodes(spec, &mut errors);
+    if spec.at(Spec::SHARED_COUNTERS).is_set() && spec.at(Spec::DEVICES).is_set() {
+        errors.push(spec.invalid_as("", "only one of `sharedCounters` or `devices` is allowed"));
     }
-    devices(spec, old_spec, &path, &mut errors);
-    let counter_sets = bounded(spec, "sharedCounters", COUNTER_SETS_MAX, &path, &mut errors);
-    for (at, set) in errors.while_room(&counter_sets) {
-        counters(set, "name", at, &mut errors);
+    devices(spec, old_spec, &mut errors);
+    let counter_sets = bounded(spec.at(Spec::SHARED_COUNTERS), COUNTER_SETS_MAX, &mut errors);
+    for set in errors.while_room(counter_sets.items()) {
+        counters(set.at(CounterSet::NAME), set.at(CounterSet::COUNTERS), &mut errors);
     }
-    duplicates(&counter_sets, |set| set.str_at(&["name"]).to_owned(), &mut errors);
+    duplicates(counter_sets, |set| set.at(CounterSet::NAME).str(), &mut errors);
     errors
 }
 
-fn pool(pool: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    pool_name(&path.child("name"), pool.str_at(&["name"]), errors);
-    let count = pool.int_at(&["resourceSliceCount"]).unwrap_or(0);
-    if count <= 0 {
-        errors.push(FieldError::invalid(&path.child("resourceSliceCount"), count, "must be greater than zero"));
+fn pool_rules(pool: FieldRef<Pool>, errors: &mut FieldErrors) {
+    pool_name(pool.at(Pool::NAME), errors);
+    let count = pool.at(Pool::RESOURCE_SLICE_COUNT);
+    if count.int_or_zero() <= 0 {
+        errors.push(count.invalid_as(count.int_or_zero(), "must be greater than zero"));
     }
-    let generation = pool.int_at(&["generation"]).unwrap_or(0);
-    if generation < 0 {
-        let detail = "must be greater than or equal to zero";
-        errors.push(FieldError::invalid(&path.child("generation"), generation, detail));
+    let generation = pool.at(Pool::GENERATION);
+    if generation.int_or_zero() < 0 {
+        errors.push(generation.invalid("must be greater than or equal to zero"));
     }
 }
 
 /// Validates the nodes of the devices, which are given by exactly one of four members.
-fn nodes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn nodes(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-    let mut set = node_fields(spec, "must be either unset or set to a non-empty string", true, path, errors);
-    match present(spec, "perDeviceNodeSelection").and_then(Value::as_bool) {
-        Some(true) => set.push("`perDeviceNodeSelection`"),
-        Some(false) => {
-            let at = path.child("perDeviceNodeSelection");
-            errors.push(FieldError::invalid(&at, false, "must be either unset or set to true"));
-        }
-        None => {}
+    let (name, selector) = (spec.at(Spec::NODE_NAME), spec.at(Spec::NODE_SELECTOR));
+    let mut set = Vec::new();
+    node_name(name, "must be either unset or set to a non-empty string", &mut set, errors);
+    if selector.is_set() {
+        set.push("`nodeSelector`");
+        node_selector(selector, errors);
+        one_term(selector.at(NodeSelector::NODE_SELECTOR_TERMS), errors);
     }
+    unset_or_true(spec.at(Spec::ALL_NODES), "`allNodes`", &mut set, errors);
+    unset_or_true(spec.at(Spec::PER_DEVICE_NODE_SELECTION), "`perDeviceNodeSelection`", &mut set, errors);
     match set.len() {
-        0 => errors.push(FieldError::required(path, ONE)),
+        0 => errors.push(spec.required(ONE)),
         1 => {}
         _ => {
             let detail = format!("{ONE}, but multiple fields are set");
-            errors.push(FieldError::invalid(path, &format!("{{{}}}", set.join(", ")), detail));
+            errors.push(spec.invalid_as(&format!("{{{}}}", set.join(", ")), detail));
         }
     }
 }
 
-/// Returns the node fields of a slice or a device that are set.
-fn node_fields(
-    object: &Value,
-    empty: &str,
-    one_term: bool,
-    path: &FieldPath,
-    errors: &mut FieldErrors,
-) -> Vec<&'static str> {
-    let mut set = Vec::new();
-    if let Some(node) = present(object, "nodeName").and_then(Value::as_str) {
-        let at = path.child("nodeName");
-        if node.is_empty() {
-            errors.push(FieldError::invalid(&at, node, empty));
-        } else {
+fn node_name(name: FieldRef<Str>, empty: &str, set: &mut Vec<&'static str>, errors: &mut FieldErrors) {
+    match name.get_str() {
+        None => {}
+        Some("") => errors.push(name.invalid(empty)),
+        Some(node) => {
             set.push("`nodeName`");
-            checks::subdomain(&at, node, errors);
+            checks::subdomain(&name, node, errors);
         }
     }
-    if let Some(selector) = present(object, "nodeSelector") {
-        set.push("`nodeSelector`");
-        let at = path.child("nodeSelector");
-        super::node_selector(selector, &at, errors);
-        let terms = selector.list_at(&["nodeSelectorTerms"]);
-        if one_term && terms.len() != 1 {
-            let terms: Vec<Value> =
-                terms.iter().map(|t| internal::internal("io.k8s.api.core.v1.NodeSelectorTerm", Some(t))).collect();
-            let shown = if terms.is_empty() { shown(None) } else { shown(Some(&Value::List(terms))) };
-            let detail = "must have exactly one node selector term";
-            errors.push(FieldError::invalid(&at.child("nodeSelectorTerms"), shown, detail));
-        }
+}
+
+fn one_term(terms: FieldRef<List<NodeSelectorTerm>>, errors: &mut FieldErrors) {
+    if terms.len() != 1 {
+        let internal = |term| internal::internal(NodeSelectorTerm::DEFINITION, Some(term));
+        let shown = match terms.is_empty() {
+            true => Value::Null,
+            false => Value::List(terms.list().iter().map(internal).collect()),
+        };
+        errors.push(terms.invalid_as(&shown, "must have exactly one node selector term"));
     }
-    match present(object, "allNodes").and_then(Value::as_bool) {
-        Some(true) => set.push("`allNodes`"),
-        Some(false) => {
-            let detail = "must be either unset or set to true";
-            errors.push(FieldError::invalid(&path.child("allNodes"), false, detail));
-        }
+}
+
+fn unset_or_true(field: FieldRef<Bool>, name: &'static str, set: &mut Vec<&'static str>, errors: &mut FieldErrors) {
+    match field.get_bool() {
+        Some(true) => set.push(name),
+        Some(false) => errors.push(field.invalid("must be either unset or set to true")),
         None => {}
     }
-    set
 }
 
-fn devices(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
-    let advanced = spec.list_at(&["devices"]).iter().any(|device| {
-        ["taints", "consumesCounters"].iter().any(|list| !device.list_at(&[list]).is_empty())
-            || attributes(device).any(|(_, attribute)| LISTS.iter().any(|list| present(attribute, list).is_some()))
+fn devices(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, errors: &mut FieldErrors) {
+    let devices = spec.at(Spec::DEVICES);
+    let is_advanced = devices.items().any(|device| {
+        !device.at(Device::TAINTS).is_empty()
+            || !device.at(Device::CONSUMES_COUNTERS).is_empty()
+            || device.at(Device::ATTRIBUTES).entries().any(|(_, attribute)| has_lists(attribute))
     });
-    let max = if advanced { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
-    let per_device = spec.bool_at(&["perDeviceNodeSelection"]);
-    let devices = bounded(spec, "devices", max, path, errors);
-    for (at, device) in errors.while_room(&devices) {
-        let name = device.str_at(&["name"]);
-        let old_devices = old.map(|old| old.list_at(&["devices"])).unwrap_or_default();
-        let old_device = old_devices.iter().find(|old| old.str_at(&["name"]) == name);
-        validate_device(device, old_device, per_device, at, errors);
+    let max = if is_advanced { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
+    let per_device = spec.at(Spec::PER_DEVICE_NODE_SELECTION).bool();
+    let old_devices = old.as_ref().map(|old| old.at(Spec::DEVICES));
+    let devices = bounded(devices, max, errors);
+    for device in errors.while_room(devices.items()) {
+        let name = device.at(Device::NAME).str();
+        let old_device =
+            old_devices.as_ref().and_then(|old| old.items().find(|old| old.at(Device::NAME).str() == name));
+        validate_device(device, old_device, per_device, errors);
     }
-    duplicates(&devices, |device| device.str_at(&["name"]).to_owned(), errors);
+    duplicates(devices, |device| device.at(Device::NAME).str(), errors);
 }
 
-fn attributes(device: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    members(device, "attributes")
+fn has_lists(attribute: FieldRef<DeviceAttribute>) -> bool {
+    attribute.at(DeviceAttribute::BOOLS).is_set()
+        || attribute.at(DeviceAttribute::INTS).is_set()
+        || attribute.at(DeviceAttribute::STRINGS).is_set()
+        || attribute.at(DeviceAttribute::VERSIONS).is_set()
 }
 
-fn members<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
-    let members = object.object_at(&[name]).into_iter().flat_map(Object::iter);
-    members.map(|(name, value)| (name.as_str(), value))
+fn validate_device(
+    device: FieldRef<Device>,
+    old: Option<FieldRef<Device>>,
+    per_device: bool,
+    errors: &mut FieldErrors,
+) {
+    let name = device.at(Device::NAME);
+    checks::label(&name, name.str(), errors);
+    attributes_and_capacities(device, errors);
+    let taints = device.at(Device::TAINTS);
+    if !old.is_some_and(|old| semantically_equal(old.at(Device::TAINTS).get(), taints.get())) {
+        for taint in bounded(taints, TAINTS_MAX, errors).items() {
+            validate_taint(taint, None, errors);
+        }
+    }
+    let consumptions = bounded(device.at(Device::CONSUMES_COUNTERS), CONSUMPTIONS_MAX, errors);
+    for consumption in errors.while_room(consumptions.items()) {
+        let set = consumption.at(DeviceCounterConsumption::COUNTER_SET);
+        counters(set, consumption.at(DeviceCounterConsumption::COUNTERS), errors);
+    }
+    duplicates(consumptions, |consumption| consumption.at(DeviceCounterConsumption::COUNTER_SET).str(), errors);
+    device_nodes(device, per_device, errors);
+    binding_conditions(device.at(Device::BINDING_CONDITIONS), device.at(Device::BINDING_FAILURE_CONDITIONS), errors);
+    mappings(device, errors);
 }
 
-fn validate_device(device: &Value, old: Option<&Value>, per_device: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    checks::label(&path.child("name"), device.str_at(&["name"]), errors);
-    let values = attributes(device).count() + members(device, "capacity").count();
+fn attributes_and_capacities(device: FieldRef<Device>, errors: &mut FieldErrors) {
+    let (attributes, capacities) = (device.at(Device::ATTRIBUTES), device.at(Device::CAPACITY));
+    let values = attributes.len() + capacities.len();
     if values > VALUES_MAX {
         let detail = format!("the total number of attributes and capacities must not exceed {VALUES_MAX}");
-        errors.push(FieldError::invalid(path, values, detail));
+        errors.push(device.invalid_as(values, detail));
     }
-    let values: usize = attributes(device).map(|(_, attribute)| value_count(attribute)).sum();
+    let values: usize = attributes.entries().map(|(_, attribute)| value_count(attribute)).sum();
     if values > ATTRIBUTE_VALUES_MAX {
         let detail = format!("the total number of attribute values must not exceed {ATTRIBUTE_VALUES_MAX}");
-        errors.push(FieldError::invalid(path, values, detail));
+        errors.push(device.invalid_as(values, detail));
     }
-    let at = path.child("attributes");
-    for (name, attribute) in errors.while_room(attributes(device)) {
-        qualified_name(&at, name, errors);
-        validate_attribute(attribute, &at.key(&shortened(name, KEY_MAX)), errors);
+    for (name, attribute) in errors.while_room(attributes.entries()) {
+        qualified_name(&attributes, name, errors);
+        let shown = shortened(name, KEY_MAX);
+        validate_attribute(attribute.located_at(&attributes.key(&shown)), errors);
     }
-    let shared = device.bool_at(&["allowMultipleAllocations"]);
-    let at = path.child("capacity");
-    for (name, capacity) in errors.while_room(members(device, "capacity")) {
-        qualified_name(&at, name, errors);
-        if let Some(policy) = present(capacity, "requestPolicy") {
-            let at = at.key(&shortened(name, KEY_MAX)).child("requestPolicy");
-            if shared {
-                request_policy(policy, capacity.str_at(&["value"]), &at, errors);
-            } else {
-                errors.push(FieldError::forbidden(&at, "allowMultipleAllocations must be true"));
-            }
+    let is_shared = device.at(Device::ALLOW_MULTIPLE_ALLOCATIONS).bool();
+    for (name, capacity) in errors.while_room(capacities.entries()) {
+        qualified_name(&capacities, name, errors);
+        let shown = shortened(name, KEY_MAX);
+        let capacity = capacity.located_at(&capacities.key(&shown));
+        let policy = capacity.at(DeviceCapacity::REQUEST_POLICY);
+        if policy.is_set() && is_shared {
+            request_policy(policy, capacity.at(DeviceCapacity::VALUE).str(), errors);
+        } else if policy.is_set() {
+            errors.push(policy.forbidden("allowMultipleAllocations must be true"));
         }
     }
-    if !old.is_some_and(|old| semantically_equal(old.get("taints"), device.get("taints"))) {
-        for (at, taint) in bounded(device, "taints", TAINTS_MAX, path, errors) {
-            validate_taint(taint, None, &at, errors);
-        }
-    }
-    let consumptions = bounded(device, "consumesCounters", CONSUMPTIONS_MAX, path, errors);
-    for (at, consumption) in errors.while_room(&consumptions) {
-        counters(consumption, "counterSet", at, errors);
-    }
-    duplicates(&consumptions, |consumption| consumption.str_at(&["counterSet"]).to_owned(), errors);
-    device_nodes(device, per_device, path, errors);
-    binding_conditions(device, path, errors);
-    mappings(device, &path.child("nodeAllocatableResourceMappings"), errors);
 }
 
-fn device_nodes(device: &Value, per_device: bool, path: &FieldPath, errors: &mut FieldErrors) {
+fn device_nodes(device: FieldRef<Device>, per_device: bool, errors: &mut FieldErrors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    let (name, selector) = (device.at(Device::NODE_NAME), device.at(Device::NODE_SELECTOR));
+    let all = device.at(Device::ALL_NODES);
     if per_device {
-        let set = node_fields(device, "must not be empty", false, path, errors);
+        let mut set = Vec::new();
+        node_name(name, "must not be empty", &mut set, errors);
+        if selector.is_set() {
+            set.push("`nodeSelector`");
+            node_selector(selector, errors);
+        }
+        unset_or_true(all, "`allNodes`", &mut set, errors);
         match set.len() {
-            0 => errors.push(FieldError::required(path, ONE)),
+            0 => errors.push(device.required(ONE)),
             1 => {}
-            _ => errors.push(FieldError::invalid(path, &format!("{{{}}}", set.join(", ")), ONE)),
+            _ => errors.push(device.invalid_as(&format!("{{{}}}", set.join(", ")), ONE)),
         }
-    } else if ["nodeName", "nodeSelector", "allNodes"].iter().any(|name| present(device, name).is_some()) {
+    } else if name.is_set() || selector.is_set() || all.is_set() {
         let detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-        errors.push(FieldError::invalid(path, shown(None), detail));
+        errors.push(device.invalid_as(ErrorValue::raw("null"), detail));
     }
 }
 
-fn value_count(attribute: &Value) -> usize {
-    let lists: usize =
-        ["bools", "ints", "strings", "versions"].iter().map(|list| attribute.list_at(&[list]).len()).sum();
-    lists.max(1)
+fn value_count(attribute: FieldRef<DeviceAttribute>) -> usize {
+    let scalars = attribute.at(DeviceAttribute::BOOLS).len() + attribute.at(DeviceAttribute::INTS).len();
+    let texts = attribute.at(DeviceAttribute::STRINGS).len() + attribute.at(DeviceAttribute::VERSIONS).len();
+    (scalars + texts).max(1)
 }
 
-fn validate_attribute(attribute: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let mut fields = ["bool", "int"].iter().filter(|name| present(attribute, name).is_some()).count();
-    for (name, rule) in [("string", text as fn(&str, &FieldPath, &mut FieldErrors)), ("version", version)] {
-        if let Some(value) = present(attribute, name).and_then(Value::as_str) {
-            fields += 1;
-            rule(value, &path.child(name), errors);
-        }
-    }
-    for name in ["bools", "ints", "strings", "versions"] {
-        let Some(list) = present(attribute, name) else { continue };
-        fields += 1;
-        if list.as_list().is_some_and(<[Value]>::is_empty) {
-            errors.push(FieldError::invalid(&path.child(name), shown(Some(list)), "must not be empty if specified"));
-        }
-        for (at, item) in errors.while_room(items(attribute, name, path)) {
-            match (name, item.as_str()) {
-                ("strings", Some(value)) => text(value, &at, errors),
-                ("versions", Some(value)) => version(value, &at, errors),
-                _ => {}
-            }
-        }
-    }
+fn validate_attribute(attribute: FieldRef<DeviceAttribute>, errors: &mut FieldErrors) {
+    let given = [
+        attribute.at(DeviceAttribute::BOOL).is_set(),
+        attribute.at(DeviceAttribute::INT).is_set(),
+        one_value(attribute.at(DeviceAttribute::STRING), text, errors),
+        one_value(attribute.at(DeviceAttribute::VERSION), version, errors),
+        values(attribute.at(DeviceAttribute::BOOLS), |_, _| {}, errors),
+        values(attribute.at(DeviceAttribute::INTS), |_, _| {}, errors),
+        values(attribute.at(DeviceAttribute::STRINGS), text, errors),
+        values(attribute.at(DeviceAttribute::VERSIONS), version, errors),
+    ];
     let detail = "exactly one value must be specified";
-    match fields {
-        0 => errors.push(FieldError::invalid(path, "", detail)),
+    match given.iter().filter(|is_given| **is_given).count() {
+        0 => errors.push(attribute.invalid_as("", detail)),
         1 => {}
-        _ => {
-            let shown = internal::shown_as("io.k8s.api.resource.v1.DeviceAttribute", Some(attribute));
-            errors.push(FieldError::invalid(path, shown, detail));
-        }
+        _ => errors.push(attribute.invalid_as(internal::shown(attribute), detail)),
     }
 }
 
-fn text(value: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    if value.len() > ATTRIBUTE_MAX {
-        errors.push(FieldError::too_long(path, ATTRIBUTE_MAX));
+/// Validates a value by a rule. Returns true if there is one.
+fn one_value(value: FieldRef<Str>, rule: fn(FieldRef<Str>, &mut FieldErrors), errors: &mut FieldErrors) -> bool {
+    if value.is_set() {
+        rule(value, errors);
+    }
+    value.is_set()
+}
+
+/// Validates each value of a list by a rule. Returns true if there is a list.
+fn values<T>(list: FieldRef<List<T>>, rule: fn(FieldRef<T>, &mut FieldErrors), errors: &mut FieldErrors) -> bool {
+    if list.is_set() && list.is_empty() {
+        errors.push(list.invalid("must not be empty if specified"));
+    }
+    for value in errors.while_room(list.items()) {
+        rule(value, errors);
+    }
+    list.is_set()
+}
+
+fn text(value: FieldRef<Str>, errors: &mut FieldErrors) {
+    if value.str().len() > ATTRIBUTE_MAX {
+        errors.push(value.too_long(ATTRIBUTE_MAX));
     }
 }
 
-fn version(value: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    if SemanticVersion::parse(value).is_err() {
-        let detail = "must be a string compatible with semver.org spec 2.0.0";
-        errors.push(FieldError::invalid(path, value, detail));
+fn version(value: FieldRef<Str>, errors: &mut FieldErrors) {
+    if SemanticVersion::parse(value.str()).is_err() {
+        errors.push(value.invalid("must be a string compatible with semver.org spec 2.0.0"));
     }
-    text(value, path, errors);
+    text(value, errors);
 }
 
 /// Validates a taint; an unchanged effect may be unknown.
-pub(super) fn validate_taint(taint: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    checks::qualified_name(&path.child("key"), taint.str_at(&["key"]), errors);
-    let value = taint.str_at(&["value"]);
-    invalid_each(&path.child("value"), value, &names::label_value(value), errors);
-    let (effect, at) = (taint.str_at(&["effect"]), path.child("effect"));
-    if old.is_some_and(|old| old.str_at(&["effect"]) == effect) {
-        return;
-    }
-    if effect.is_empty() {
-        errors.push(FieldError::required(&at, ""));
-    } else {
-        one_of(&at, effect, &EFFECTS, errors);
+pub(super) fn validate_taint(
+    taint: FieldRef<DeviceTaint>,
+    old: Option<FieldRef<DeviceTaint>>,
+    errors: &mut FieldErrors,
+) {
+    let (key, value) = (taint.at(DeviceTaint::KEY), taint.at(DeviceTaint::VALUE));
+    checks::qualified_name(&key, key.str(), errors);
+    checks::invalid_for(&value, value.str(), names::label_value(value.str()), errors);
+    let effect = taint.at(DeviceTaint::EFFECT);
+    if !old.is_some_and(|old| old.at(DeviceTaint::EFFECT).str() == effect.str()) {
+        checks::required_one_of(&effect, effect.str(), &EFFECTS, errors);
     }
 }
 
 /// Validates the name of a set of counters, and the counters.
-fn counters(set: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let (value, at) = (set.str_at(&[name]), path.child(name));
-    if value.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+fn counters(name: FieldRef<Str>, counters: FieldRef<Map<Counter>>, errors: &mut FieldErrors) {
+    if name.is_empty() {
+        errors.push(name.required(""));
     } else {
-        checks::label(&at, value, errors);
+        checks::label(&name, name.str(), errors);
     }
-    let at = path.child("counters");
-    match members(set, "counters").count() {
-        0 => errors.push(FieldError::required(&at, "")),
-        count if count > COUNTERS_MAX => errors.push(FieldError::too_many(&at, count, COUNTERS_MAX)),
-        _ => members(set, "counters").for_each(|(name, _)| checks::label(&at, name, errors)),
+    match counters.len() {
+        0 => errors.push(counters.required("")),
+        count if count > COUNTERS_MAX => errors.push(FieldError::too_many(&counters, count, COUNTERS_MAX)),
+        _ => counters.entries().for_each(|(counter, _)| checks::label(&counters, counter, errors)),
     }
 }
 
-fn mappings(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for (name, mapping) in errors.while_room(members(device, "nodeAllocatableResourceMappings")) {
-        let path = path.key(name);
+fn mappings(device: FieldRef<Device>, errors: &mut FieldErrors) {
+    let mappings = device.at(Device::NODE_ALLOCATABLE_RESOURCE_MAPPINGS);
+    for (name, mapping) in errors.while_room(mappings.entries()) {
         if !resource_names::is_native(name) {
-            errors.push(FieldError::invalid(&path, name, "must be a node allocatable resource name"));
+            errors.push(mapping.invalid_as(name, "must be a node allocatable resource name"));
         }
-        let [multiplier, key] =
-            ["allocationMultiplier", "capacityKey"].map(|name| present(mapping, name).and_then(Value::as_str));
-        if multiplier.is_none() && key.is_none() {
-            let detail = "at least one of allocationMultiplier or capacityKey must be set";
-            errors.push(FieldError::invalid(&path, "", detail));
+        let (multiplier, key) = (mapping.at(Mapping::ALLOCATION_MULTIPLIER), mapping.at(Mapping::CAPACITY_KEY));
+        if !multiplier.is_set() && !key.is_set() {
+            errors.push(mapping.invalid_as("", "at least one of allocationMultiplier or capacityKey must be set"));
         }
-        if let Some(multiplier) = multiplier
-            && Quantity::parse(multiplier).is_ok_and(|quantity| quantity.sign() <= 0)
+        if multiplier.get_str().and_then(|text| Quantity::parse(text).ok()).is_some_and(|quantity| quantity.sign() <= 0)
         {
-            errors.push(FieldError::invalid(&path.child("allocationMultiplier"), multiplier, "must be positive"));
+            errors.push(multiplier.invalid("must be positive"));
         }
-        let at = path.child("capacityKey");
-        match key {
-            Some("") => errors.push(FieldError::invalid(&at, "", "capacityKey must not be an empty string")),
-            Some(key) if device.at(&["capacity", key]).is_none() => {
-                errors.push(FieldError::not_found(&at, key));
+        match key.get_str() {
+            Some("") => errors.push(key.invalid("capacityKey must not be an empty string")),
+            Some(capacity) if device.at(Device::CAPACITY).object().is_none_or(|list| !list.contains(capacity)) => {
+                errors.push(key.not_found());
             }
             _ => {}
         }
@@ -330,12 +342,12 @@ fn mappings(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 /// Returns a key as paths show it: without its middle if it is too long.
-fn shortened(key: &str, max: usize) -> String {
+fn shortened(key: &str, max: usize) -> Cow<'_, str> {
     const DOTS: &str = "...";
     if key.len() <= max.max(LABEL_MAX.min(16)) {
-        return key.to_owned();
+        return key.into();
     }
     let remaining = max - DOTS.len();
     let cut = |at: usize| (0..=at).rev().find(|i| key.is_char_boundary(*i)).unwrap_or(0);
-    format!("{}{DOTS}{}", &key[..cut(remaining.div_ceil(2))], &key[cut(key.len() - remaining / 2)..])
+    format!("{}{DOTS}{}", &key[..cut(remaining.div_ceil(2))], &key[cut(key.len() - remaining / 2)..]).into()
 }

@@ -2,14 +2,22 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::resource::v1::{
+    AllocatedDeviceStatus, AllocationResult, DeviceAllocationConfiguration as Config, DeviceAllocationResult,
+    DeviceClaim, DeviceRequestAllocationResult as Share, NetworkDeviceData, ResourceClaim,
+    ResourceClaimConsumerReference as Consumer, ResourceClaimSpec, ResourceClaimStatus as Status,
+};
+use binnacle_fields::types::List;
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors};
 use binnacle_schema::{Object, Value, json};
 use binnacle_validation::{checks, conditions, ip};
 
 use super::claim_validation::{CONFIG_MAX, configuration, free_form};
 use super::names::{binding_conditions, bounded, duplicates, pool_name, request_reference, request_references, uid};
-use crate::checks::{immutable_struct_as, member, one_of, present};
-use crate::storage::driver_name;
+use super::{driver_name, node_selector};
+use crate::checks::immutable_struct;
 
 const CONSUMERS_MAX: usize = 256;
 const RESULTS_MAX: usize = 32;
@@ -20,128 +28,127 @@ const HARDWARE_MAX: usize = 128;
 const ADDRESSES_MAX: usize = 16;
 
 /// Validates a change of the status.
-pub(super) fn status(claim: &Value, old: &Value) -> FieldErrors {
+pub(super) fn status(claim: FieldRef<ResourceClaim>, old: FieldRef<ResourceClaim>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (status, old_status) = (member(claim, "status"), member(old, "status"));
-    let path = FieldPath::new("status");
-    let consumers = bounded(status, "reservedFor", CONSUMERS_MAX, &path, &mut errors);
-    for (at, consumer) in errors.while_room(&consumers) {
-        for name in ["resource", "name", "uid"] {
-            checks::required(&at.child(name), consumer.str_at(&[name]), &mut errors);
-        }
-    }
-    duplicates(&consumers, |consumer| consumer.str_at(&["uid"]).to_owned(), &mut errors);
-    device_statuses(status, &path, &mut errors);
-    let (allocation, old_allocation) = (present(status, "allocation"), present(old_status, "allocation"));
-    let at = path.child("reservedFor");
-    if !status.list_at(&["reservedFor"]).is_empty() {
-        let deleted = present(member(claim, "metadata"), "deletionTimestamp").is_some();
-        let known = old_status.list_at(&["reservedFor"]);
-        if allocation.is_none() {
-            errors.push(FieldError::forbidden(&at, "may not be specified when `allocated` is not set"));
-        } else if deleted && status.list_at(&["reservedFor"]).iter().any(|consumer| !known.contains(consumer)) {
+    let (status, old_status) = (claim.at(ResourceClaim::STATUS), old.at(ResourceClaim::STATUS));
+    let consumers = status.at(Status::RESERVED_FOR);
+    consumer_rules(consumers, &mut errors);
+    device_statuses(status, &mut errors);
+    let (allocation, old_allocation) = (status.at(Status::ALLOCATION), old_status.at(Status::ALLOCATION));
+    if !consumers.is_empty() {
+        let is_deleted = claim.at(ResourceClaim::METADATA).at(ObjectMeta::DELETION_TIMESTAMP).is_set();
+        let known = old_status.at(Status::RESERVED_FOR).list();
+        if !allocation.is_set() {
+            errors.push(consumers.forbidden("may not be specified when `allocated` is not set"));
+        } else if is_deleted && consumers.list().iter().any(|consumer| !known.contains(consumer)) {
             let detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
-            errors.push(FieldError::forbidden(&at, detail));
+            errors.push(consumers.forbidden(detail));
         }
     }
-    let at = path.child("allocation");
-    match (allocation, old_allocation) {
-        (Some(_), Some(_)) => {
-            immutable_struct_as(
-                "io.k8s.api.resource.v1.AllocationResult",
-                &at,
-                allocation,
-                old_allocation,
-                &mut errors,
-            );
-        }
-        (Some(allocation), None) => {
-            let claim = member(member(claim, "spec"), "devices");
-            validate_allocation(allocation, claim, &at, &mut errors);
-        }
-        (None, _) => {}
+    if allocation.is_set() && old_allocation.is_set() {
+        immutable_struct(allocation, old_allocation, &mut errors);
+    } else if allocation.is_set() {
+        let spec = claim.at(ResourceClaim::SPEC);
+        validate_allocation(allocation, spec.at(ResourceClaimSpec::DEVICES), &mut errors);
     }
     errors
 }
 
-fn validate_allocation(allocation: &Value, claim: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (devices, at) = (member(allocation, "devices"), path.child("devices"));
-    for (at, result) in bounded(devices, "results", RESULTS_MAX, &at, errors) {
-        request_reference(result.str_at(&["request"]), claim, &at.child("request"), errors);
-        driver_name(result.str_at(&["driver"]), &at.child("driver"), errors);
-        pool_name(&at.child("pool"), result.str_at(&["pool"]), errors);
-        checks::label(&at.child("device"), result.str_at(&["device"]), errors);
-        binding_conditions(result, &at, errors);
-        if let Some(share) = present(result, "shareID").and_then(Value::as_str) {
-            uid(&at.child("shareID"), share, errors);
+fn consumer_rules(consumers: FieldRef<List<Consumer>>, errors: &mut FieldErrors) {
+    let consumers = bounded(consumers, CONSUMERS_MAX, errors);
+    for consumer in errors.while_room(consumers.items()) {
+        for field in [Consumer::RESOURCE, Consumer::NAME, Consumer::UID] {
+            let field = consumer.at(field);
+            checks::required(&field, field.str(), errors);
         }
+    }
+    duplicates(consumers, |consumer| consumer.at(Consumer::UID).str(), errors);
+}
+
+fn validate_allocation(allocation: FieldRef<AllocationResult>, claim: FieldRef<DeviceClaim>, errors: &mut FieldErrors) {
+    let devices = allocation.at(AllocationResult::DEVICES);
+    for result in bounded(devices.at(DeviceAllocationResult::RESULTS), RESULTS_MAX, errors).items() {
+        request_reference(result.at(Share::REQUEST), claim, errors);
+        device_rules(result, errors);
+        let (conditions, failures) =
+            (result.at(Share::BINDING_CONDITIONS), result.at(Share::BINDING_FAILURE_CONDITIONS));
+        binding_conditions(conditions, failures, errors);
+        share_id(result, errors);
     }
     // The configuration of the claim and of its class.
-    for (at, config) in bounded(devices, "config", 2 * CONFIG_MAX, &at, errors) {
-        let (source, source_path) = (config.str_at(&["source"]), at.child("source"));
-        if source.is_empty() {
-            errors.push(FieldError::required(&source_path, ""));
-        } else {
-            one_of(&source_path, source, &["FromClaim", "FromClass"], errors);
-        }
-        request_references(config, claim, &at, errors);
-        configuration(config, false, &at, errors);
+    for config in bounded(devices.at(DeviceAllocationResult::CONFIG), 2 * CONFIG_MAX, errors).items() {
+        let source = config.at(Config::SOURCE);
+        checks::required_one_of(&source, source.str(), &["FromClaim", "FromClass"], errors);
+        request_references(config.at(Config::REQUESTS), claim, errors);
+        configuration(config.at(Config::OPAQUE), false, errors);
     }
-    if let Some(selector) = present(allocation, "nodeSelector") {
-        super::node_selector(selector, &path.child("nodeSelector"), errors);
+    if let Some(selector) = allocation.at(AllocationResult::NODE_SELECTOR).set() {
+        node_selector(selector, errors);
+    }
+}
+
+fn device_rules(device: FieldRef<Share>, errors: &mut FieldErrors) {
+    driver_name(device.at(Share::DRIVER), errors);
+    pool_name(device.at(Share::POOL), errors);
+    let name = device.at(Share::DEVICE);
+    checks::label(&name, name.str(), errors);
+}
+
+fn share_id(device: FieldRef<Share>, errors: &mut FieldErrors) {
+    if let Some(share) = device.at(Share::SHARE_ID).set() {
+        uid(share, errors);
     }
 }
 
 /// Returns the key of a device or of a share of one, as messages show it.
-fn device(status: &Value) -> String {
-    const MEMBERS: [(&str, &str); 4] =
-        [("Driver", "driver"), ("Pool", "pool"), ("Device", "device"), ("ShareID", "shareID")];
-    let id: Object = MEMBERS.iter().map(|(shown, name)| (*shown, Value::from(status.str_at(&[name])))).collect();
-    json::to_string(&id.into())
+fn key(device: FieldRef<Share>) -> String {
+    let members =
+        [("Driver", Share::DRIVER), ("Pool", Share::POOL), ("Device", Share::DEVICE), ("ShareID", Share::SHARE_ID)];
+    let key: Object = members.iter().map(|(shown, field)| (*shown, Value::from(device.at(*field).str()))).collect();
+    json::to_string(&key.into())
 }
 
-fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let allocated: HashSet<String> = status.list_at(&["allocation", "devices", "results"]).iter().map(device).collect();
-    let statuses = bounded(status, "devices", usize::MAX, path, errors);
-    for (at, status) in errors.while_room(&statuses) {
-        driver_name(status.str_at(&["driver"]), &at.child("driver"), errors);
-        pool_name(&at.child("pool"), status.str_at(&["pool"]), errors);
-        checks::label(&at.child("device"), status.str_at(&["device"]), errors);
-        if let Some(share) = present(status, "shareID").and_then(Value::as_str) {
-            uid(&at.child("shareID"), share, errors);
+fn device_statuses(status: FieldRef<Status>, errors: &mut FieldErrors) {
+    let allocation = status.at(Status::ALLOCATION);
+    let devices = allocation.at(AllocationResult::DEVICES);
+    let allocated: HashSet<String> = devices.at(DeviceAllocationResult::RESULTS).items().map(key).collect();
+    let statuses = status.at(Status::DEVICES);
+    for status in errors.while_room(statuses.items()) {
+        // The status of a device has the fields that name it in the allocation.
+        let device = status.cast::<Share>();
+        device_rules(device, errors);
+        share_id(device, errors);
+        if !allocated.contains(&key(device)) {
+            errors.push(status.invalid_as(ErrorValue::raw(key(device)), "must be an allocated device in the claim"));
         }
-        if !allocated.contains(&device(status)) {
-            errors.push(FieldError::invalid(
-                at,
-                ErrorValue::raw(device(status)),
-                "must be an allocated device in the claim",
-            ));
+        let conditions = status.at(AllocatedDeviceStatus::CONDITIONS);
+        if conditions.len() > CONDITIONS_MAX {
+            errors.push(conditions.too_many(CONDITIONS_MAX));
         }
-        let list = status.list_at(&["conditions"]);
-        if list.len() > CONDITIONS_MAX {
-            errors.push(FieldError::too_many(&at.child("conditions"), list.len(), CONDITIONS_MAX));
+        conditions::validate(conditions.items(), errors);
+        if let Some(data) = status.at(AllocatedDeviceStatus::DATA).set() {
+            free_form(data, DATA_MAX, errors);
         }
-        conditions::conditions(list, &at.child("conditions"), errors);
-        if let Some(data) = present(status, "data") {
-            free_form(Some(data), DATA_MAX, &at.child("data"), errors);
-        }
-        network_data(member(status, "networkData"), &at.child("networkData"), errors);
+        network_data(status.at(AllocatedDeviceStatus::NETWORK_DATA), errors);
     }
     let mut seen = HashSet::new();
-    for (at, status) in errors.while_room(statuses.iter().filter(|(_, status)| !seen.insert(device(status)))) {
-        errors.push(FieldError::duplicate(at, ErrorValue::raw(device(status))));
+    for status in errors.while_room(statuses.items().filter(|status| !seen.insert(key(status.cast())))) {
+        errors.push(FieldError::duplicate(&status, ErrorValue::raw(key(status.cast()))));
     }
 }
 
-fn network_data(data: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for (name, max) in [("interfaceName", INTERFACE_MAX), ("hardwareAddress", HARDWARE_MAX)] {
-        if data.str_at(&[name]).len() > max {
-            errors.push(FieldError::too_long(&path.child(name), max));
+fn network_data(data: FieldRef<NetworkDeviceData>, errors: &mut FieldErrors) {
+    let limits =
+        [(NetworkDeviceData::INTERFACE_NAME, INTERFACE_MAX), (NetworkDeviceData::HARDWARE_ADDRESS, HARDWARE_MAX)];
+    for (field, max) in limits {
+        let field = data.at(field);
+        if field.str().len() > max {
+            errors.push(field.too_long(max));
         }
     }
-    let addresses = bounded(data, "ips", ADDRESSES_MAX, path, errors);
-    for (at, address) in errors.while_room(&addresses) {
-        ip::valid_interface_address(at, address.as_str().unwrap_or_default(), errors);
+    let addresses = bounded(data.at(NetworkDeviceData::IPS), ADDRESSES_MAX, errors);
+    for address in errors.while_room(addresses.items()) {
+        ip::valid_interface_address(&address, address.str(), errors);
     }
-    duplicates(&addresses, |address| address.as_str().unwrap_or_default().to_owned(), errors);
+    duplicates(addresses, |address| address.str(), errors);
 }

@@ -2,90 +2,103 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::scheduling::v1alpha2::{
+    self, PodGroupResourceClaim, PodGroupResourceClaimStatus as ClaimStatus, PodGroupSpec as Spec,
+    PodGroupStatus as Status,
+};
+use binnacle_fields::types::List;
+use binnacle_fields::{FieldMut, FieldRef, route};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::names;
+use binnacle_validation::{checks, conditions};
 
 use super::{GATED, group_validation};
 use crate::Features;
-use crate::checks::{items, member, spec_path};
-use crate::gated_names::drop_disabled;
-use crate::prepare::{clear_status, is_set, put_back, put_back_metadata, remove_at};
+use crate::gated::drop_disabled;
+use crate::prepare::keep_metadata;
 use crate::{Strategy, StrategyContext};
-use binnacle_validation::conditions::conditions;
 
 pub(crate) struct PodGroup;
 
 impl Strategy for PodGroup {
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
-        drop_fields(situation.features, object, None);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut group = FieldMut::root(object);
+        group.remove(v1alpha2::PodGroup::STATUS);
+        drop_fields(ctx.features, &mut group, None);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
-        drop_fields(situation.features, object, Some(old));
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut group, old) = (FieldMut::root(object), FieldRef::root(old));
+        group.keep(old, v1alpha2::PodGroup::STATUS);
+        drop_fields(ctx.features, &mut group, Some(old.at(v1alpha2::PodGroup::SPEC)));
     }
 
-    fn prepare_for_subresource(&self, _: &str, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_metadata(object, old);
-        let on = situation.features.enabled("DRAWorkloadResourceClaims");
-        if !on && !is_set(old, &["spec", "resourceClaims"]) {
-            remove_at(object, &["status"], "resourceClaimStatuses");
+    fn prepare_for_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut group, old) = (FieldMut::root(object), FieldRef::root(old));
+        group.keep(old, v1alpha2::PodGroup::SPEC);
+        keep_metadata(&mut group, old);
+        let has_claims = old.at(v1alpha2::PodGroup::SPEC).at(Spec::RESOURCE_CLAIMS).is_set();
+        if !ctx.features.enabled("DRAWorkloadResourceClaims") && !has_claims {
+            group.remove_at(route![v1alpha2::PodGroup::STATUS, Status::RESOURCE_CLAIM_STATUSES]);
         }
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        group_validation::spec(situation.features, member(object, "spec"), None, &spec_path(), &mut errors);
+        let group = FieldRef::root(object);
+        group_validation::spec(ctx.features, group.at(v1alpha2::PodGroup::SPEC), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        group_validation::spec(situation.features, member(object, "spec"), old.get("spec"), &spec_path(), &mut errors);
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        let (spec, old_spec) = (new.at(v1alpha2::PodGroup::SPEC), old.at(v1alpha2::PodGroup::SPEC));
+        if old_spec.is_set() {
+            group_validation::spec_update(spec, old_spec, &mut errors);
+        } else {
+            group_validation::spec(ctx.features, spec, &mut errors);
+        }
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (status, path) = (member(object, "status"), FieldPath::new("status"));
-        conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);
-        let claims = object.list_at(&["spec", "resourceClaims"]).iter();
-        let known: HashSet<&str> = claims.map(|claim| claim.str_at(&["name"])).collect();
-        for (at, claim) in errors.while_room(items(status, "resourceClaimStatuses", &path)) {
-            let name = claim.str_at(&["name"]);
-            if !known.contains(name) {
-                let why = "must match the name of an entry in `spec.resourceClaims`";
-                errors.push(FieldError::invalid(&at.child("name"), name, why));
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        let (spec, status) = (new.at(v1alpha2::PodGroup::SPEC), new.at(v1alpha2::PodGroup::STATUS));
+        conditions::validate(status.at(Status::CONDITIONS).items(), &mut errors);
+        let claims = spec.at(Spec::RESOURCE_CLAIMS);
+        let names: HashSet<&str> = claims.items().map(|claim| claim.at(PodGroupResourceClaim::NAME).str()).collect();
+        let statuses = status.at(Status::RESOURCE_CLAIM_STATUSES);
+        for status in errors.while_room(statuses.items()) {
+            let name = status.at(ClaimStatus::NAME);
+            if !names.contains(name.str()) {
+                errors.push(name.invalid_as(name.str(), "must match the name of an entry in `spec.resourceClaims`"));
             }
         }
-        if status.get("resourceClaimStatuses") != old.at(&["status", "resourceClaimStatuses"]) {
-            claim_statuses(status, &path, &mut errors);
+        let old_status = old.at(v1alpha2::PodGroup::STATUS);
+        if statuses.value() != old_status.at(Status::RESOURCE_CLAIM_STATUSES).value() {
+            claim_statuses(statuses, &mut errors);
         }
         errors
     }
 }
 
-fn claim_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let list = status.list_at(&["resourceClaimStatuses"]);
-    if list.len() > group_validation::CLAIMS_MAX {
-        let at = path.child("resourceClaimStatuses");
-        return errors.push(FieldError::too_many(&at, list.len(), group_validation::CLAIMS_MAX));
+fn claim_statuses(statuses: FieldRef<List<ClaimStatus>>, errors: &mut FieldErrors) {
+    if statuses.len() > group_validation::CLAIMS_MAX {
+        return errors.push(statuses.too_many(group_validation::CLAIMS_MAX));
     }
-    group_validation::unique_names(status, "resourceClaimStatuses", path, errors);
-    for (at, claim) in errors.while_room(items(status, "resourceClaimStatuses", path)) {
-        if let Some(name) = claim.get("resourceClaimName").and_then(Value::as_str) {
-            let messages = names::long_name(name);
-            crate::checks::invalid_each(&at.child("resourceClaimName"), name, &messages, errors);
+    group_validation::unique_names(statuses, ClaimStatus::NAME, errors);
+    for status in errors.while_room(statuses.items()) {
+        if let Some(name) = status.at(ClaimStatus::RESOURCE_CLAIM_NAME).set() {
+            checks::long_name(&name, name.str(), errors);
         }
     }
 }
 
-fn drop_fields(features: &Features, object: &mut Value, old: Option<&Value>) {
-    if let Some(spec) = object.get_mut("spec") {
-        drop_disabled(features, spec, old.and_then(|old| old.get("spec")), GATED);
+fn drop_fields(features: &Features, group: &mut FieldMut<v1alpha2::PodGroup>, old: Option<FieldRef<Spec>>) {
+    if let Some(mut spec) = group.structure(v1alpha2::PodGroup::SPEC) {
+        drop_disabled(features, &mut spec, old, GATED);
     }
 }
 
@@ -96,7 +109,7 @@ mod tests {
 
     #[test]
     fn status() {
-        let situation = crate::testing::situation("ns");
+        let ctx = crate::testing::situation("ns");
         let old = value!({"spec": {"resourceClaims": [{"name": "a"}]}});
         for (statuses, want) in [
             (value!([{"name": "a", "resourceClaimName": "c"}]), vec![]),
@@ -113,7 +126,7 @@ mod tests {
         ] {
             let object =
                 value!({"spec": {"resourceClaims": [{"name": "a"}]}, "status": {"resourceClaimStatuses": statuses}});
-            let errors = PodGroup.validate_subresource("status", &situation, &object, &old);
+            let errors = PodGroup.validate_subresource("status", &ctx, &object, &old);
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
         }
     }

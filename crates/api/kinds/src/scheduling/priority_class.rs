@@ -1,10 +1,14 @@
 //! PriorityClass: a named priority of pods.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::scheduling::v1::PriorityClass as Class;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
+use binnacle_validation::checks;
 
-use crate::checks::{immutable_value, one_of, present};
-use crate::prepare::{default_to, first_generation};
+use crate::checks::immutable;
+use crate::prepare::start_generation;
 use crate::{Strategy, StrategyContext};
 
 /// The highest value of user-defined classes.
@@ -18,34 +22,31 @@ pub(crate) struct PriorityClass;
 
 impl Strategy for PriorityClass {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        default_to(object.make_object(), "preemptionPolicy", "PreemptLowerPriority");
+        FieldMut::root(object).default_nil(Class::PREEMPTION_POLICY, "PreemptLowerPriority");
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
+        start_generation(&mut FieldMut::<Class>::root(object));
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let name = object.str_at(&["metadata", "name"]);
-        if name.starts_with("system-") {
-            if let Some(problem) = system_class_problem(object, name) {
+        let class = FieldRef::root(object);
+        let (metadata, value) = (class.at(Class::METADATA), class.at(Class::VALUE));
+        let name = metadata.at(ObjectMeta::NAME);
+        if name.str().starts_with("system-") {
+            if let Some(problem) = system_class_problem(class, name.str()) {
                 let detail = format!(
                     "priority class names with 'system-' prefix are reserved for system use only. error: {problem}"
                 );
-                errors.push(FieldError::forbidden(&FieldPath::new("metadata").child("name"), detail));
+                errors.push(name.forbidden(detail));
             }
-        } else if value(object) > HIGHEST {
-            let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
-            errors.push(FieldError::forbidden(&FieldPath::new("value"), detail));
+        } else if value.int_or_zero() > HIGHEST {
+            errors.push(value.forbidden(format!("maximum allowed value of a user defined priority is {HIGHEST}")));
         }
-        if let Some(policy) = present(object, "preemptionPolicy").and_then(Value::as_str) {
-            let path = FieldPath::new("preemptionPolicy");
-            if policy.is_empty() {
-                errors.push(FieldError::required(&path, ""));
-            } else {
-                one_of(&path, policy, &["PreemptLowerPriority", "Never"], &mut errors);
-            }
+        let policy = class.at(Class::PREEMPTION_POLICY);
+        if policy.is_set() {
+            checks::required_one_of(&policy, policy.str(), &["PreemptLowerPriority", "Never"], &mut errors);
         }
         errors
     }
@@ -57,25 +58,23 @@ impl Strategy for PriorityClass {
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        if value(object) != value(old) {
-            errors.push(FieldError::forbidden(&FieldPath::new("value"), "may not be changed in an update."));
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        let value = new.at(Class::VALUE);
+        if value.int_or_zero() != old.at(Class::VALUE).int_or_zero() {
+            errors.push(value.forbidden("may not be changed in an update."));
         }
-        let path = FieldPath::new("preemptionPolicy");
-        immutable_value(&path, object.get("preemptionPolicy"), old.get("preemptionPolicy"), &mut errors);
+        immutable(new.at(Class::PREEMPTION_POLICY), old.at(Class::PREEMPTION_POLICY), &mut errors);
         errors
     }
 }
 
-fn value(class: &Value) -> i64 {
-    class.int_at(&["value"]).unwrap_or(0)
-}
-
-fn system_class_problem(class: &Value, name: &str) -> Option<String> {
+fn system_class_problem(class: FieldRef<Class>, name: &str) -> Option<String> {
     let Some((_, wanted)) = SYSTEM.iter().find(|(known, _)| *known == name) else {
         return Some(format!("{name} is not a known system priority class"));
     };
-    if value(class) != *wanted {
+    if class.at(Class::VALUE).int_or_zero() != *wanted {
         return Some(format!("value of {name} PriorityClass must be {wanted}"));
     }
-    class.bool_at(&["globalDefault"]).then(|| format!("globalDefault of {name} PriorityClass must be false"))
+    let is_default = class.at(Class::GLOBAL_DEFAULT).bool();
+    is_default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }

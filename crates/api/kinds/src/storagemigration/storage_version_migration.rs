@@ -1,88 +1,83 @@
 //! StorageVersionMigration: a request to rewrite the objects of a resource in the current storage version.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::meta::v1::{Condition, GroupResource};
+use binnacle_fields::storagemigration::v1beta1::{
+    StorageVersionMigration as Migration, StorageVersionMigrationSpec as Spec, StorageVersionMigrationStatus as Status,
+};
+use binnacle_fields::types::Str;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::metadata::{IMMUTABLE, shown};
+use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::{conditions, names};
 
-use crate::checks::{immutable_struct_as, member, spec_path};
-use crate::prepare::{clear_status, put_back, put_back_metadata};
+use crate::checks::immutable_struct;
+use crate::prepare::keep_metadata;
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct StorageVersionMigration;
 
 impl Strategy for StorageVersionMigration {
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
+        FieldMut::root(object).remove(Migration::STATUS);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
+        FieldMut::root(object).keep(FieldRef::root(old), Migration::STATUS);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_metadata(object, old);
+        let (mut migration, old) = (FieldMut::root(object), FieldRef::root(old));
+        migration.keep(old, Migration::SPEC);
+        keep_metadata(&mut migration, old);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let path = spec_path().child("resource");
-        let [resource, group] = ["resource", "group"].map(|name| object.str_at(&["spec", "resource", name]));
-        let at = path.child("resource");
+        let migration = FieldRef::root(object);
+        let spec = migration.at(Migration::SPEC);
+        let target = spec.at(Spec::RESOURCE);
+        let (resource, group) = (target.at(GroupResource::RESOURCE), target.at(GroupResource::GROUP));
         if resource.is_empty() {
-            errors.push(FieldError::required(&at, "resource is required to be set"));
+            errors.push(resource.required("resource is required to be set"));
         } else {
-            joined(&at, resource, &names::dns1035_label(resource), &mut errors);
+            joined(resource, &names::dns1035_label(resource.str()), &mut errors);
         }
         if !group.is_empty() {
-            joined(&path.child("group"), group, &names::dns1123_subdomain(group), &mut errors);
+            joined(group, &names::dns1123_subdomain(group.str()), &mut errors);
         }
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        let (new, old) = (object.get("spec"), old.get("spec"));
-        immutable_struct_as(
-            "io.k8s.api.storagemigration.v1beta1.StorageVersionMigrationSpec",
-            &spec_path(),
-            new,
-            old,
-            &mut errors,
-        );
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        immutable_struct(new.at(Migration::SPEC), old.at(Migration::SPEC), &mut errors);
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (status, path) = (member(object, "status"), FieldPath::new("status"));
-        let version_path = path.child("resourceVersion");
-        let version = status.str_at(&["resourceVersion"]);
-        if let Some(problem) = version_problem(version) {
-            errors.push(FieldError::invalid(&version_path, version, problem));
+        let (new, old) = (FieldRef::root(object), FieldRef::root(old));
+        let (status, old) = (new.at(Migration::STATUS), old.at(Migration::STATUS));
+        let version = status.at(Status::RESOURCE_VERSION);
+        if let Some(problem) = version_problem(version.str()) {
+            errors.push(version.invalid_as(version.str(), problem));
         }
-        let (path, list) = (path.child("conditions"), status.list_at(&["conditions"]));
-        conditions::conditions(list, &path, &mut errors);
-        let old_version = old.str_at(&["status", "resourceVersion"]);
-        if !old_version.is_empty() && old_version != version {
-            errors.push(FieldError::invalid(&version_path, version, IMMUTABLE));
+        let conditions = status.at(Status::CONDITIONS);
+        conditions::validate(conditions.items(), &mut errors);
+        let old_version = old.at(Status::RESOURCE_VERSION).str();
+        if !old_version.is_empty() && old_version != version.str() {
+            errors.push(version.invalid_as(version.str(), IMMUTABLE));
         }
-        let is = |migration: &Value, kind: &str| {
-            let conditions = migration.list_at(&["status", "conditions"]);
-            let condition = conditions.iter().find(|condition| condition.str_at(&["type"]) == kind);
-            condition.is_some_and(|condition| condition.str_at(&["status"]) == "True")
-        };
-        let mut refuse =
-            |detail: &str| errors.push(FieldError::invalid(&path, shown(status.get("conditions")), detail));
-        if is(object, SUCCEEDED) && is(object, FAILED) {
-            refuse("Both success and failed conditions cannot be true at the same time");
+        if is_true(status, SUCCEEDED) && is_true(status, FAILED) {
+            errors.push(conditions.invalid("Both success and failed conditions cannot be true at the same time"));
         }
-        if is(old, SUCCEEDED) && !is(object, SUCCEEDED) {
-            refuse("Success condition cannot be set to false once it is true");
+        if is_true(old, SUCCEEDED) && !is_true(status, SUCCEEDED) {
+            errors.push(conditions.invalid("Success condition cannot be set to false once it is true"));
         }
-        if is(old, FAILED) && !is(object, FAILED) {
-            refuse("Failed condition cannot be set to false once it is true");
+        if is_true(old, FAILED) && !is_true(status, FAILED) {
+            errors.push(conditions.invalid("Failed condition cannot be set to false once it is true"));
         }
         errors
     }
@@ -91,10 +86,16 @@ impl Strategy for StorageVersionMigration {
 const SUCCEEDED: &str = "Succeeded";
 const FAILED: &str = "Failed";
 
+fn is_true(status: FieldRef<Status>, kind: &str) -> bool {
+    let conditions = status.at(Status::CONDITIONS);
+    let condition = conditions.items().find(|condition| condition.at(Condition::TYPE).str() == kind);
+    condition.is_some_and(|condition| condition.at(Condition::STATUS).str() == "True")
+}
+
 /// Reports all messages as one.
-fn joined(path: &FieldPath, value: &str, messages: &[String], errors: &mut FieldErrors) {
+fn joined(field: FieldRef<Str>, messages: &[String], errors: &mut FieldErrors) {
     if !messages.is_empty() {
-        errors.push(FieldError::invalid(path, value, messages.join(",")));
+        errors.push(field.invalid(messages.join(",")));
     }
 }
 
