@@ -8,7 +8,7 @@ mod policy_binding;
 mod policy_validation;
 mod webhook_configuration;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("MutatingAdmissionPolicy", &policy::MutatingAdmissionPolicy),

@@ -1,13 +1,10 @@
 //! All kinds with rules of their own, by group. Each group lists its kinds in its own module.
 
 use crate::{
-    Plain, Strategy, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps, autoscaling,
-    batch, certificates, coordination, core, discovery, flowcontrol, networking, node, policy, rbac, resource,
-    scheduling, storage, storagemigration,
+    Entry, Plain, Strategy, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps,
+    autoscaling, batch, certificates, coordination, core, discovery, flowcontrol, networking, node, policy, rbac,
+    resource, scheduling, storage, storagemigration,
 };
-
-/// A kind and its rules.
-pub(crate) type Entry = (&'static str, &'static dyn Strategy);
 
 /// Returns the strategy of a kind in the stored version; kinds without rules of their own get the plain one.
 pub fn strategy(group: &str, kind: &str) -> &'static dyn Strategy {

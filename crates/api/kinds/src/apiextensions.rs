@@ -16,7 +16,7 @@ mod webhook;
 
 pub use structural::validate as structural_violations;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] =
     &[("CustomResourceDefinition", &custom_resource_definition::CustomResourceDefinition)];

@@ -2,6 +2,6 @@
 
 mod api_service;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[("APIService", &api_service::ApiService)];

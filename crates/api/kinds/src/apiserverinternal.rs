@@ -2,6 +2,6 @@
 
 mod storage_version;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[("StorageVersion", &storage_version::StorageVersion)];

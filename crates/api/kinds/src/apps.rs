@@ -6,7 +6,7 @@ mod deployment;
 mod replica_set;
 mod stateful_set;
 
-use crate::all::Entry;
+use crate::Entry;
 
 #[rustfmt::skip]
 pub(crate) const STRATEGIES: &[Entry] = &[

@@ -3,7 +3,7 @@
 mod horizontal_pod_autoscaler;
 mod validation;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] =
     &[("HorizontalPodAutoscaler", &horizontal_pod_autoscaler::HorizontalPodAutoscaler)];

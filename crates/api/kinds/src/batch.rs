@@ -5,7 +5,7 @@ mod job;
 mod schedule;
 mod time_zone;
 
-use crate::all::Entry;
+use crate::Entry;
 
 #[rustfmt::skip]
 pub(crate) const STRATEGIES: &[Entry] = &[

@@ -12,7 +12,7 @@ mod x509;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("CertificateSigningRequest", &certificate_signing_request::CertificateSigningRequest),

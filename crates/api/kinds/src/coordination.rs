@@ -8,7 +8,7 @@ use binnacle_fields::types::Str;
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_validation::{checks, names};
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] =
     &[("Lease", &lease::Lease), ("LeaseCandidate", &lease_candidate::LeaseCandidate)];

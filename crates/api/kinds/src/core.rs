@@ -16,7 +16,7 @@ mod secret;
 mod service;
 mod service_account;
 
-use crate::all::Entry;
+use crate::Entry;
 
 #[rustfmt::skip]
 pub(crate) const STRATEGIES: &[Entry] = &[

@@ -3,6 +3,6 @@
 mod endpoint_slice;
 mod validation;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[("EndpointSlice", &endpoint_slice::EndpointSlice)];

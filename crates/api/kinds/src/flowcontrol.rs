@@ -11,7 +11,7 @@ use binnacle_fields::types::Kind;
 use binnacle_fields::{Field, FieldMut, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors};
 
-use crate::all::Entry;
+use crate::Entry;
 use crate::prepare::{count_generation, start_generation};
 
 pub(crate) const STRATEGIES: &[Entry] = &[

@@ -22,7 +22,6 @@ mod equality;
 pub mod expressions;
 mod flowcontrol;
 mod gated;
-mod gated_names;
 mod internal;
 mod networking;
 mod node;
@@ -37,16 +36,16 @@ mod storagemigration;
 pub mod tables;
 #[cfg(test)]
 mod testing;
-mod tree_names;
+mod volume_claims;
 mod workload;
-mod workload_names;
 
 pub use all::strategy;
 pub use apiextensions::structural_violations;
 pub(crate) use binnacle_features::Features;
-pub(crate) use binnacle_scheme::{
-    DeleteGrace, MetadataCheck, MetadataChecks, Plain, Strategy, StrategyContext, spec_generation,
-};
+pub(crate) use binnacle_scheme::{DeleteGrace, MetadataCheck, MetadataChecks, Plain, Strategy, StrategyContext};
 pub use built_in::BuiltInKinds;
 pub use certificates::is_invalid_ca_bundle;
 pub use conversion::{Convert, conversion};
+
+/// A kind and its rules, in the list of a group.
+pub(crate) type Entry = (&'static str, &'static dyn Strategy);

@@ -6,7 +6,7 @@ mod ip_address;
 mod network_policy;
 mod service_cidr;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("Ingress", &ingress::Ingress),

@@ -9,7 +9,7 @@ use binnacle_fields::types::Str;
 use binnacle_meta::FieldPath;
 use binnacle_schema::Value;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[("RuntimeClass", &runtime_class::RuntimeClass)];
 

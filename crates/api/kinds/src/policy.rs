@@ -2,6 +2,6 @@
 
 mod pod_disruption_budget;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[("PodDisruptionBudget", &pod_disruption_budget::PodDisruptionBudget)];

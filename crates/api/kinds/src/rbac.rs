@@ -3,7 +3,7 @@
 mod binding;
 mod role;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("ClusterRole", &role::ClusterRole),

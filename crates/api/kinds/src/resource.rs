@@ -19,7 +19,7 @@ use binnacle_fields::types::Str;
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldErrors, Time};
 
-use crate::all::Entry;
+use crate::Entry;
 use crate::pod_spec::validation::scheduling;
 use crate::storage;
 

@@ -8,7 +8,7 @@ mod workload;
 use binnacle_fields::route;
 use binnacle_fields::scheduling::v1alpha2::PodGroupSpec;
 
-use crate::all::Entry;
+use crate::Entry;
 use crate::gated::Gated;
 
 pub(crate) const STRATEGIES: &[Entry] = &[

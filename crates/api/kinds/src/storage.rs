@@ -13,7 +13,7 @@ use binnacle_meta::{FieldError, FieldErrors, Location};
 use binnacle_validation::checks::{invalid_for, qualified_name};
 use binnacle_validation::names;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("CSIDriver", &csi_driver::CsiDriver),

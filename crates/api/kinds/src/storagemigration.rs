@@ -2,7 +2,7 @@
 
 mod storage_version_migration;
 
-use crate::all::Entry;
+use crate::Entry;
 
 pub(crate) const STRATEGIES: &[Entry] =
     &[("StorageVersionMigration", &storage_version_migration::StorageVersionMigration)];

@@ -154,7 +154,7 @@ fn has_other_first(new: &[Value], old: &[Value]) -> bool {
 fn single_stack(spec: FieldRef<Spec>, why: &str, errors: &mut FieldErrors) {
     let policy = spec.at(Spec::IP_FAMILY_POLICY);
     if policy.str() != "SingleStack" {
-        errors.push(policy.invalid(why));
+        errors.push(policy.invalid_as(policy.value(), why));
     }
 }
 

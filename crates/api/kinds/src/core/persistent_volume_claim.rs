@@ -1,10 +1,8 @@
 //! `PersistentVolumeClaim`: a request for storage.
 
-mod validation;
-
 use binnacle_fields::core::v1::{
     PersistentVolumeClaim as Claim, PersistentVolumeClaimSpec as Spec, PersistentVolumeClaimStatus as Status,
-    TypedLocalObjectReference, TypedObjectReference as Reference,
+    TypedLocalObjectReference,
 };
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldMut, FieldRef};
@@ -14,6 +12,7 @@ use binnacle_validation::pod_resources as resources;
 
 use crate::Features;
 use crate::pod_spec::{set_claim_spec_defaults, warnings};
+use crate::volume_claims::{self, has_namespace, normalize_data_sources};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 /// The annotation with the storage class, from before there was a field for it.
@@ -60,7 +59,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate(FieldRef::root(object), None)
+        volume_claims::validate(FieldRef::root(object), None)
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
@@ -68,11 +67,11 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(FieldRef::root(object), FieldRef::root(old))
+        volume_claims::validate_update(FieldRef::root(object), FieldRef::root(old))
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
-        validation::validate_status(FieldRef::root(object))
+        volume_claims::validate_status(FieldRef::root(object))
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
@@ -89,8 +88,6 @@ impl Strategy for PersistentVolumeClaim {
         warnings
     }
 }
-
-pub(crate) use validation::{access_modes, template_metadata, validate_spec, validate_template};
 
 /// Sets the defaults of a claim, in objects and in templates of stateful sets.
 pub(crate) fn set_claim_defaults(claim: &mut Object) {
@@ -126,34 +123,6 @@ fn update_data_sources(features: &Features, mut spec: FieldMut<Spec>, old: Optio
         spec.remove(Spec::DATA_SOURCE);
     }
     normalize_data_sources(&mut spec);
-}
-
-/// Sets the missing one of `dataSource` and `dataSourceRef`.
-fn normalize_data_sources(spec: &mut FieldMut<Spec>) {
-    match (spec.is_nil(Spec::DATA_SOURCE), spec.is_nil(Spec::DATA_SOURCE_REF)) {
-        (false, true) => {
-            // The reference has all fields of the source.
-            let copy = source_of(spec.read().at(Spec::DATA_SOURCE).cast());
-            spec.set(Spec::DATA_SOURCE_REF, copy);
-        }
-        (true, false) if !has_namespace(spec.read()) => {
-            let copy = source_of(spec.read().at(Spec::DATA_SOURCE_REF));
-            spec.set(Spec::DATA_SOURCE, copy);
-        }
-        _ => {}
-    }
-}
-
-/// Returns the fields of a reference that `dataSource` has too.
-fn source_of(reference: FieldRef<Reference>) -> Value {
-    let fields = [Reference::API_GROUP, Reference::KIND, Reference::NAME].into_iter();
-    // An absent group is written as null.
-    let members = fields.filter_map(|field| Some((field.name(), reference.value().get(field.name())?.clone())));
-    members.collect::<Object>().into()
-}
-
-fn has_namespace(spec: FieldRef<Spec>) -> bool {
-    !spec.at(Spec::DATA_SOURCE_REF).at(Reference::NAMESPACE).is_empty()
 }
 
 fn is_claim_or_snapshot(source: FieldRef<TypedLocalObjectReference>) -> bool {

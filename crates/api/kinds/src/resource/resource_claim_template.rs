@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 
 use super::{claim_validation, requests};
 use crate::checks::immutable_struct;
-use crate::core::persistent_volume_claim::template_metadata;
+use crate::volume_claims::template_metadata;
 use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ResourceClaimTemplate;
@@ -34,7 +34,7 @@ impl Strategy for ResourceClaimTemplate {
         let mut errors = FieldErrors::new();
         let template = FieldRef::root(object);
         let spec = template.at(v1::ResourceClaimTemplate::SPEC);
-        template_metadata(spec.value(), &spec.path(), &mut errors);
+        template_metadata(spec.at(Spec::METADATA), &mut errors);
         let claim = spec.at(Spec::SPEC);
         claim_validation::devices(claim.at(ResourceClaimSpec::DEVICES), &mut errors);
         errors

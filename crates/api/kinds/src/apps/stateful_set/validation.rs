@@ -18,10 +18,10 @@ use binnacle_validation::numbers::not_more_than_100_percent;
 use binnacle_validation::{checks, metadata};
 
 use crate::Features;
-use crate::core::persistent_volume_claim;
 use crate::equality::equal;
 use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions, annotations};
+use crate::volume_claims;
 use crate::workload::validation::{
     amount, collision_count, labels, lasting, mismatch, not_more, not_negative, number, options_for_update,
     required_selector, selects,
@@ -111,8 +111,7 @@ fn spec_rules(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: Sk
     }
     if !skip.claim_templates {
         for claim in errors.while_room(spec.at(Spec::VOLUME_CLAIM_TEMPLATES).items()) {
-            let claim_spec = claim.at(PersistentVolumeClaim::SPEC);
-            persistent_volume_claim::validate_spec(claim_spec.value(), &claim_spec.path(), errors);
+            volume_claims::validate_spec(claim.at(PersistentVolumeClaim::SPEC), errors);
         }
     }
     not_negative(spec, &[Spec::REPLICAS, Spec::MIN_READY_SECONDS], errors);

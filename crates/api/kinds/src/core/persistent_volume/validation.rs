@@ -15,11 +15,11 @@ use binnacle_validation::pod_resources::quantity;
 
 use super::sources::source;
 use crate::checks::immutable;
-use crate::core::persistent_volume_claim::access_modes;
 use crate::equality::equal;
 use crate::gated::in_use;
 use crate::internal::{self, internal};
 use crate::pod_spec::validation::scheduling;
+use crate::volume_claims::access_modes;
 use crate::{Features, diff};
 
 const REQUIRED: Field<VolumeNodeAffinity, NodeSelector> = VolumeNodeAffinity::REQUIRED;

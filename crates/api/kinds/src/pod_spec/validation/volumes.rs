@@ -17,7 +17,7 @@ use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names};
 
 use super::{PodValidationOptions, projected, pull_policy, required, sources};
-use crate::core::persistent_volume_claim;
+use crate::volume_claims;
 
 /// Volumes without errors, which can be mounted.
 pub(super) struct Volumes<'a>(HashMap<&'a str, FieldRef<'a, 'a, Volume>>);
@@ -175,8 +175,8 @@ fn csi(source: FieldRef<Csi>, errors: &mut FieldErrors) {
 
 fn ephemeral(volume: FieldRef<Str>, source: FieldRef<Ephemeral>, pod_name: &str, errors: &mut FieldErrors) {
     let template = source.at(Ephemeral::VOLUME_CLAIM_TEMPLATE);
-    match template.get() {
-        Some(given) => persistent_volume_claim::validate_template(given, &template.path(), errors),
+    match template.set() {
+        Some(template) => volume_claims::validate_template(template, errors),
         None => errors.push(template.required("")),
     }
     if !pod_name.is_empty() && !volume.is_empty() {

@@ -8,8 +8,8 @@ use binnacle_fields::core::v1::{
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::{self, List, Map, Str};
 use binnacle_fields::{Field, FieldMut, FieldRef};
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, Location};
-use binnacle_schema::Value;
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Location};
+use binnacle_schema::{Object, Value};
 use binnacle_validation::metadata::{self, IMMUTABLE};
 use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names, resource_names, selectors};
@@ -38,7 +38,7 @@ struct ClaimValidationOptions {
     any_api_group: bool,
 }
 
-pub(super) fn validate(claim: FieldRef<Claim>, old: Option<FieldRef<Claim>>) -> FieldErrors {
+pub(crate) fn validate(claim: FieldRef<Claim>, old: Option<FieldRef<Claim>>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let options = old.map(ClaimValidationOptions::for_update).unwrap_or_default();
     spec_rules(claim.at(Claim::SPEC), options, &mut errors);
@@ -46,21 +46,18 @@ pub(super) fn validate(claim: FieldRef<Claim>, old: Option<FieldRef<Claim>>) -> 
 }
 
 /// Validates the spec of a new claim.
-pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    spec_rules(FieldRef::located(spec, path), ClaimValidationOptions::default(), errors);
+pub(crate) fn validate_spec(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    spec_rules(spec, ClaimValidationOptions::default(), errors);
 }
 
 /// Validates the claim template of an ephemeral volume.
-pub(crate) fn validate_template(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    template_metadata(template, path, errors);
-    let template = FieldRef::<Template>::located(template, path);
+pub(crate) fn validate_template(template: FieldRef<Template>, errors: &mut FieldErrors) {
+    template_metadata(template.at(Template::METADATA), errors);
     spec_rules(template.at(Template::SPEC), ClaimValidationOptions::default(), errors);
 }
 
 /// Validates the metadata of a template, of claims or other objects: labels and annotations only.
-pub(crate) fn template_metadata(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let template = FieldRef::<Template>::located(template, path);
-    let metadata = template.at(Template::METADATA);
+pub(crate) fn template_metadata(metadata: FieldRef<ObjectMeta>, errors: &mut FieldErrors) {
     let (annotations, labels) = (metadata.at(ObjectMeta::ANNOTATIONS), metadata.at(ObjectMeta::LABELS));
     metadata::annotations(annotations.get(), &annotations.path(), errors);
     metadata::labels(labels.get(), &labels.path(), errors);
@@ -99,13 +96,13 @@ pub(crate) fn access_modes(modes: FieldRef<List<Str>>, errors: &mut FieldErrors)
     }
 }
 
-pub(super) fn validate_update(claim: FieldRef<Claim>, old_claim: FieldRef<Claim>) -> FieldErrors {
+pub(crate) fn validate_update(claim: FieldRef<Claim>, old_claim: FieldRef<Claim>) -> FieldErrors {
     let mut errors = validate(claim, Some(old_claim));
     let (spec, old_spec) = (claim.at(Claim::SPEC), old_claim.at(Claim::SPEC));
     let (mut new, mut old) = (spec.value().clone(), old_spec.value().clone());
     let (mut new, mut old) = (FieldMut::<Spec>::root(&mut new), FieldMut::<Spec>::root(&mut old));
     // Claims that older versions stored lack one of the two data sources.
-    super::normalize_data_sources(&mut old);
+    normalize_data_sources(&mut old);
 
     // A claim can be bound to a volume once.
     if old.str(Spec::VOLUME_NAME).is_empty() {
@@ -136,7 +133,7 @@ pub(super) fn validate_update(claim: FieldRef<Claim>, old_claim: FieldRef<Claim>
     errors
 }
 
-pub(super) fn validate_status(claim: FieldRef<Claim>) -> FieldErrors {
+pub(crate) fn validate_status(claim: FieldRef<Claim>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let spec = claim.at(Claim::SPEC).reported_as("Spec");
     let modes = spec.at(Spec::ACCESS_MODES);
@@ -325,4 +322,32 @@ fn not_below_zero(amount: FieldRef<types::Quantity>, errors: &mut FieldErrors) {
     {
         errors.push(amount.invalid_as(quantity.value(), "must be a valid resource quantity"));
     }
+}
+
+/// Sets the missing one of `dataSource` and `dataSourceRef`.
+pub(crate) fn normalize_data_sources(spec: &mut FieldMut<Spec>) {
+    match (spec.is_nil(Spec::DATA_SOURCE), spec.is_nil(Spec::DATA_SOURCE_REF)) {
+        (false, true) => {
+            // The reference has all fields of the source.
+            let copy = source_of(spec.read().at(Spec::DATA_SOURCE).cast());
+            spec.set(Spec::DATA_SOURCE_REF, copy);
+        }
+        (true, false) if !has_namespace(spec.read()) => {
+            let copy = source_of(spec.read().at(Spec::DATA_SOURCE_REF));
+            spec.set(Spec::DATA_SOURCE, copy);
+        }
+        _ => {}
+    }
+}
+
+/// Returns the fields of a reference that `dataSource` has too.
+fn source_of(reference: FieldRef<Reference>) -> Value {
+    let fields = [Reference::API_GROUP, Reference::KIND, Reference::NAME].into_iter();
+    // An absent group is written as null.
+    let members = fields.filter_map(|field| Some((field.name(), reference.value().get(field.name())?.clone())));
+    members.collect::<Object>().into()
+}
+
+pub(crate) fn has_namespace(spec: FieldRef<Spec>) -> bool {
+    !spec.at(Spec::DATA_SOURCE_REF).at(Reference::NAMESPACE).is_empty()
 }
