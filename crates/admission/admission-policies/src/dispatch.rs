@@ -13,8 +13,9 @@ use binnacle_schema::Value;
 use tokio::sync::OnceCell;
 
 use crate::elsewhere::OtherServers;
-use crate::index::{Hook, Policies, PolicyResource};
+use crate::index::Hook;
 use crate::params::{self, Param};
+use crate::policies::Policies;
 use crate::policy::{Binding, Policy};
 
 /// The parts of the server that policies use.
@@ -41,29 +42,6 @@ pub(crate) struct Misfit<'h, E> {
 pub(crate) struct Bound<'h> {
     pub(crate) binding: &'h Binding,
     pub(crate) params: Vec<Param>,
-}
-
-/// Returns true for reviews, on which authentication and authorization depend: no policy applies to them.
-pub(crate) fn is_review(attributes: &Attributes) -> bool {
-    let plural = attributes.resource.resource.as_str();
-    match attributes.resource.group.as_str() {
-        "authentication.k8s.io" => matches!(plural, "selfsubjectreviews" | "tokenreviews"),
-        "authorization.k8s.io" => matches!(
-            plural,
-            "localsubjectaccessreviews"
-                | "selfsubjectaccessreviews"
-                | "selfsubjectrulesreviews"
-                | "subjectaccessreviews"
-        ),
-        _ => false,
-    }
-}
-
-/// Returns true for policies and bindings: only policies from files apply to them, so that the API can always repair a
-/// broken policy.
-pub(crate) fn is_of_policies(attributes: &Attributes) -> bool {
-    attributes.resource.group == "admissionregistration.k8s.io"
-        && PolicyResource::ALL.iter().any(|resource| attributes.resource.resource == resource.plural())
 }
 
 /// A request. Data computed for one policy is kept for the next.

@@ -6,16 +6,21 @@
 
 mod dispatch;
 mod elsewhere;
+mod evaluators;
 mod index;
 mod mutating;
 mod params;
+mod policies;
 mod policy;
+mod policy_resource;
 mod type_check;
 mod validating;
 
 pub use dispatch::Surroundings;
 pub use elsewhere::{OtherObjects, OtherServers};
-pub use index::{Policies, PolicyResource};
+
 pub use mutating::{MutatingAdmissionPolicy, MutatingMetrics};
+pub use policies::Policies;
+pub use policy_resource::PolicyResource;
 pub use type_check::{ExpressionWarning, expression_warnings};
 pub use validating::{ValidatingAdmissionPolicy, ValidatingMetrics};

@@ -1,10 +1,7 @@
 //! The plugin MutatingAdmissionPolicy: policies that change objects.
 
-mod evaluator;
 mod metrics;
-mod patch;
 mod reinvocation;
-mod schema;
 mod working;
 
 use std::time::Instant;
@@ -18,14 +15,13 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-pub(crate) use self::evaluator::Mutating;
-use self::evaluator::Mutation;
 pub use self::metrics::MutatingMetrics;
-use self::patch::Failure;
 use self::reinvocation::Invocations;
-use self::schema::Schema;
 use self::working::Working;
 use crate::dispatch::{Dispatch, Misfit, Surroundings};
+use crate::evaluators::patch::Failure;
+use crate::evaluators::schema::Schema;
+use crate::evaluators::{Mutating, Mutation};
 use crate::index::Hook;
 use crate::params::Param;
 use crate::policy::{Binding, Policy};

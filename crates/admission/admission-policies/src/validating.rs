@@ -1,8 +1,6 @@
 //! The plugin ValidatingAdmissionPolicy: policies that refuse requests, warn, or add audit annotations.
 
 mod annotations;
-mod decision;
-mod evaluator;
 mod metrics;
 
 use std::borrow::Cow;
@@ -17,10 +15,10 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use self::annotations::Annotations;
-use self::decision::{Decision, Evaluated};
-pub(crate) use self::evaluator::Validating;
 pub use self::metrics::ValidatingMetrics;
 use crate::dispatch::{Bound, Dispatch, Misfit, Surroundings};
+use crate::evaluators::Validating;
+use crate::evaluators::decision::{Decision, Evaluated};
 use crate::index::Hook;
 use crate::policy::{Action, Binding, Policy};
 

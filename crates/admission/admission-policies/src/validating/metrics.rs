@@ -3,7 +3,7 @@
 use binnacle_metrics::{HistogramVec, families};
 use prometheus::IntCounterVec;
 
-use super::decision::{Decision, Evaluation};
+use crate::evaluators::decision::{Decision, Evaluation};
 
 const LABELS: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
 

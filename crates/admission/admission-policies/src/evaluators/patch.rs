@@ -177,7 +177,7 @@ mod tests {
     use binnacle_admission_matching::expressions::Inputs;
     use binnacle_schema::{json, value};
 
-    use crate::mutating::Mutating;
+    use crate::evaluators::Mutating;
     use crate::policy::Evaluator;
 
     use super::*;

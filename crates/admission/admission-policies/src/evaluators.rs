@@ -1,0 +1,10 @@
+//! The evaluators: what policies of each type compile to.
+
+pub(crate) mod decision;
+mod mutating;
+pub(crate) mod patch;
+pub(crate) mod schema;
+mod validating;
+
+pub(crate) use self::mutating::{Mutating, Mutation};
+pub(crate) use self::validating::Validating;
