@@ -1,7 +1,8 @@
 //! `cargo xtask dependencies`: checks of the sources of dependencies, their licences, bans and unused ones, of features,
-//! and of the crates' dependencies on each other against ARCHITECTURE.md. `deny.toml` is the list for both this task,
+//! of the crates' dependencies on each other against ARCHITECTURE.md, and of cycles between the folders of a crate. `deny.toml` is the list for both this task,
 //! which takes a second everywhere, and `cargo deny`, which also knows advisories where it is installed.
 
+mod cycles;
 mod features;
 mod layers;
 mod licence;
@@ -17,7 +18,7 @@ type Findings = Vec<String>;
 
 pub(crate) fn command() -> clap::Command {
     clap::Command::new("dependencies")
-        .about("Checks sources, licences, bans, use, domains and layers of all dependencies")
+        .about("Checks sources, licences, bans, use, domains, layers and cycles of all dependencies")
 }
 
 pub(crate) fn run() -> Result<(), String> {
@@ -36,6 +37,7 @@ pub(crate) fn run() -> Result<(), String> {
     findings.extend(licences(packages, &allowed));
     findings.extend(bans(&lock, &banned));
     findings.extend(layers::check(&read("ARCHITECTURE.md")?, &metadata));
+    findings.extend(cycles::check(&root.join("crates"))?);
     findings.extend(unused::of_members(packages));
     findings.extend(features::check(&root)?);
     findings.extend(unused::of_workspace(&read("Cargo.toml")?, packages));
