@@ -8,7 +8,9 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use binnacle_features::Features;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location, go_quote};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service, ServiceStatus};
+use binnacle_meta::{FieldError, FieldErrors, Location, go_quote};
 use binnacle_schema::Value;
 
 /// A CIDR range: an address and the length of its prefix.
@@ -109,11 +111,17 @@ pub fn ip_warnings(path: &dyn Location, value: &str) -> Option<String> {
     }
 }
 
-/// Returns warnings for the addresses of load balancers in a status.
+/// Returns warnings for the addresses of load balancers in the status of a service. An ingress has the same fields.
 pub fn load_balancer_warnings(object: &Value) -> Vec<String> {
-    let path = FieldPath::new("status").child("loadBalancer").child("ingress");
-    let points = object.list_at(&["status", "loadBalancer", "ingress"]).iter().enumerate();
-    points.filter_map(|(i, point)| ip_warnings(&path.index(i), point.str_at(&["ip"]))).collect()
+    let service = FieldRef::root(object);
+    let status = service.at(Service::STATUS);
+    let balancer = status.at(ServiceStatus::LOAD_BALANCER);
+    let points = balancer.at(LoadBalancerStatus::INGRESS);
+    let addresses = points.items().filter_map(|point| {
+        let address = point.at(LoadBalancerIngress::IP);
+        ip_warnings(&address, address.str())
+    });
+    addresses.collect()
 }
 
 /// Returns warnings for a range that [`legacy_cidr`] accepts although it is not canonical.
@@ -312,6 +320,7 @@ fn parse_v4(text: &str) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
 
     #[test]
     fn addresses() {

@@ -1,7 +1,7 @@
 //! LeaseCandidate: a candidate for the holder of a lease.
 
 use binnacle_fields::FieldRef;
-use binnacle_fields::coordination::v1beta1::{self, LeaseCandidateSpec as Spec};
+use binnacle_fields::coordination::v1beta1::{LeaseCandidate as Candidate, LeaseCandidateSpec as Spec};
 use binnacle_fields::types::Str;
 use binnacle_meta::{FieldErrors, SemanticVersion};
 use binnacle_schema::Value;
@@ -22,7 +22,7 @@ impl Strategy for LeaseCandidate {
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let candidate = FieldRef::root(object);
-        let spec = candidate.at(v1beta1::LeaseCandidate::SPEC);
+        let spec = candidate.at(Candidate::SPEC);
         let lease = spec.at(Spec::LEASE_NAME);
         if lease.is_empty() {
             errors.push(lease.required(""));
@@ -52,7 +52,7 @@ impl Strategy for LeaseCandidate {
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
-        let (spec, old_spec) = (new.at(v1beta1::LeaseCandidate::SPEC), old.at(v1beta1::LeaseCandidate::SPEC));
+        let (spec, old_spec) = (new.at(Candidate::SPEC), old.at(Candidate::SPEC));
         immutable(spec.at(Spec::LEASE_NAME), old_spec.at(Spec::LEASE_NAME), &mut errors);
         errors
     }

@@ -148,13 +148,13 @@ fn validate_rule(rule: FieldRef<PolicyRulesWithSubjects>, errors: &mut FieldErro
 fn validate_subject(subject: FieldRef<Subject>, errors: &mut FieldErrors) {
     let (account, user, group) =
         (subject.at(Subject::SERVICE_ACCOUNT), subject.at(Subject::USER), subject.at(Subject::GROUP));
-    let members = [
+    let fields = [
         ("ServiceAccount", Subject::SERVICE_ACCOUNT.name(), account.cast::<Json>()),
         ("User", Subject::USER.name(), user.cast()),
         ("Group", Subject::GROUP.name(), group.cast()),
     ];
     let kind = subject.at(Subject::KIND);
-    let Some((_, field, own)) = members.iter().find(|(name, ..)| *name == kind.str()) else {
+    let Some((_, field, own)) = fields.iter().find(|(name, ..)| *name == kind.str()) else {
         checks::one_of(&kind, kind.str(), &["Group", "ServiceAccount", "User"], errors);
         return;
     };
@@ -164,7 +164,7 @@ fn validate_subject(subject: FieldRef<Subject>, errors: &mut FieldErrors) {
         "User" => required(user.at(UserSubject::NAME), errors),
         _ => required(group.at(GroupSubject::NAME), errors),
     }
-    for (name, field, member) in members {
+    for (name, field, member) in fields {
         if name != kind.str() && member.is_set() {
             errors.push(member.forbidden(format!("{field} is forbidden when subject kind is not '{name}'")));
         }

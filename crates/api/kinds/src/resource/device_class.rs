@@ -1,6 +1,6 @@
 //! DeviceClass: a selection of devices and their configuration.
 
-use binnacle_fields::resource::v1::{self, DeviceClassConfiguration, DeviceClassSpec as Spec};
+use binnacle_fields::resource::v1::{DeviceClass as Class, DeviceClassConfiguration, DeviceClassSpec as Spec};
 use binnacle_fields::{FieldMut, FieldRef, route};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
@@ -14,8 +14,8 @@ use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct DeviceClass;
 
-const GATED: &[Gated<v1::DeviceClass>] =
-    &[Gated { feature: "DRAExtendedResource", fields: &[route![v1::DeviceClass::SPEC, Spec::EXTENDED_RESOURCE_NAME]] }];
+const GATED: &[Gated<Class>] =
+    &[Gated { feature: "DRAExtendedResource", fields: &[route![Class::SPEC, Spec::EXTENDED_RESOURCE_NAME]] }];
 
 impl Strategy for DeviceClass {
     /// A bad prefix shows in the generated name, where it is reported.
@@ -35,7 +35,7 @@ impl Strategy for DeviceClass {
 
     fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let (mut class, old) = (FieldMut::root(object), FieldRef::root(old));
-        count_generation(&mut class, old, v1::DeviceClass::SPEC);
+        count_generation(&mut class, old, Class::SPEC);
         drop_disabled(ctx.features, &mut class, Some(old), GATED);
     }
 
@@ -48,13 +48,13 @@ impl Strategy for DeviceClass {
     }
 }
 
-fn spec_rules(class: FieldRef<v1::DeviceClass>, old: Option<FieldRef<v1::DeviceClass>>) -> FieldErrors {
+fn spec_rules(class: FieldRef<Class>, old: Option<FieldRef<Class>>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let spec = class.at(v1::DeviceClass::SPEC);
+    let spec = class.at(Class::SPEC);
     selectors(spec.at(Spec::SELECTORS), &mut errors);
     let configs = spec.at(Spec::CONFIG);
     let is_stored =
-        old.is_some_and(|old| semantically_equal(configs.get(), old.at(v1::DeviceClass::SPEC).at(Spec::CONFIG).get()));
+        old.is_some_and(|old| semantically_equal(configs.get(), old.at(Class::SPEC).at(Spec::CONFIG).get()));
     for config in bounded(configs, CONFIG_MAX, &mut errors).items() {
         configuration(config.at(DeviceClassConfiguration::OPAQUE), is_stored, &mut errors);
     }

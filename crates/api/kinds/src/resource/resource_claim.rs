@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use binnacle_fields::resource::v1::{
-    self, AllocatedDeviceStatus, AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult as Share,
-    ResourceClaimSpec as Spec, ResourceClaimStatus as Status,
+    AllocatedDeviceStatus, AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult as Share,
+    ResourceClaim as Claim, ResourceClaimSpec as Spec, ResourceClaimStatus as Status,
 };
 use binnacle_fields::{FieldMut, FieldRef, route};
 use binnacle_meta::FieldErrors;
@@ -21,7 +21,7 @@ pub(crate) struct ResourceClaim;
 macro_rules! share {
     ($field:ident) => {
         route![
-            v1::ResourceClaim::STATUS,
+            Claim::STATUS,
             Status::ALLOCATION,
             AllocationResult::DEVICES,
             DeviceAllocationResult::RESULTS,
@@ -31,14 +31,14 @@ macro_rules! share {
 }
 
 /// The gated fields of the status.
-const STATUS: &[Gated<v1::ResourceClaim>] = &[
-    Gated { feature: "DRAResourceClaimDeviceStatus", fields: &[route![v1::ResourceClaim::STATUS, Status::DEVICES]] },
+const STATUS: &[Gated<Claim>] = &[
+    Gated { feature: "DRAResourceClaimDeviceStatus", fields: &[route![Claim::STATUS, Status::DEVICES]] },
     Gated {
         feature: "DRAConsumableCapacity",
         fields: &[
             share!(SHARE_ID),
             share!(CONSUMED_CAPACITY),
-            route![v1::ResourceClaim::STATUS, Status::DEVICES, AllocatedDeviceStatus::SHARE_ID],
+            route![Claim::STATUS, Status::DEVICES, AllocatedDeviceStatus::SHARE_ID],
         ],
     },
     Gated {
@@ -53,30 +53,30 @@ impl Strategy for ResourceClaim {
     }
 
     fn set_defaults(&self, version: &str, object: &mut Value) {
-        if let Some(spec) = FieldMut::root(object).structure(v1::ResourceClaim::SPEC) {
+        if let Some(spec) = FieldMut::root(object).structure(Claim::SPEC) {
             requests::set_defaults(version, spec);
         }
     }
 
     fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
         let mut claim = FieldMut::root(object);
-        claim.remove(v1::ResourceClaim::STATUS);
-        if let Some(spec) = claim.structure(v1::ResourceClaim::SPEC) {
+        claim.remove(Claim::STATUS);
+        if let Some(spec) = claim.structure(Claim::SPEC) {
             requests::drop_disabled_fields(ctx.features, spec, None);
         }
     }
 
     fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let (mut claim, old) = (FieldMut::root(object), FieldRef::root(old));
-        claim.keep(old, v1::ResourceClaim::STATUS);
-        if let Some(spec) = claim.structure(v1::ResourceClaim::SPEC) {
-            requests::drop_disabled_fields(ctx.features, spec, Some(old.at(v1::ResourceClaim::SPEC)));
+        claim.keep(old, Claim::STATUS);
+        if let Some(spec) = claim.structure(Claim::SPEC) {
+            requests::drop_disabled_fields(ctx.features, spec, Some(old.at(Claim::SPEC)));
         }
     }
 
     fn prepare_for_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let (mut claim, old) = (FieldMut::root(object), FieldRef::root(old));
-        claim.keep(old, v1::ResourceClaim::SPEC);
+        claim.keep(old, Claim::SPEC);
         keep_metadata(&mut claim, old);
         drop_deallocated(&mut claim, old);
         drop_disabled(ctx.features, &mut claim, Some(old), STATUS);
@@ -85,7 +85,7 @@ impl Strategy for ResourceClaim {
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let claim = FieldRef::root(object);
-        let spec = claim.at(v1::ResourceClaim::SPEC);
+        let spec = claim.at(Claim::SPEC);
         claim_validation::devices(spec.at(Spec::DEVICES), &mut errors);
         errors
     }
@@ -93,7 +93,7 @@ impl Strategy for ResourceClaim {
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
-        immutable_struct(new.at(v1::ResourceClaim::SPEC), old.at(v1::ResourceClaim::SPEC), &mut errors);
+        immutable_struct(new.at(Claim::SPEC), old.at(Claim::SPEC), &mut errors);
         errors
     }
 
@@ -107,18 +107,18 @@ fn key<'v>(device: FieldRef<'_, 'v, Share>) -> [&'v str; 4] {
     [Share::DRIVER, Share::POOL, Share::DEVICE, Share::SHARE_ID].map(|field| device.at(field).str())
 }
 
-fn allocated<'v>(claim: FieldRef<'_, 'v, v1::ResourceClaim>) -> HashSet<[&'v str; 4]> {
-    let status = claim.at(v1::ResourceClaim::STATUS);
+fn allocated<'v>(claim: FieldRef<'_, 'v, Claim>) -> HashSet<[&'v str; 4]> {
+    let status = claim.at(Claim::STATUS);
     let allocation = status.at(Status::ALLOCATION);
     allocation.at(AllocationResult::DEVICES).at(DeviceAllocationResult::RESULTS).items().map(key).collect()
 }
 
 /// Drops the status of deallocated devices, so that the deallocating client need not know it.
-fn drop_deallocated(claim: &mut FieldMut<v1::ResourceClaim>, old: FieldRef<v1::ResourceClaim>) {
+fn drop_deallocated(claim: &mut FieldMut<Claim>, old: FieldRef<Claim>) {
     let mut deallocated = allocated(old);
     let remaining = allocated(claim.read());
     deallocated.retain(|device| !remaining.contains(device));
-    let Some(mut status) = claim.structure(v1::ResourceClaim::STATUS) else { return };
+    let Some(mut status) = claim.structure(Claim::STATUS) else { return };
     let Some(devices) = status.get_mut(Status::DEVICES).and_then(Value::as_list_mut) else { return };
     devices.retain(|device| !deallocated.contains(&key(FieldRef::root(device))));
     if devices.is_empty() {

@@ -1,6 +1,8 @@
 //! kube-apiserver validates the whole template again, including its metadata, although it is immutable.
 
-use binnacle_fields::resource::v1::{self, ResourceClaimSpec, ResourceClaimTemplateSpec as Spec};
+use binnacle_fields::resource::v1::{
+    ResourceClaimSpec, ResourceClaimTemplate as Template, ResourceClaimTemplateSpec as Spec,
+};
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
@@ -15,7 +17,7 @@ pub(crate) struct ResourceClaimTemplate;
 impl Strategy for ResourceClaimTemplate {
     fn set_defaults(&self, version: &str, object: &mut Value) {
         let mut template = FieldMut::root(object);
-        if let Some(mut spec) = template.structure(v1::ResourceClaimTemplate::SPEC)
+        if let Some(mut spec) = template.structure(Template::SPEC)
             && let Some(claim) = spec.structure(Spec::SPEC)
         {
             requests::set_defaults(version, claim);
@@ -33,7 +35,7 @@ impl Strategy for ResourceClaimTemplate {
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let template = FieldRef::root(object);
-        let spec = template.at(v1::ResourceClaimTemplate::SPEC);
+        let spec = template.at(Template::SPEC);
         template_metadata(spec.at(Spec::METADATA), &mut errors);
         let claim = spec.at(Spec::SPEC);
         claim_validation::devices(claim.at(ResourceClaimSpec::DEVICES), &mut errors);
@@ -48,18 +50,18 @@ impl Strategy for ResourceClaimTemplate {
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(ctx, object);
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
-        immutable_struct(new.at(v1::ResourceClaimTemplate::SPEC), old.at(v1::ResourceClaimTemplate::SPEC), &mut errors);
+        immutable_struct(new.at(Template::SPEC), old.at(Template::SPEC), &mut errors);
         errors
     }
 }
 
 fn drop_disabled_fields(features: &Features, object: &mut Value, old: Option<&Value>) {
     let mut template = FieldMut::root(object);
-    if let Some(mut spec) = template.structure(v1::ResourceClaimTemplate::SPEC)
+    if let Some(mut spec) = template.structure(Template::SPEC)
         && let Some(claim) = spec.structure(Spec::SPEC)
     {
         let old = FieldRef::root(old.unwrap_or(&Value::Null));
-        let old = old.at(v1::ResourceClaimTemplate::SPEC);
+        let old = old.at(Template::SPEC);
         requests::drop_disabled_fields(features, claim, Some(old.at(Spec::SPEC)));
     }
 }

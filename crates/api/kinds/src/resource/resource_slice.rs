@@ -1,7 +1,8 @@
 //! ResourceSlice: devices of a pool, published by their driver.
 
 use binnacle_fields::resource::v1::{
-    self, Device, DeviceAttribute, DeviceCapacity, NodeAllocatableResourceMapping as Mapping, ResourceSliceSpec as Spec,
+    Device, DeviceAttribute, DeviceCapacity, NodeAllocatableResourceMapping as Mapping, ResourceSlice as Slice,
+    ResourceSliceSpec as Spec,
 };
 use binnacle_fields::resource::v1beta1;
 use binnacle_fields::{FieldMut, FieldRef, Route, route};
@@ -16,16 +17,16 @@ use crate::{Strategy, StrategyContext};
 pub(crate) struct ResourceSlice;
 
 macro_rules! device {
-    ($($field:expr),*) => { route![v1::ResourceSlice::SPEC, Spec::DEVICES, $($field),*] };
+    ($($field:expr),*) => { route![Slice::SPEC, Spec::DEVICES, $($field),*] };
 }
 
-const GATED: &[Gated<v1::ResourceSlice>] = &[
+const GATED: &[Gated<Slice>] = &[
     Gated { feature: "DRADeviceTaints", fields: &[device![Device::TAINTS]] },
     Gated {
         feature: "DRAPartitionableDevices",
         fields: &[
-            route![v1::ResourceSlice::SPEC, Spec::SHARED_COUNTERS],
-            route![v1::ResourceSlice::SPEC, Spec::PER_DEVICE_NODE_SELECTION],
+            route![Slice::SPEC, Spec::SHARED_COUNTERS],
+            route![Slice::SPEC, Spec::PER_DEVICE_NODE_SELECTION],
             device![Device::CONSUMES_COUNTERS],
             device![Device::NODE_NAME],
             device![Device::NODE_SELECTOR],
@@ -54,13 +55,13 @@ const GATED: &[Gated<v1::ResourceSlice>] = &[
     },
 ];
 
-const BINDING: &[Route<v1::ResourceSlice>] =
+const BINDING: &[Route<Slice>] =
     &[device![Device::BINDING_CONDITIONS], device![Device::BINDING_FAILURE_CONDITIONS], device![Device::BINDS_TO_NODE]];
 
 impl Strategy for ResourceSlice {
     fn set_defaults(&self, version: &str, object: &mut Value) {
         let mut slice = FieldMut::root(object);
-        let Some(mut spec) = slice.structure(v1::ResourceSlice::SPEC) else { return };
+        let Some(mut spec) = slice.structure(Slice::SPEC) else { return };
         for mut device in spec.items(Spec::DEVICES) {
             if version != "v1beta1" {
                 default_multipliers(device.map(Device::NODE_ALLOCATABLE_RESOURCE_MAPPINGS));
@@ -80,7 +81,7 @@ impl Strategy for ResourceSlice {
     fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let (mut slice, old) = (FieldMut::root(object), FieldRef::root(old));
         date_taints(&mut slice, ctx);
-        count_generation(&mut slice, old, v1::ResourceSlice::SPEC);
+        count_generation(&mut slice, old, Slice::SPEC);
         drop_disabled(ctx.features, &mut slice, Some(old), GATED);
     }
 
@@ -93,7 +94,7 @@ impl Strategy for ResourceSlice {
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
-        let driver = FieldRef::root(object).at(v1::ResourceSlice::SPEC).at(Spec::DRIVER).str();
+        let driver = FieldRef::root(object).at(Slice::SPEC).at(Spec::DRIVER).str();
         if driver == driver.to_lowercase() {
             return Vec::new();
         }
@@ -108,8 +109,8 @@ fn default_multipliers(mappings: Option<&mut Object>) {
     }
 }
 
-fn date_taints(slice: &mut FieldMut<v1::ResourceSlice>, ctx: &StrategyContext<'_>) {
-    let Some(mut spec) = slice.structure(v1::ResourceSlice::SPEC) else { return };
+fn date_taints(slice: &mut FieldMut<Slice>, ctx: &StrategyContext<'_>) {
+    let Some(mut spec) = slice.structure(Slice::SPEC) else { return };
     for mut device in spec.items(Spec::DEVICES) {
         let taints = device.get_mut(Device::TAINTS).and_then(Value::as_list_mut).into_iter().flatten();
         taints.for_each(|taint| date_taint(FieldMut::root(taint), ctx.now));

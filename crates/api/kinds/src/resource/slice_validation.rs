@@ -108,10 +108,8 @@ fn node_name(name: FieldRef<Str>, empty: &str, set: &mut Vec<&'static str>, erro
 fn one_term(terms: FieldRef<List<NodeSelectorTerm>>, errors: &mut FieldErrors) {
     if terms.len() != 1 {
         let internal = |term| internal::internal(NodeSelectorTerm::DEFINITION, Some(term));
-        let shown = match terms.is_empty() {
-            true => Value::Null,
-            false => Value::List(terms.list().iter().map(internal).collect()),
-        };
+        let internal: Vec<Value> = terms.list().iter().map(internal).collect();
+        let shown = if internal.is_empty() { Value::Null } else { Value::List(internal) };
         errors.push(terms.invalid_as(&shown, "must have exactly one node selector term"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use binnacle_fields::scheduling::v1alpha2::{
-    self, PodGroupResourceClaim, PodGroupResourceClaimStatus as ClaimStatus, PodGroupSpec as Spec,
+    PodGroup as Group, PodGroupResourceClaim, PodGroupResourceClaimStatus as ClaimStatus, PodGroupSpec as Spec,
     PodGroupStatus as Status,
 };
 use binnacle_fields::types::List;
@@ -23,37 +23,37 @@ pub(crate) struct PodGroup;
 impl Strategy for PodGroup {
     fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
         let mut group = FieldMut::root(object);
-        group.remove(v1alpha2::PodGroup::STATUS);
+        group.remove(Group::STATUS);
         drop_fields(ctx.features, &mut group, None);
     }
 
     fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let (mut group, old) = (FieldMut::root(object), FieldRef::root(old));
-        group.keep(old, v1alpha2::PodGroup::STATUS);
-        drop_fields(ctx.features, &mut group, Some(old.at(v1alpha2::PodGroup::SPEC)));
+        group.keep(old, Group::STATUS);
+        drop_fields(ctx.features, &mut group, Some(old.at(Group::SPEC)));
     }
 
     fn prepare_for_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let (mut group, old) = (FieldMut::root(object), FieldRef::root(old));
-        group.keep(old, v1alpha2::PodGroup::SPEC);
+        group.keep(old, Group::SPEC);
         keep_metadata(&mut group, old);
-        let has_claims = old.at(v1alpha2::PodGroup::SPEC).at(Spec::RESOURCE_CLAIMS).is_set();
+        let has_claims = old.at(Group::SPEC).at(Spec::RESOURCE_CLAIMS).is_set();
         if !ctx.features.enabled("DRAWorkloadResourceClaims") && !has_claims {
-            group.remove_at(route![v1alpha2::PodGroup::STATUS, Status::RESOURCE_CLAIM_STATUSES]);
+            group.remove_at(route![Group::STATUS, Status::RESOURCE_CLAIM_STATUSES]);
         }
     }
 
     fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let group = FieldRef::root(object);
-        group_validation::spec(ctx.features, group.at(v1alpha2::PodGroup::SPEC), &mut errors);
+        group_validation::spec(ctx.features, group.at(Group::SPEC), &mut errors);
         errors
     }
 
     fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
-        let (spec, old_spec) = (new.at(v1alpha2::PodGroup::SPEC), old.at(v1alpha2::PodGroup::SPEC));
+        let (spec, old_spec) = (new.at(Group::SPEC), old.at(Group::SPEC));
         if old_spec.is_set() {
             group_validation::spec_update(spec, old_spec, &mut errors);
         } else {
@@ -65,7 +65,7 @@ impl Strategy for PodGroup {
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (FieldRef::root(object), FieldRef::root(old));
-        let (spec, status) = (new.at(v1alpha2::PodGroup::SPEC), new.at(v1alpha2::PodGroup::STATUS));
+        let (spec, status) = (new.at(Group::SPEC), new.at(Group::STATUS));
         conditions::validate(status.at(Status::CONDITIONS).items(), &mut errors);
         let claims = spec.at(Spec::RESOURCE_CLAIMS);
         let names: HashSet<&str> = claims.items().map(|claim| claim.at(PodGroupResourceClaim::NAME).str()).collect();
@@ -76,7 +76,7 @@ impl Strategy for PodGroup {
                 errors.push(name.invalid_as(name.str(), "must match the name of an entry in `spec.resourceClaims`"));
             }
         }
-        let old_status = old.at(v1alpha2::PodGroup::STATUS);
+        let old_status = old.at(Group::STATUS);
         if statuses.value() != old_status.at(Status::RESOURCE_CLAIM_STATUSES).value() {
             claim_statuses(statuses, &mut errors);
         }
@@ -96,8 +96,8 @@ fn claim_statuses(statuses: FieldRef<List<ClaimStatus>>, errors: &mut FieldError
     }
 }
 
-fn drop_fields(features: &Features, group: &mut FieldMut<v1alpha2::PodGroup>, old: Option<FieldRef<Spec>>) {
-    if let Some(mut spec) = group.structure(v1alpha2::PodGroup::SPEC) {
+fn drop_fields(features: &Features, group: &mut FieldMut<Group>, old: Option<FieldRef<Spec>>) {
+    if let Some(mut spec) = group.structure(Group::SPEC) {
         drop_disabled(features, &mut spec, old, GATED);
     }
 }

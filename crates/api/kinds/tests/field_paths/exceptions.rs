@@ -58,10 +58,6 @@ pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("kinds/core/persistent_volume/validation.rs", "storage", KEY),
     ("kinds/core/persistent_volume_claim/validation.rs", "storage", KEY),
     ("kinds/internal.rs", "SecurityContext", NO_OBJECT),
-    ("kinds/node.rs", "matchExpressions", OTHER_GROUP),
-    ("kinds/node.rs", "matchLabels", OTHER_GROUP),
-    ("kinds/node.rs", "matchLabels.*", OTHER_GROUP),
-    ("kinds/node/runtime_class.rs", "limits[]", AS_IN_GO),
     ("kinds/pod_spec/validation/requirements.rs", "containers[][].limits", AS_IN_GO),
     ("kinds/pod_spec/validation/scheduling.rs", "{topologyKey, whenUnsatisfiable}", AS_IN_GO),
 ];
