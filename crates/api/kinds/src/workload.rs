@@ -179,7 +179,7 @@ pub(crate) fn template_warnings<W: Workload>(object: FieldRef<W>, old: Option<Fi
 }
 
 fn warnings_about(template: FieldRef<PodTemplateSpec>) -> Vec<String> {
-    template.get().map_or_else(Vec::new, |value| warnings::of_template(value, &template.path()))
+    template.set().map_or_else(Vec::new, warnings::of_template)
 }
 
 /// Returns the same warnings for the spec of a job, and one for jobs with more indexes than can be tracked.

@@ -107,7 +107,8 @@ impl Strategy for StatefulSet {
         for claim in spec.at(Spec::VOLUME_CLAIM_TEMPLATES).items() {
             // On updates, kube-apiserver reports another path.
             let at = if old.is_some() { claim.path().child("Spec") } else { claim.path() };
-            warnings.extend(warnings::of_claim_spec(claim.at(PersistentVolumeClaim::SPEC).value(), &at));
+            let spec = claim.at(PersistentVolumeClaim::SPEC);
+            warnings.extend(warnings::of_claim_spec(FieldRef::located(spec.value(), &at)));
         }
         if spec.at(Spec::REVISION_HISTORY_LIMIT).int().is_some_and(|limit| limit < 0) {
             warnings.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());

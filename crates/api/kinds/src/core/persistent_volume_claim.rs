@@ -84,7 +84,7 @@ impl Strategy for PersistentVolumeClaim {
             warnings.push(format!("{at}: deprecated since v1.8; use \"storageClassName\" attribute instead"));
         }
         let spec = claim.at(Claim::SPEC);
-        warnings.extend(warnings::of_claim_spec(spec.value(), &spec.path()));
+        warnings.extend(warnings::of_claim_spec(spec));
         warnings
     }
 }

@@ -39,7 +39,7 @@ impl Strategy for PodTemplate {
         if !template.is_set() || old.is_some_and(|old| has_same_generation(new, FieldRef::root(old))) {
             return Vec::new();
         }
-        warnings::of_template(template.value(), &template.path())
+        warnings::of_template(template)
     }
 
     fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -67,6 +67,6 @@ fn drop_disabled_fields(
 fn validate(object: FieldRef<v1::PodTemplate>, options: &PodValidationOptions<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let template = object.at(v1::PodTemplate::TEMPLATE);
-    validation::template(template.value(), &template.path(), options, &mut errors);
+    validation::template(template, options, &mut errors);
     errors
 }

@@ -29,7 +29,7 @@ use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::{List, Str};
 use binnacle_fields::{Field, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Object, Value};
+use binnacle_schema::Object;
 use binnacle_validation::ip::Legacy;
 use binnacle_validation::metadata;
 use binnacle_validation::names::inclusive_range_error;
@@ -45,23 +45,19 @@ const SEARCH_LIST_MAX: usize = 2048;
 
 /// Validates a template, an object with `metadata` and `spec`.
 pub(crate) fn template(
-    template: &Value,
-    path: &FieldPath,
+    template: FieldRef<PodTemplateSpec>,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    let template = FieldRef::<PodTemplateSpec>::located(template, path);
     // kube-apiserver's paths do not name the metadata.
     let metadata = template.at(PodTemplateSpec::METADATA).located_at(&template);
     let (labels, annotations) = (metadata.at(ObjectMeta::LABELS), metadata.at(ObjectMeta::ANNOTATIONS));
-    metadata::labels(labels.get(), &labels.path(), errors);
-    let at = annotations.path();
-    metadata::annotations(annotations.get(), &at, errors);
+    metadata::validate_labels(labels, errors);
+    metadata::validate_annotations(annotations, errors);
     let own = template.at(PodTemplateSpec::SPEC);
-    annotations::validate(annotations.object(), own.value(), &at, options, errors);
-    let at = own.path();
-    spec(own.value(), None, &at, options, errors);
-    annotations::match_fields(annotations.object(), own.value(), &at, errors);
+    annotations::validate(annotations, own, options, errors);
+    spec(own, None, options, errors);
+    annotations::match_fields(annotations.object(), own, errors);
     let ephemeral = own.at(PodSpec::EPHEMERAL_CONTAINERS);
     if !ephemeral.is_empty() {
         errors.push(ephemeral.forbidden("ephemeral containers not allowed in pod template"));
@@ -70,15 +66,12 @@ pub(crate) fn template(
 
 /// Validates a pod's spec; `metadata` is the pod's, `None` for a template.
 pub(crate) fn spec(
-    spec: &Value,
-    metadata: Option<&Value>,
-    path: &FieldPath,
+    spec: FieldRef<PodSpec>,
+    metadata: Option<FieldRef<ObjectMeta>>,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let e = errors;
-    let spec = FieldRef::<PodSpec>::located(spec, path);
-    let metadata = metadata.map(FieldRef::<ObjectMeta>::root);
     let grace = spec.at(PodSpec::TERMINATION_GRACE_PERIOD_SECONDS);
     if !grace.is_set() {
         e.push(grace.required(""));

@@ -41,25 +41,23 @@ const ANNOTATIONS: [(&str, &str); 3] = [
 
 /// Returns warnings about a pod.
 pub(crate) fn of_pod(pod: &Value) -> Vec<String> {
-    of(pod, &FieldPath::root(), false)
+    // Pods have their metadata and spec in the same fields as templates.
+    of(FieldRef::root(pod), false)
 }
 
 /// Returns warnings about the pod template at a path.
-pub(crate) fn of_template(template: &Value, path: &FieldPath) -> Vec<String> {
-    of(template, path, true)
+pub(crate) fn of_template(template: FieldRef<PodTemplateSpec>) -> Vec<String> {
+    of(template, true)
 }
 
 /// Returns warnings about fractions of a byte in the resources of a claim.
-pub(crate) fn of_claim_spec(spec: &Value, path: &FieldPath) -> Vec<String> {
-    let spec = FieldRef::<PersistentVolumeClaimSpec>::located(spec, path);
+pub(crate) fn of_claim_spec(spec: FieldRef<PersistentVolumeClaimSpec>) -> Vec<String> {
     let resources = spec.at(PersistentVolumeClaimSpec::RESOURCES);
     let lists = [VolumeResourceRequirements::REQUESTS, VolumeResourceRequirements::LIMITS].into_iter();
     lists.filter_map(|list| fraction(resources.at(list).key("storage"))).collect()
 }
 
-fn of(holder: &Value, path: &FieldPath, is_template: bool) -> Vec<String> {
-    // Pods have their metadata and spec in the same fields as templates.
-    let holder = FieldRef::<PodTemplateSpec>::located(holder, path);
+fn of(holder: FieldRef<PodTemplateSpec>, is_template: bool) -> Vec<String> {
     let spec = holder.at(PodTemplateSpec::SPEC);
     let look = Look { spec, metadata: holder.at(PodTemplateSpec::METADATA) };
     let mut warnings = Vec::new();
@@ -145,7 +143,7 @@ impl Look<'_> {
             let template = ephemeral.at(EphemeralVolumeSource::VOLUME_CLAIM_TEMPLATE);
             if template.is_set() {
                 let spec = template.at(PersistentVolumeClaimTemplate::SPEC);
-                warnings.extend(of_claim_spec(spec.value(), &spec.path()));
+                warnings.extend(of_claim_spec(spec));
             }
             gone!(CEPHFS, "deprecated in v1.28, non-functional in v1.31+");
             gone!(RBD, "deprecated in v1.28, non-functional in v1.31+");
@@ -394,6 +392,6 @@ mod tests {
             "t.metadata.annotations[container.seccomp.security.alpha.kubernetes.io/c]: non-functional in v1.27+; use the \"seccompProfile\" field instead",
             "t.metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the \"appArmorProfile\" field instead",
         ];
-        assert_eq!(of_template(&template, &FieldPath::new("t")), want);
+        assert_eq!(of_template(FieldRef::located(&template, &FieldPath::new("t"))), want);
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn lasting_template(
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    pod_validation::template(template.value(), &template.path(), options, errors);
+    pod_validation::template(template, options, errors);
     lasting(template, kind, errors);
 }
 

@@ -170,17 +170,14 @@ fn selector_and_template(
 
 fn template(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, skip: Skip, errors: &mut FieldErrors) {
     let given = spec.at(Spec::TEMPLATE);
-    let path = given.path();
     if !skip.template_spec {
-        pod_validation::template(&as_made(spec), &path, options, errors);
+        pod_validation::template(FieldRef::located(&as_made(spec), &given.path()), options, errors);
     }
-    // kube-apiserver validates these twice.
-    let own = given.at(PodTemplateSpec::METADATA);
-    metadata::labels(own.at(ObjectMeta::LABELS).get(), &path.child("labels"), errors);
-    let at = path.child("annotations");
-    let own = own.at(ObjectMeta::ANNOTATIONS);
-    metadata::annotations(own.get(), &at, errors);
-    annotations::validate(own.object(), given.at(PodTemplateSpec::SPEC).value(), &at, options, errors);
+    // kube-apiserver validates these twice, and its paths do not name the metadata.
+    let own = given.at(PodTemplateSpec::METADATA).located_at(&given);
+    metadata::validate_labels(own.at(ObjectMeta::LABELS), errors);
+    metadata::validate_annotations(own.at(ObjectMeta::ANNOTATIONS), errors);
+    annotations::validate(own.at(ObjectMeta::ANNOTATIONS), given.at(PodTemplateSpec::SPEC), options, errors);
 }
 
 /// Returns the template as the controller uses it: with a volume for each claim, and the pods' own names.

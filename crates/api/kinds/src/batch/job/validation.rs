@@ -173,7 +173,7 @@ pub(in crate::batch) fn validate_spec(
     completion_mode(spec, errors);
     policies::validate(spec, errors);
     let template = spec.at(Spec::TEMPLATE);
-    pod_validation::template(template.value(), &template.path(), options, errors);
+    pod_validation::template(template, options, errors);
     restart_policy(spec, errors);
 }
 

@@ -37,7 +37,7 @@ pub(super) fn validate_create(features: &Features, pod: FieldRef<Pod>) -> FieldE
     if !node.is_empty() && !spec.at(Spec::SCHEDULING_GATES).is_empty() {
         errors.push(node.forbidden("cannot be set until all schedulingGates have been cleared"));
     }
-    annotations::match_fields(annotations_of(pod), spec.value(), &spec.path(), &mut errors);
+    annotations::match_fields(annotations_of(pod), spec, &mut errors);
     errors
 }
 
@@ -77,8 +77,8 @@ pub(super) fn validate_ephemeral_containers(
 fn metadata_and_spec(pod: FieldRef<Pod>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let (metadata, spec) = (pod.at(Pod::METADATA), pod.at(Pod::SPEC));
     let given = metadata.at(ObjectMeta::ANNOTATIONS);
-    annotations::validate(given.object(), spec.value(), &given.path(), options, errors);
-    validation::spec(spec.value(), Some(metadata.value()), &spec.path(), options, errors);
+    annotations::validate(given, spec, options, errors);
+    validation::spec(spec, Some(metadata), options, errors);
     if spec.at(Spec::SERVICE_ACCOUNT_NAME).is_empty() {
         for volume in errors.while_room(spec.at(Spec::VOLUMES).items()) {
             let projected = volume.at(Volume::PROJECTED);
@@ -92,7 +92,7 @@ fn metadata_and_spec(pod: FieldRef<Pod>, options: &PodValidationOptions<'_>, err
     }
     for list in [Spec::CONTAINERS, Spec::INIT_CONTAINERS] {
         for container in errors.while_room(spec.at(list).items()) {
-            image_space(container.value(), &container.path(), errors);
+            image_space(container.cast(), errors);
         }
     }
 }

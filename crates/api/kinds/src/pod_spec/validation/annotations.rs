@@ -8,6 +8,7 @@ use binnacle_fields::core::v1::{
     Container, PodSecurityContext as PodContext, PodSpec, SeccompProfile, SecurityContext as Context,
 };
 use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Map, Str};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Object, Value, json};
 use binnacle_validation::tolerations::tolerations as toleration_rules;
@@ -23,14 +24,13 @@ pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.
 
 /// Validates the annotations of a pod or template.
 pub(crate) fn validate(
-    annotations: Option<&Object>,
-    spec: &Value,
-    path: &FieldPath,
+    given: FieldRef<Map<Str>>,
+    spec: FieldRef<PodSpec>,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
-    let spec = FieldRef::<PodSpec>::root(spec);
+    let Some(annotations) = given.object().filter(|annotations| !annotations.is_empty()) else { return };
+    let path = &given.path();
     let text = |name: &str| annotations.get(name).and_then(Value::as_str);
     if let Some(value) = text(MIRROR)
         && spec.at(PodSpec::NODE_NAME).is_empty()
@@ -79,9 +79,8 @@ pub(crate) fn has_invalid_deletion_cost(annotations: Option<&Object>) -> bool {
 }
 
 /// Reports seccomp and AppArmor profiles that differ between a field and an annotation.
-pub(crate) fn match_fields(annotations: Option<&Object>, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(crate) fn match_fields(annotations: Option<&Object>, spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
     let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
-    let spec = FieldRef::<PodSpec>::located(spec, path);
     let text = |name: &str| annotations.get(name).and_then(Value::as_str);
     let context = spec.at(PodSpec::SECURITY_CONTEXT);
     if let Some(annotation) = text(SECCOMP_POD) {

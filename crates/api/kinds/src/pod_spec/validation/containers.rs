@@ -8,7 +8,7 @@ use binnacle_fields::core::v1::{
     ContainerRestartRuleOnExitCodes as ExitCodes, EphemeralContainer, PodOS, PodSpec, VolumeMount,
 };
 use binnacle_fields::types::List;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, names, ports};
 
@@ -122,7 +122,7 @@ pub(super) fn ephemeral(pod: &Pod<'_>, errors: &mut FieldErrors) {
         // Ephemeral containers have all fields of the others.
         let container = ephemeral.cast::<Container>();
         common(container, pod, errors);
-        image_space(container.value(), &container.path(), errors);
+        image_space(container, errors);
         let name = container.at(Container::NAME);
         if !names.insert(name.str()) {
             errors.push(FieldError::duplicate(&name, name.str()));
@@ -178,8 +178,7 @@ pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
 }
 
 /// Rejects space around the image of a container in a pod; templates may have it.
-pub(crate) fn image_space(container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let container = FieldRef::<Container>::located(container, path);
+pub(crate) fn image_space(container: FieldRef<Container>, errors: &mut FieldErrors) {
     let image = container.at(Container::IMAGE);
     if image.str().trim() != image.str() {
         errors.push(image.invalid("must not have leading or trailing whitespace"));

@@ -68,7 +68,7 @@ pub(super) fn annotations(
     let annotations = metadata.at(ObjectMeta::ANNOTATIONS);
     let path = annotations.path();
     annotation_rules::validate_update(annotations.object(), annotations_of(old), &path, errors);
-    annotation_rules::validate(annotations.object(), pod.at(Pod::SPEC).value(), &path, options, errors);
+    annotation_rules::validate(annotations, pod.at(Pod::SPEC), options, errors);
 }
 
 /// Validates the images, which may change; false if the number of containers changed, so that no further check applies.
