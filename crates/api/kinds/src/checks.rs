@@ -1,6 +1,7 @@
 //! Validation steps that many kinds share.
 
-use binnacle_fields::{FieldRef, Message};
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{Field, FieldRef, Message};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
@@ -104,4 +105,19 @@ pub(crate) fn spec_path() -> FieldPath {
 pub(crate) fn member<'a>(object: &'a Value, name: &str) -> &'a Value {
     static NULL: Value = Value::Null;
     object.get(name).unwrap_or(&NULL)
+}
+
+/// Returns for each item of a list true if an earlier one has the same text in a field.
+pub(crate) fn repeated<M>(list: FieldRef<List<M>>, field: Field<M, Str>) -> Vec<bool> {
+    binnacle_validation::repeated(list.list(), |item| item.str_at(&[field.name()]))
+}
+
+/// Requires a text that is a valid path segment.
+pub(crate) fn path_segment(field: FieldRef<Str>, errors: &mut FieldErrors) {
+    if field.is_empty() {
+        errors.push(field.required(""));
+    } else {
+        let messages = binnacle_validation::names::path_segment(field.str(), false);
+        errors.extend(messages.iter().map(|message| field.invalid(message)));
+    }
 }

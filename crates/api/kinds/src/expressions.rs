@@ -8,7 +8,7 @@ use std::sync::Arc;
 use binnacle_cel::{
     DeclField, DeclType, Environment, ObjectType, Program, Shape, Type, Version, authorizer_type, resource_check_type,
 };
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text};
+use binnacle_meta::{FieldError, FieldErrors, Location, Text};
 use binnacle_schema::Value;
 
 /// The variables and types that expressions of a policy or webhook may use besides the objects of the request.
@@ -45,7 +45,7 @@ impl Compiler {
     /// Validates an expression: it must compile, with a result of one of these types. Errors show `value`.
     pub fn check(
         &self,
-        path: &FieldPath,
+        path: &dyn Location,
         value: &str,
         expression: &str,
         uses: Uses,
@@ -59,7 +59,14 @@ impl Compiler {
 
     /// Compiles the expression of a variable and declares the variable for later expressions, even if this one is
     /// invalid.
-    pub fn variable(&mut self, path: &FieldPath, name: &str, expression: &str, uses: Uses, errors: &mut FieldErrors) {
+    pub fn variable(
+        &mut self,
+        path: &dyn Location,
+        name: &str,
+        expression: &str,
+        uses: Uses,
+        errors: &mut FieldErrors,
+    ) {
         let ty = match self.compile(expression, expression, uses, &[]) {
             Ok(program) => data_type(program.output_type()),
             Err(detail) => {
@@ -155,7 +162,7 @@ pub fn devices() -> &'static Environment {
 const SELECTOR_COST_MAX: u64 = 1_000_000;
 
 /// Validates the selector of a device.
-pub fn device_selector(path: &FieldPath, expression: &str, errors: &mut FieldErrors) {
+pub fn device_selector(path: &dyn Location, expression: &str, errors: &mut FieldErrors) {
     let checked =
         devices().compile(expression).map_err(|errors| format!("compilation failed: {errors}")).and_then(|ast| {
             ast.program().map_err(|error| format!("program instantiation failed: {error}"))?;
@@ -189,7 +196,7 @@ const NO_PROGRAM: &str = "program instantiation failed: ";
 
 /// Returns the error of an expression. If it compiles but cannot become a program, this is an internal error, as in
 /// kube-apiserver.
-fn refused(path: &FieldPath, value: &str, detail: &str) -> FieldError {
+fn refused(path: &dyn Location, value: &str, detail: &str) -> FieldError {
     if detail.starts_with(NO_PROGRAM) {
         FieldError::internal(path, detail)
     } else {
@@ -376,6 +383,7 @@ pub fn data_type(ty: &Type) -> DeclType {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
 
     /// Returns the detail of an error, which follows the value.
     fn detail(error: &FieldError) -> String {

@@ -1,23 +1,25 @@
 //! Validation of a webhook's client config: a URL or a service. Definitions of custom resources have webhooks as well.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{ServiceReference, WebhookClientConfig};
+use binnacle_fields::types::Str;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location};
 use binnacle_schema::Value;
 use binnacle_validation::url::Url;
 use binnacle_validation::{checks, names};
 
-use crate::checks::present;
-
 /// Validates a webhook's client config: exactly one of a URL and a service.
-pub(crate) fn client_config(config: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    match (present(config, "url"), present(config, "service")) {
-        (Some(url), None) => webhook_url(url.as_str().unwrap_or_default(), &path.child("url"), errors),
-        (None, Some(service)) => webhook_service(service, &path.child("service"), errors),
-        _ => errors.push(FieldError::required(path, "exactly one of url or service is required")),
+pub(super) fn client_config(config: FieldRef<WebhookClientConfig>, errors: &mut FieldErrors) {
+    let (url, service) = (config.at(WebhookClientConfig::URL), config.at(WebhookClientConfig::SERVICE));
+    match (url.is_set(), service.is_set()) {
+        (true, false) => webhook_url(url.str(), &url, errors),
+        (false, true) => service_reference(service, errors),
+        _ => errors.push(config.required("exactly one of url or service is required")),
     }
 }
 
 /// Validates the URL of a webhook.
-pub(crate) fn webhook_url(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
+pub(crate) fn webhook_url(text: &str, path: &dyn Location, errors: &mut FieldErrors) {
     const FORM: &str = "; desired format: https://host[/path]";
     let url = match Url::parse(text) {
         Ok(url) => url,
@@ -44,39 +46,47 @@ pub(crate) fn webhook_url(text: &str, path: &FieldPath, errors: &mut FieldErrors
     }
 }
 
+/// Validates the service of a webhook.
+pub(crate) fn webhook_service(service: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    service_reference(FieldRef::located(service, path), errors);
+}
+
 /// Validates the service of a webhook. The messages for a missing name and a missing namespace are swapped, as in
 /// kube-apiserver.
-pub(crate) fn webhook_service(service: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    checks::required(&path.child("name"), service.str_at(&["namespace"]), errors);
-    checks::required(&path.child("namespace"), service.str_at(&["name"]), errors);
-    let port = service.int_at(&["port"]).unwrap_or(0);
-    let messages = names::port_number(port);
+fn service_reference(service: FieldRef<ServiceReference>, errors: &mut FieldErrors) {
+    let (name, namespace) = (service.at(ServiceReference::NAME), service.at(ServiceReference::NAMESPACE));
+    checks::required(&name, namespace.str(), errors);
+    checks::required(&namespace, name.str(), errors);
+    let port = service.at(ServiceReference::PORT);
+    let messages = names::port_number(port.int_or_zero());
     if !messages.is_empty() {
-        let detail = format!("port is not valid: {}", messages.join(", "));
-        errors.push(FieldError::invalid(&path.child("port"), port, detail));
+        errors.push(port.invalid(format!("port is not valid: {}", messages.join(", "))));
     }
-    let at = path.child("path");
-    let url_path = service.str_at(&["path"]);
-    match url_path {
+    url_path(service.at(ServiceReference::PATH), errors);
+}
+
+fn url_path(path: FieldRef<Str>, errors: &mut FieldErrors) {
+    let text = path.str();
+    match text {
         "" | "/" => return,
         "//" => {
-            errors.push(FieldError::invalid(&at, url_path, "segment[0] may not be empty"));
+            errors.push(path.invalid("segment[0] may not be empty"));
             return;
         }
         _ => {}
     }
-    if !url_path.starts_with('/') {
-        errors.push(FieldError::invalid(&at, url_path, "must start with a '/'"));
+    if !text.starts_with('/') {
+        errors.push(path.invalid("must start with a '/'"));
     }
     // The first character is skipped without a check.
-    let rest = url_path.char_indices().nth(1).map_or("", |(i, _)| &url_path[i..]);
+    let rest = text.char_indices().nth(1).map_or("", |(i, _)| &text[i..]);
     for (i, step) in errors.while_room(rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate()) {
         if step.is_empty() {
-            errors.push(FieldError::invalid(&at, url_path, format!("segment[{i}] may not be empty")));
+            errors.push(path.invalid(format!("segment[{i}] may not be empty")));
             continue;
         }
         for message in names::dns1123_subdomain(step) {
-            errors.push(FieldError::invalid(&at, url_path, format!("segment[{i}]: {message}")));
+            errors.push(path.invalid(format!("segment[{i}]: {message}")));
         }
     }
 }

@@ -1,15 +1,20 @@
 //! ValidatingAdmissionPolicy and MutatingAdmissionPolicy: rules of admission in CEL.
 
+use binnacle_fields::admissionregistration::v1::{
+    ExpressionWarning, MutatingAdmissionPolicy as Mutating, TypeChecking, ValidatingAdmissionPolicy as Validating,
+    ValidatingAdmissionPolicySpec as Spec, ValidatingAdmissionPolicyStatus as Status,
+};
+use binnacle_fields::types::Str;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_json_path::JsonPath;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::{checks, conditions};
 
 use super::defaults::match_resources;
 use super::matching::{reserved_name, reserved_name_warnings};
 use super::policy_validation;
-use crate::checks::{items, member};
-use crate::prepare::{clear_status, default_to, first_generation, next_generation, put_back, put_back_metadata};
+use crate::prepare::{count_generation, keep_metadata, start_generation};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct MutatingAdmissionPolicy;
@@ -30,27 +35,27 @@ impl Strategy for MutatingAdmissionPolicy {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
+        start_generation(&mut FieldMut::<Mutating>::root(object));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        next_generation(object, old, &["spec"]);
+        count_generation(&mut FieldMut::root(object), FieldRef::root(old), Mutating::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        policy_validation::mutating(object, None)
+        policy_validation::mutating(FieldRef::root(object), None)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        policy_validation::mutating(object, Some(old))
+        policy_validation::mutating(FieldRef::root(object), Some(FieldRef::root(old)))
     }
 
-    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        reserved_name(situation, object)
+    fn validate_client_create(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        reserved_name(ctx, FieldRef::<Mutating>::root(object))
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object)
+        reserved_name_warnings(FieldRef::<Mutating>::root(object))
     }
 }
 
@@ -68,62 +73,70 @@ impl Strategy for ValidatingAdmissionPolicy {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
-        first_generation(object);
+        let mut policy = FieldMut::<Validating>::root(object);
+        policy.remove(Validating::STATUS);
+        start_generation(&mut policy);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
-        next_generation(object, old, &["spec"]);
+        let (mut new, old) = (FieldMut::<Validating>::root(object), FieldRef::root(old));
+        new.keep(old, Validating::STATUS);
+        count_generation(&mut new, old, Validating::SPEC);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_metadata(object, old);
+        let (mut new, old) = (FieldMut::<Validating>::root(object), FieldRef::root(old));
+        new.keep(old, Validating::SPEC);
+        keep_metadata(&mut new, old);
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (status, path) = (member(object, "status"), FieldPath::new("status"));
-        for (at, warning) in
-            errors.while_room(items(member(status, "typeChecking"), "expressionWarnings", &path.child("typeChecking")))
+        let policy = FieldRef::<Validating>::root(object);
+        let status = policy.at(Validating::STATUS);
+        for warning in errors.while_room(status.at(Status::TYPE_CHECKING).at(TypeChecking::EXPRESSION_WARNINGS).items())
         {
-            checks::required(&at.child("warning"), warning.str_at(&["warning"]), &mut errors);
-            field_ref(warning.str_at(&["fieldRef"]).trim(), &at.child("fieldRef"), &mut errors);
+            let text = warning.at(ExpressionWarning::WARNING);
+            checks::required(&text, text.str(), &mut errors);
+            field_ref(warning.at(ExpressionWarning::FIELD_REF), &mut errors);
         }
-        conditions::conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);
+        let list = status.at(Status::CONDITIONS);
+        conditions::conditions(list.list(), &list.path(), &mut errors);
         errors
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        policy_validation::validating(object, None)
+        policy_validation::validating(FieldRef::root(object), None)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        policy_validation::validating(object, Some(old))
+        policy_validation::validating(FieldRef::root(object), Some(FieldRef::root(old)))
     }
 
-    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        reserved_name(situation, object)
+    fn validate_client_create(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        reserved_name(ctx, FieldRef::<Validating>::root(object))
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object)
+        reserved_name_warnings(FieldRef::<Validating>::root(object))
     }
 }
 
 /// Validates the path that a warning of type checking is about. Nobody follows it, so it only has to be one.
-fn field_ref(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    checks::required(path, text, errors);
+fn field_ref(field: FieldRef<Str>, errors: &mut FieldErrors) {
+    let text = field.str().trim();
+    checks::required(&field, text, errors);
     if let Err(error) = JsonPath::parse(text) {
-        errors.push(FieldError::invalid(path, text, format!("invalid JSONPath: {error}")));
+        errors.push(field.invalid_as(text, format!("invalid JSONPath: {error}")));
     }
 }
 
+/// Sets the defaults of fields that both kinds of policies have.
 fn set_defaults(object: &mut Value) {
-    let spec = object.make_at(&["spec"]);
-    default_to(spec, "failurePolicy", "Fail");
-    if let Some(constraints) = spec.get_mut("matchConstraints").and_then(Value::as_object_mut) {
+    let mut policy = FieldMut::<Validating>::root(object);
+    let mut spec = policy.entry(Validating::SPEC);
+    spec.default_nil(Spec::FAILURE_POLICY, "Fail");
+    if let Some(constraints) = spec.structure(Spec::MATCH_CONSTRAINTS) {
         match_resources(constraints);
     }
 }

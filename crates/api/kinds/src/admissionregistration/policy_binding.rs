@@ -1,14 +1,19 @@
 //! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: where a policy applies, and with what.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::admissionregistration::v1::{
+    MutatingAdmissionPolicyBinding as Mutating, ParamRef, ValidatingAdmissionPolicyBinding as Validating,
+    ValidatingAdmissionPolicyBindingSpec as Spec,
+};
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::metadata::shown;
-use binnacle_validation::{checks, names, repeated, selectors};
+use binnacle_validation::checks::{self, invalid_for, one_of, required_one_of};
+use binnacle_validation::{names, repeated, selectors};
 
 use super::matching::{reserved_name, reserved_name_warnings};
 use super::{defaults, matching};
-use crate::checks::{invalid_each, member, one_of, present, spec_path, texts};
-use crate::prepare::{default_to, first_generation, next_generation};
+use crate::prepare::{count_generation, start_generation};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct MutatingAdmissionPolicyBinding;
@@ -29,23 +34,23 @@ impl Strategy for MutatingAdmissionPolicyBinding {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
+        start_generation(&mut FieldMut::<Mutating>::root(object));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        next_generation(object, old, &["spec"]);
+        count_generation(&mut FieldMut::root(object), FieldRef::root(old), Mutating::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validate(object, true)
+        validate(FieldRef::root(object), true)
     }
 
-    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        reserved_name(situation, object)
+    fn validate_client_create(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        reserved_name(ctx, FieldRef::<Mutating>::root(object))
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object)
+        reserved_name_warnings(FieldRef::<Mutating>::root(object))
     }
 }
 
@@ -63,101 +68,99 @@ impl Strategy for ValidatingAdmissionPolicyBinding {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
+        start_generation(&mut FieldMut::<Validating>::root(object));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        next_generation(object, old, &["spec"]);
+        count_generation(&mut FieldMut::root(object), FieldRef::root(old), Validating::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validate(object, false)
+        validate(FieldRef::root(object), false)
     }
 
-    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        reserved_name(situation, object)
+    fn validate_client_create(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        reserved_name(ctx, FieldRef::<Validating>::root(object))
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object)
+        reserved_name_warnings(FieldRef::<Validating>::root(object))
     }
 }
 
 fn set_defaults(version: &str, object: &mut Value) {
-    if let Some(resources) = object.at_mut(&["spec", "matchResources"]).and_then(Value::as_object_mut) {
+    // Both kinds of bindings have these fields.
+    let mut binding = FieldMut::<Validating>::root(object);
+    let Some(mut spec) = binding.structure(Validating::SPEC) else { return };
+    if let Some(resources) = spec.structure(Spec::MATCH_RESOURCES) {
         defaults::match_resources(resources);
     }
     // Only the oldest version has a default for missing parameters.
     if version == "v1alpha1"
-        && let Some(params) = object.at_mut(&["spec", "paramRef"]).and_then(Value::as_object_mut)
+        && let Some(mut params) = spec.structure(Spec::PARAM_REF)
     {
-        default_to(params, "parameterNotFoundAction", "Deny");
+        params.default_nil(ParamRef::PARAMETER_NOT_FOUND_ACTION, "Deny");
     }
 }
 
-fn validate(binding: &Value, mutating: bool) -> FieldErrors {
+/// Validates a binding. The spec of mutating ones has the same fields, except the actions.
+fn validate(binding: FieldRef<Validating>, mutating: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(binding, "spec"), spec_path());
-    let (policy, at) = (spec.str_at(&["policyName"]), path.child("policyName"));
+    let spec = binding.at(Validating::SPEC);
+    let policy = spec.at(Spec::POLICY_NAME);
     if policy.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(policy.required(""));
     } else {
-        checks::subdomain(&at, policy, &mut errors);
+        checks::subdomain(&policy, policy.str(), &mut errors);
     }
-    if let Some(params) = present(spec, "paramRef") {
-        param_ref(params, &path.child("paramRef"), &mut errors);
+    if let Some(params) = spec.at(Spec::PARAM_REF).set() {
+        param_ref(params, &mut errors);
     }
-    if let Some(resources) = present(spec, "matchResources") {
-        let at = path.child("matchResources");
-        matching::match_resources(resources, &at, &mut errors);
+    if let Some(resources) = spec.at(Spec::MATCH_RESOURCES).set() {
+        matching::match_resources(resources, &mut errors);
         if mutating {
-            matching::mutating_operations(resources, &at, &mut errors);
+            matching::mutating_operations(resources, &mut errors);
         }
     }
     if !mutating {
-        validation_actions(spec, &path.child("validationActions"), &mut errors);
+        validation_actions(spec.at(Spec::VALIDATION_ACTIONS), &mut errors);
     }
     errors
 }
 
-fn param_ref(params: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn param_ref(params: FieldRef<ParamRef>, errors: &mut FieldErrors) {
     const EITHER: &str = "name and selector are mutually exclusive";
-    let (name, selector) = (params.str_at(&["name"]), present(params, "selector"));
+    let (name, selector) = (params.at(ParamRef::NAME), params.at(ParamRef::SELECTOR));
     if !name.is_empty() {
-        invalid_each(&path.child("name"), name, &names::path_segment(name, false), errors);
-        if selector.is_some() {
-            errors.push(FieldError::forbidden(&path.child("name"), EITHER));
+        invalid_for(&name, name.str(), names::path_segment(name.str(), false), errors);
+        if selector.is_set() {
+            errors.push(name.forbidden(EITHER));
         }
     }
-    selectors::label_selector(selector, false, &path.child("selector"), errors);
-    if selector.is_some() && !name.is_empty() {
-        errors.push(FieldError::forbidden(&path.child("selector"), EITHER));
+    selectors::label_selector(selector.get(), false, &selector.path(), errors);
+    if selector.is_set() && !name.is_empty() {
+        errors.push(selector.forbidden(EITHER));
     }
-    if selector.is_none() && name.is_empty() {
-        errors.push(FieldError::required(path, "one of name or selector must be specified"));
+    if !selector.is_set() && name.is_empty() {
+        errors.push(params.required("one of name or selector must be specified"));
     }
-    let (action, at) = (params.str_at(&["parameterNotFoundAction"]), path.child("parameterNotFoundAction"));
-    if action.is_empty() {
-        errors.push(FieldError::required(&at, ""));
-    } else {
-        one_of(&at, action, &["Deny", "Allow"], errors);
-    }
+    let action = params.at(ParamRef::PARAMETER_NOT_FOUND_ACTION);
+    required_one_of(&action, action.str(), &["Deny", "Allow"], errors);
 }
 
-fn validation_actions(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let actions = texts(spec, "validationActions");
-    let repeated = repeated(&actions, |action| *action);
-    for (i, action) in errors.while_room(actions.iter().enumerate()) {
-        one_of(&path.index(i), action, &["Audit", "Deny", "Warn"], errors);
+fn validation_actions(actions: FieldRef<List<Str>>, errors: &mut FieldErrors) {
+    let repeated = repeated(actions.list(), Value::as_str);
+    for (i, action) in errors.while_room(actions.items().enumerate()) {
+        one_of(&action, action.str(), &["Audit", "Deny", "Warn"], errors);
         if repeated[i] {
-            errors.push(FieldError::duplicate(&path.index(i), *action));
+            errors.push(action.duplicate());
         }
     }
-    if actions.contains(&"Deny") && actions.contains(&"Warn") {
+    if actions.contains("Deny") && actions.contains("Warn") {
         let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
-        errors.push(FieldError::invalid(path, shown(spec.get("validationActions")), detail));
+        errors.push(actions.invalid(detail));
     }
     if actions.is_empty() {
-        errors.push(FieldError::required(path, "at least one validation action is required"));
+        errors.push(actions.required("at least one validation action is required"));
     }
 }

@@ -1,12 +1,20 @@
 //! Validation of ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 
 use binnacle_cel::Type;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::admissionregistration::v1::{
+    ApplyConfiguration, AuditAnnotation, MatchResources, MutatingAdmissionPolicy, MutatingAdmissionPolicySpec,
+    Mutation, ParamKind, ValidatingAdmissionPolicy, ValidatingAdmissionPolicySpec, Validation, Variable,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{FieldRef, Message};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::{names, repeated};
+use binnacle_validation::checks::{invalid_for, one_of, required_one_of};
+use binnacle_validation::names;
 
 use super::matching::{failure_policy, match_conditions, match_resources, mutating_operations};
-use crate::checks::{invalid_each, items, member, one_of, present, spec_path};
+use crate::checks::repeated;
 use crate::expressions::{Compiler, Uses};
 use crate::internal;
 use crate::prepare::semantically_equal;
@@ -16,128 +24,154 @@ const VALUE_EXPRESSION_MAX: usize = 5 * 1024;
 const AUTHORIZED: Uses = Uses { params: false, authorizer: true, patch_types: false };
 
 /// Validates a ValidatingAdmissionPolicy.
-pub(super) fn validating(policy: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn validating(
+    policy: FieldRef<ValidatingAdmissionPolicy>,
+    old: Option<FieldRef<ValidatingAdmissionPolicy>>,
+) -> FieldErrors {
+    use ValidatingAdmissionPolicySpec as Spec;
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(policy, "spec"), spec_path());
-    let compiler = shared(spec, old, false, &path, &mut errors);
-    if spec.list_at(&["validations"]).is_empty() && spec.list_at(&["auditAnnotations"]).is_empty() {
-        for name in ["validations", "auditAnnotations"] {
-            let detail = "validations or auditAnnotations must contain at least one item";
-            errors.push(FieldError::required(&path.child(name), detail));
-        }
+    let compiler = shared(policy, old, false, &mut errors);
+    let spec = policy.at(ValidatingAdmissionPolicy::SPEC);
+    let (validations, annotations) = (spec.at(Spec::VALIDATIONS), spec.at(Spec::AUDIT_ANNOTATIONS));
+    if validations.is_empty() && annotations.is_empty() {
+        let detail = "validations or auditAnnotations must contain at least one item";
+        errors.push(validations.required(detail));
+        errors.push(annotations.required(detail));
         return errors;
     }
-    for (at, validation) in errors.while_room(items(spec, "validations", &path)) {
-        validate_validation(validation, &compiler, &at, &mut errors);
+    for validation in errors.while_room(validations.items()) {
+        validate_validation(validation, &compiler, &mut errors);
     }
-    audit_annotations(spec, &compiler, policy.str_at(&["metadata", "name"]), &path, &mut errors);
+    let name = policy.at(ValidatingAdmissionPolicy::METADATA).at(ObjectMeta::NAME).str();
+    audit_annotations(annotations, &compiler, name, &mut errors);
     errors
 }
 
 /// Validates a MutatingAdmissionPolicy.
-pub(super) fn mutating(policy: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn mutating(
+    policy: FieldRef<MutatingAdmissionPolicy>,
+    old: Option<FieldRef<MutatingAdmissionPolicy>>,
+) -> FieldErrors {
+    use MutatingAdmissionPolicySpec as Spec;
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(policy, "spec"), spec_path());
-    let compiler = shared(spec, old, true, &path, &mut errors);
-    if spec.list_at(&["mutations"]).is_empty() {
-        errors.push(FieldError::required(&path.child("mutations"), "mutations must contain at least one item"));
+    let compiler = shared(policy.cast(), old.map(|old| old.cast()), true, &mut errors);
+    let spec = policy.at(MutatingAdmissionPolicy::SPEC);
+    let mutations = spec.at(Spec::MUTATIONS);
+    if mutations.is_empty() {
+        errors.push(mutations.required("mutations must contain at least one item"));
     }
-    for (at, mutation) in errors.while_room(items(spec, "mutations", &path)) {
-        validate_mutation(mutation, &compiler, &at, &mut errors);
+    for mutation in errors.while_room(mutations.items()) {
+        validate_mutation(mutation, &compiler, &mut errors);
     }
-    let (policy, at) = (spec.str_at(&["reinvocationPolicy"]), path.child("reinvocationPolicy"));
-    if policy.is_empty() {
-        errors.push(FieldError::required(&at, ""));
-    } else {
-        one_of(&at, policy, &["IfNeeded", "Never"], &mut errors);
-    }
+    let policy = spec.at(Spec::REINVOCATION_POLICY);
+    required_one_of(&policy, policy.str(), &["IfNeeded", "Never"], &mut errors);
     errors
 }
 
-/// Validates the spec members that both kinds of policy have, and adds the variables to the compiler.
-fn shared(spec: &Value, old: Option<&Value>, mutating: bool, path: &FieldPath, errors: &mut FieldErrors) -> Compiler {
-    let has_params = present(spec, "paramKind").is_some();
+/// Validates the fields of the spec that both kinds of policy have, and adds the variables to the compiler.
+fn shared(
+    policy: FieldRef<ValidatingAdmissionPolicy>,
+    old: Option<FieldRef<ValidatingAdmissionPolicy>>,
+    mutating: bool,
+    errors: &mut FieldErrors,
+) -> Compiler {
+    use ValidatingAdmissionPolicySpec as Spec;
+    let spec = policy.at(ValidatingAdmissionPolicy::SPEC);
+    let old_object = old.map(|old| old.value());
+    let kind = spec.at(Spec::PARAM_KIND);
     // Match conditions are evaluated before variables exist.
-    let plain = Compiler::new(has_params, false, old);
-    match present(spec, "failurePolicy").and_then(Value::as_str) {
-        None => errors.push(FieldError::required(&path.child("failurePolicy"), "")),
-        Some(policy) => failure_policy(policy, path, errors),
+    let plain = Compiler::new(kind.is_set(), false, old_object);
+    let failures = spec.at(Spec::FAILURE_POLICY);
+    if failures.is_set() {
+        failure_policy(failures, errors);
+    } else {
+        errors.push(failures.required(""));
     }
-    if let Some(kind) = present(spec, "paramKind") {
-        param_kind(kind, &path.child("paramKind"), errors);
+    if kind.is_set() {
+        param_kind(kind, errors);
     }
-    let at = path.child("matchConstraints");
-    match present(spec, "matchConstraints") {
-        None => errors.push(FieldError::required(&at, "")),
-        Some(constraints) => {
-            match_resources(constraints, &at, errors);
-            if constraints.list_at(&["resourceRules"]).is_empty() {
-                errors.push(FieldError::required(&at.child("resourceRules"), ""));
-            }
-            if mutating {
-                mutating_operations(constraints, &at, errors);
-            }
+    let constraints = spec.at(Spec::MATCH_CONSTRAINTS);
+    if constraints.is_set() {
+        match_resources(constraints, errors);
+        let rules = constraints.at(MatchResources::RESOURCE_RULES);
+        if rules.is_empty() {
+            errors.push(rules.required(""));
         }
+        if mutating {
+            mutating_operations(constraints, errors);
+        }
+    } else {
+        errors.push(constraints.required(""));
     }
-    let same = |name| old.is_some_and(|old| semantically_equal(spec.get(name), member(old, "spec").get(name)));
-    if !(same("paramKind") && same("matchConditions")) {
-        match_conditions(spec, &plain, path, errors);
+    let conditions = spec.at(Spec::MATCH_CONDITIONS);
+    let same_context = old.is_some_and(|old| {
+        let old = old.at(ValidatingAdmissionPolicy::SPEC);
+        semantically_equal(kind.get(), old.at(Spec::PARAM_KIND).get())
+            && semantically_equal(conditions.get(), old.at(Spec::MATCH_CONDITIONS).get())
+    });
+    if !same_context {
+        match_conditions(conditions, &plain, errors);
     }
     // Mutations can always refer to `variables`, even if none are declared.
-    let mut compiler = Compiler::new(has_params, mutating || !spec.list_at(&["variables"]).is_empty(), old);
-    for (at, variable) in errors.while_room(items(spec, "variables", path)) {
-        validate_variable(variable, &mut compiler, &at, errors);
+    let variables = spec.at(Spec::VARIABLES);
+    let mut compiler = Compiler::new(kind.is_set(), mutating || !variables.is_empty(), old_object);
+    for variable in errors.while_room(variables.items()) {
+        validate_variable(variable, &mut compiler, errors);
     }
     compiler
 }
 
-fn param_kind(kind: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (api_version, at) = (kind.str_at(&["apiVersion"]), path.child("apiVersion"));
-    if api_version.is_empty() {
-        errors.push(FieldError::required(&at, ""));
-    } else if api_version.matches('/').count() > 1 {
-        let detail = format!("unexpected GroupVersion string: {api_version}");
-        errors.push(FieldError::invalid(&at, api_version, detail));
+fn param_kind(param_kind: FieldRef<ParamKind>, errors: &mut FieldErrors) {
+    let api_version = param_kind.at(ParamKind::API_VERSION);
+    let text = api_version.str();
+    if text.is_empty() {
+        errors.push(api_version.required(""));
+    } else if text.matches('/').count() > 1 {
+        errors.push(api_version.invalid(format!("unexpected GroupVersion string: {text}")));
     } else {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = text.split_once('/').unwrap_or(("", text));
         if !group.is_empty() {
-            joined(&at, group, "", &names::dns1123_subdomain(group), errors);
+            joined(api_version, group, "", &names::dns1123_subdomain(group), errors);
         }
         if version.is_empty() {
-            errors.push(FieldError::invalid(&at, api_version, "version must be specified"));
+            errors.push(api_version.invalid("version must be specified"));
         } else {
-            joined(&at, version, "", &names::dns1035_label(version), errors);
+            joined(api_version, version, "", &names::dns1035_label(version), errors);
         }
     }
-    let (name, at) = (kind.str_at(&["kind"]), path.child("kind"));
-    if name.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+    let kind = param_kind.at(ParamKind::KIND);
+    if kind.is_empty() {
+        errors.push(kind.required(""));
     } else {
         let intro = "may have mixed case, but should otherwise match: ";
-        joined(&at, name, intro, &names::dns1035_label(&name.to_lowercase()), errors);
+        joined(kind, kind.str(), intro, &names::dns1035_label(&kind.str().to_lowercase()), errors);
     }
 }
 
 /// Reports all messages as one.
-fn joined(path: &FieldPath, value: &str, intro: &str, messages: &[String], errors: &mut FieldErrors) {
+fn joined(field: FieldRef<Str>, value: &str, intro: &str, messages: &[String], errors: &mut FieldErrors) {
     if !messages.is_empty() {
-        errors.push(FieldError::invalid(path, value, format!("{intro}{}", messages.join(","))));
+        errors.push(field.invalid_as(value, format!("{intro}{}", messages.join(","))));
     }
 }
 
-fn validate_variable(variable: &Value, compiler: &mut Compiler, path: &FieldPath, errors: &mut FieldErrors) {
-    let name = variable.str_at(&["name"]);
-    if name.trim().is_empty() {
-        errors.push(FieldError::required(&path.child("name"), "name is not specified"));
-    } else if !is_cel_identifier(name) {
-        errors.push(FieldError::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
+fn validate_variable(variable: FieldRef<Variable>, compiler: &mut Compiler, errors: &mut FieldErrors) {
+    let name = variable.at(Variable::NAME);
+    if is_blank(name) {
+        errors.push(name.required("name is not specified"));
+    } else if !is_cel_identifier(name.str()) {
+        errors.push(name.invalid("must be a valid CEL identifier"));
     }
-    let (expression, at) = (variable.str_at(&["expression"]), path.child("expression"));
-    if expression.trim().is_empty() {
-        errors.push(FieldError::required(&at, "expression is not specified"));
+    let expression = variable.at(Variable::EXPRESSION);
+    if is_blank(expression) {
+        errors.push(expression.required("expression is not specified"));
     } else {
-        compiler.variable(&at, name, expression, AUTHORIZED, errors);
+        compiler.variable(&expression, name.str(), expression.str(), AUTHORIZED, errors);
     }
+}
+
+fn is_blank(field: FieldRef<Str>) -> bool {
+    field.str().trim().is_empty()
 }
 
 fn is_cel_identifier(name: &str) -> bool {
@@ -146,96 +180,94 @@ fn is_cel_identifier(name: &str) -> bool {
         && !binnacle_cel::is_keyword(name)
 }
 
-fn validate_validation(validation: &Value, compiler: &Compiler, path: &FieldPath, errors: &mut FieldErrors) {
-    let (expression, at) = (validation.str_at(&["expression"]), path.child("expression"));
-    if expression.trim().is_empty() {
-        errors.push(FieldError::required(&at, "expression is not specified"));
+fn validate_validation(validation: FieldRef<Validation>, compiler: &Compiler, errors: &mut FieldErrors) {
+    let expression = validation.at(Validation::EXPRESSION);
+    if is_blank(expression) {
+        errors.push(expression.required("expression is not specified"));
     } else {
-        compiler.check(&at, expression, expression, AUTHORIZED, &[Type::Bool], errors);
+        compiler.check(&expression, expression.str(), expression.str(), AUTHORIZED, &[Type::Bool], errors);
     }
-    for name in ["messageExpression", "message"] {
-        let (text, at) = (validation.str_at(&[name]), path.child(name));
-        if !text.is_empty() && text.trim().is_empty() {
-            errors.push(FieldError::invalid(&at, text, "must be non-empty if specified"));
-        } else if name == "messageExpression" && !text.is_empty() {
-            compiler.check(&at, text, text, Uses::default(), &[Type::String], errors);
-        } else if name == "message" && text.trim().contains(['\n', '\r']) {
-            errors.push(FieldError::invalid(&at, text, "must not contain line breaks"));
-        }
+    let message_expression = validation.at(Validation::MESSAGE_EXPRESSION);
+    if !message_expression.is_empty() && is_blank(message_expression) {
+        errors.push(message_expression.invalid("must be non-empty if specified"));
+    } else if !message_expression.is_empty() {
+        let text = message_expression.str();
+        compiler.check(&message_expression, text, text, Uses::default(), &[Type::String], errors);
     }
-    if let Some(reason) = present(validation, "reason").and_then(Value::as_str) {
-        let supported = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-        one_of(&path.child("reason"), reason, &supported, errors);
+    let message = validation.at(Validation::MESSAGE);
+    if !message.is_empty() && is_blank(message) {
+        errors.push(message.invalid("must be non-empty if specified"));
+    } else if message.str().trim().contains(['\n', '\r']) {
+        errors.push(message.invalid("must not contain line breaks"));
+    }
+    let reason = validation.at(Validation::REASON);
+    if let Some(text) = reason.get_str() {
+        one_of(&reason, text, &["Forbidden", "Invalid", "RequestEntityTooLarge"], errors);
     }
 }
 
-fn audit_annotations(spec: &Value, compiler: &Compiler, policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let annotations = spec.list_at(&["auditAnnotations"]);
+fn audit_annotations(
+    annotations: FieldRef<List<AuditAnnotation>>,
+    compiler: &Compiler,
+    policy: &str,
+    errors: &mut FieldErrors,
+) {
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
-        let shown: Vec<Value> = annotations
-            .iter()
-            .map(|a| internal::internal("io.k8s.api.admissionregistration.v1.AuditAnnotation", Some(a)))
-            .collect();
-        let shown = binnacle_validation::metadata::shown(Some(&Value::List(shown)));
+        let internal = |annotation| internal::internal(AuditAnnotation::DEFINITION, Some(annotation));
+        let shown = Value::List(annotations.list().iter().map(internal).collect());
         let detail = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
-        errors.push(FieldError::invalid(&path.child("auditAnnotations"), shown, detail));
+        errors.push(annotations.invalid_as(&shown, detail));
     }
-    let repeated = repeated(annotations, |annotation| annotation.str_at(&["key"]));
-    for (i, (at, annotation)) in errors.while_room(items(spec, "auditAnnotations", path).enumerate()) {
-        let (key, key_path) = (annotation.str_at(&["key"]), at.child("key"));
+    let repeated = repeated(annotations, AuditAnnotation::KEY);
+    for (i, annotation) in errors.while_room(annotations.items().enumerate()) {
+        let key = annotation.at(AuditAnnotation::KEY);
         if policy.is_empty() {
-            errors.push(FieldError::invalid(&key_path, key, "requires metadata.name be non-empty"));
+            errors.push(key.invalid("requires metadata.name be non-empty"));
         } else {
-            let name = format!("{policy}/{key}");
-            invalid_each(&key_path, &name, &names::label_key(&name), errors);
+            let name = format!("{policy}/{}", key.str());
+            invalid_for(&key, &name, names::label_key(&name), errors);
         }
-        let (written, at) = (annotation.str_at(&["valueExpression"]), at.child("valueExpression"));
-        let expression = written.trim();
+        let written = annotation.at(AuditAnnotation::VALUE_EXPRESSION);
+        let expression = written.str().trim();
         if expression.is_empty() {
-            errors.push(FieldError::required(&at, "valueExpression is not specified"));
+            errors.push(written.required("valueExpression is not specified"));
         } else if expression.len() > VALUE_EXPRESSION_MAX {
-            errors.push(FieldError::required(&at, format!("must not exceed {VALUE_EXPRESSION_MAX} bytes in length")));
+            errors.push(written.required(format!("must not exceed {VALUE_EXPRESSION_MAX} bytes in length")));
         } else {
-            compiler.check(&at, written, expression, AUTHORIZED, &[Type::String, Type::Null], errors);
+            compiler.check(&written, written.str(), expression, AUTHORIZED, &[Type::String, Type::Null], errors);
         }
         if repeated[i] {
-            errors.push(FieldError::duplicate(&key_path, key));
+            errors.push(key.duplicate());
         }
     }
 }
 
-fn validate_mutation(mutation: &Value, compiler: &Compiler, path: &FieldPath, errors: &mut FieldErrors) {
-    let kind = mutation.str_at(&["patchType"]);
-    let (own, other, result) = match kind {
-        "" => {
-            errors.push(FieldError::required(&path.child("patchType"), ""));
-            return;
+fn validate_mutation(mutation: FieldRef<Mutation>, compiler: &Compiler, errors: &mut FieldErrors) {
+    let kind = mutation.at(Mutation::PATCH_TYPE);
+    // Both kinds of patches consist of an expression.
+    let (patch, configuration) = (mutation.at(Mutation::JSON_PATCH).cast(), mutation.at(Mutation::APPLY_CONFIGURATION));
+    let (own, other, other_name, result) = match kind.str() {
+        "JSONPatch" => {
+            let result = Type::list(Type::object("JSONPatch"));
+            (patch, configuration, Mutation::APPLY_CONFIGURATION.name(), result)
         }
-        "JSONPatch" => ("jsonPatch", "applyConfiguration", Type::list(Type::object("JSONPatch"))),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Type::object("Object")),
-        _ => {
-            one_of(&path.child("patchType"), kind, &["ApplyConfiguration", "JSONPatch"], errors);
-            return;
-        }
+        "ApplyConfiguration" => (configuration, patch, Mutation::JSON_PATCH.name(), Type::object("Object")),
+        text => return required_one_of(&kind, text, &["ApplyConfiguration", "JSONPatch"], errors),
     };
-    match present(mutation, own) {
-        None => {
-            let detail = format!("must be specified when patchType is {kind}");
-            errors.push(FieldError::required(&path.child(own), detail));
+    if own.is_set() {
+        let expression = own.at(ApplyConfiguration::EXPRESSION);
+        let text = expression.str().trim();
+        if text.is_empty() {
+            errors.push(expression.required(""));
+        } else {
+            let uses = Uses { patch_types: true, ..AUTHORIZED };
+            compiler.check(&expression, text, text, uses, &[result], errors);
         }
-        Some(patch) => {
-            let at = path.child(own).child("expression");
-            let expression = patch.str_at(&["expression"]).trim();
-            if expression.is_empty() {
-                errors.push(FieldError::required(&at, ""));
-            } else {
-                let uses = Uses { patch_types: true, ..AUTHORIZED };
-                compiler.check(&at, expression, expression, uses, &[result], errors);
-            }
-        }
+    } else {
+        errors.push(own.required(format!("must be specified when patchType is {}", kind.str())));
     }
-    if present(mutation, other).is_some() {
-        let detail = format!("must not be specified when patchType is {kind}");
-        errors.push(FieldError::invalid(&path.child(other), &format!("{{{other}}}"), detail));
+    if other.is_set() {
+        let detail = format!("must not be specified when patchType is {}", kind.str());
+        errors.push(other.invalid_as(&format!("{{{other_name}}}"), detail));
     }
 }

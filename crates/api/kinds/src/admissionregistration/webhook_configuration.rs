@@ -1,17 +1,26 @@
 //! ValidatingWebhookConfiguration and MutatingWebhookConfiguration: webhooks that are called before objects are stored.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Object, Value};
-use binnacle_validation::metadata::shown;
-use binnacle_validation::{domains, names, repeated, selectors};
+use binnacle_fields::admissionregistration::v1::{
+    MutatingWebhook as Webhook, MutatingWebhookConfiguration as Configuration, RuleWithOperations, ServiceReference,
+    WebhookClientConfig,
+};
+use binnacle_fields::meta::v1::LabelSelector;
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{Field, FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
+use binnacle_schema::Value;
+use binnacle_validation::checks::{invalid_for, one_of};
+use binnacle_validation::{domains, names, selectors};
 
 use super::client::client_config;
 use super::defaults::{matching, rules};
 use super::matching::{failure_policy, match_conditions, match_policy, reserved_name, reserved_name_warnings, rule};
-use crate::checks::{invalid_each, items, member, one_of, present, texts};
+use crate::checks::repeated;
 use crate::expressions::Compiler;
-use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at, semantically_equal};
+use crate::prepare::{count_generation_exact, semantically_equal, start_generation};
 use crate::{MetadataChecks, Strategy, StrategyContext};
+
+// Validating webhooks have the fields of mutating ones, except `reinvocationPolicy`, so both are read as these.
 
 pub(crate) struct MutatingWebhookConfiguration;
 
@@ -27,34 +36,34 @@ impl Strategy for MutatingWebhookConfiguration {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        for webhook in objects_at(object, &["webhooks"]) {
-            webhook_defaults(webhook);
-            default_to(webhook, "reinvocationPolicy", "Never");
+        for mut webhook in FieldMut::root(object).items(Configuration::WEBHOOKS) {
+            webhook_defaults(&mut webhook);
+            webhook.default_nil(Webhook::REINVOCATION_POLICY, "Never");
         }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
+        start_generation(&mut FieldMut::<Configuration>::root(object));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        next_generation_exact(object, old, "webhooks");
+        count_generation_exact(&mut FieldMut::root(object), FieldRef::root(old), Configuration::WEBHOOKS);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validate(object, None, true)
+        validate(FieldRef::root(object), None, true)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validate(object, Some(old), true)
+        validate(FieldRef::root(object), Some(FieldRef::root(old)), true)
     }
 
-    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        reserved_name(situation, object)
+    fn validate_client_create(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        reserved_name(ctx, FieldRef::<Configuration>::root(object))
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object)
+        reserved_name_warnings(FieldRef::<Configuration>::root(object))
     }
 }
 
@@ -68,44 +77,47 @@ impl Strategy for ValidatingWebhookConfiguration {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        objects_at(object, &["webhooks"]).for_each(webhook_defaults);
+        FieldMut::root(object).items(Configuration::WEBHOOKS).for_each(|mut webhook| webhook_defaults(&mut webhook));
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
+        start_generation(&mut FieldMut::<Configuration>::root(object));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        next_generation_exact(object, old, "webhooks");
+        count_generation_exact(&mut FieldMut::root(object), FieldRef::root(old), Configuration::WEBHOOKS);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validate(object, None, false)
+        validate(FieldRef::root(object), None, false)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validate(object, Some(old), false)
+        validate(FieldRef::root(object), Some(FieldRef::root(old)), false)
     }
 
-    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        reserved_name(situation, object)
+    fn validate_client_create(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        reserved_name(ctx, FieldRef::<Configuration>::root(object))
     }
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object)
+        reserved_name_warnings(FieldRef::<Configuration>::root(object))
     }
 }
 
-fn webhook_defaults(webhook: &mut Object) {
-    default_to(webhook, "failurePolicy", "Fail");
-    matching(webhook);
-    default_to(webhook, "timeoutSeconds", 10i64);
-    rules(webhook, "rules");
-    let service = webhook.get_mut("clientConfig").and_then(|config| config.get_mut("service"));
-    if let Some(service) = service.and_then(Value::as_object_mut) {
-        default_to(service, "port", 443i64);
+fn webhook_defaults(webhook: &mut FieldMut<Webhook>) {
+    webhook.default_nil(Webhook::FAILURE_POLICY, "Fail");
+    matching(webhook, Webhook::MATCH_POLICY, SELECTORS);
+    webhook.default_nil(Webhook::TIMEOUT_SECONDS, 10i64);
+    rules(webhook, Webhook::RULES, RuleWithOperations::SCOPE);
+    if let Some(mut config) = webhook.structure(Webhook::CLIENT_CONFIG)
+        && let Some(mut service) = config.structure(WebhookClientConfig::SERVICE)
+    {
+        service.default_nil(ServiceReference::PORT, 443i64);
     }
 }
+
+const SELECTORS: [Field<Webhook, LabelSelector>; 2] = [Webhook::NAMESPACE_SELECTOR, Webhook::OBJECT_SELECTOR];
 
 /// Versions of the review that this server can send.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -121,7 +133,7 @@ struct Leniency {
 }
 
 impl Leniency {
-    fn of(new: &Value, old: Option<&Value>) -> Self {
+    fn of(new: FieldRef<Configuration>, old: Option<FieldRef<Configuration>>) -> Self {
         let Some(old) = old else {
             return Self {
                 same_conditions: false,
@@ -132,96 +144,102 @@ impl Leniency {
                 compiler: Compiler::default(),
             };
         };
-        let compiler = Compiler::new(false, false, Some(old));
-        let (new, old) = (new.list_at(&["webhooks"]), old.list_at(&["webhooks"]));
-        let conditions = |webhook: &Value| webhook.get("matchConditions").cloned();
-        let same = |(new, old)| semantically_equal(conditions(new).as_ref(), conditions(old).as_ref());
-        let unknown_review = |webhook: &Value| {
-            let versions = texts(webhook, "admissionReviewVersions");
-            !versions.is_empty() && !versions.iter().any(|version| REVIEW_VERSIONS.contains(version))
+        let compiler = Compiler::new(false, false, Some(old.value()));
+        let (new, old) = (new.at(Configuration::WEBHOOKS), old.at(Configuration::WEBHOOKS));
+        let same_conditions = |(new, old): (FieldRef<Webhook>, FieldRef<Webhook>)| {
+            semantically_equal(new.at(Webhook::MATCH_CONDITIONS).get(), old.at(Webhook::MATCH_CONDITIONS).get())
         };
+        let unknown_review = |webhook: FieldRef<Webhook>| {
+            let versions = webhook.at(Webhook::ADMISSION_REVIEW_VERSIONS);
+            !versions.is_empty() && !versions.strs().any(|version| REVIEW_VERSIONS.contains(&version))
+        };
+        let invalid_selector =
+            |webhook: FieldRef<Webhook>| SELECTORS.iter().any(|field| selectors::is_invalid(webhook.at(*field).get()));
+        let has_side_effects =
+            |webhook: FieldRef<Webhook>| !matches!(webhook.at(Webhook::SIDE_EFFECTS).str(), "None" | "NoneOnDryRun");
         Self {
-            same_conditions: new.len() == old.len() && new.iter().zip(old).all(same),
-            side_effects: old.iter().any(|w| !matches!(w.str_at(&["sideEffects"]), "None" | "NoneOnDryRun")),
-            review_versions: old.iter().any(unknown_review),
-            repeated_names: repeated(old, |webhook| webhook.str_at(&["name"])).contains(&true),
-            any_label_value: old.iter().any(|webhook| {
-                ["namespaceSelector", "objectSelector"].iter().any(|name| selectors::is_invalid(webhook.get(name)))
-            }),
+            same_conditions: new.len() == old.len() && new.items().zip(old.items()).all(same_conditions),
+            side_effects: old.items().any(has_side_effects),
+            review_versions: old.items().any(unknown_review),
+            repeated_names: repeated(old, Webhook::NAME).contains(&true),
+            any_label_value: old.items().any(invalid_selector),
             compiler,
         }
     }
 }
 
-fn validate(configuration: &Value, old: Option<&Value>, mutating: bool) -> FieldErrors {
+fn validate(
+    configuration: FieldRef<Configuration>,
+    old: Option<FieldRef<Configuration>>,
+    mutating: bool,
+) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let lenient = Leniency::of(configuration, old);
-    let repeated = repeated(configuration.list_at(&["webhooks"]), |webhook| webhook.str_at(&["name"]));
-    for (i, (at, webhook)) in errors.while_room(items(configuration, "webhooks", &FieldPath::root()).enumerate()) {
-        validate_webhook(webhook, &lenient, mutating, &at, &mut errors);
-        review_versions(webhook, &lenient, &at.child("admissionReviewVersions"), &mut errors);
-        let name = webhook.str_at(&["name"]);
+    let webhooks = configuration.at(Configuration::WEBHOOKS);
+    let repeated = repeated(webhooks, Webhook::NAME);
+    for (i, webhook) in errors.while_room(webhooks.items().enumerate()) {
+        validate_webhook(webhook, &lenient, mutating, &mut errors);
+        review_versions(webhook.at(Webhook::ADMISSION_REVIEW_VERSIONS), &lenient, &mut errors);
+        let name = webhook.at(Webhook::NAME);
         if !lenient.repeated_names && !name.is_empty() && repeated[i] {
-            errors.push(FieldError::duplicate(&at.child("name"), name));
+            errors.push(name.duplicate());
         }
     }
     errors
 }
 
-fn validate_webhook(webhook: &Value, lenient: &Leniency, mutating: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    domains::fully_qualified_name(&path.child("name"), webhook.str_at(&["name"]), errors);
-    for (at, item) in errors.while_room(items(webhook, "rules", path)) {
-        rule(item, &at, errors);
+fn validate_webhook(webhook: FieldRef<Webhook>, lenient: &Leniency, mutating: bool, errors: &mut FieldErrors) {
+    let name = webhook.at(Webhook::NAME);
+    domains::fully_qualified_name(&name, name.str(), errors);
+    for item in errors.while_room(webhook.at(Webhook::RULES).items()) {
+        rule(item, errors);
     }
-    let text = |name| present(webhook, name).and_then(Value::as_str);
-    if let Some(policy) = text("failurePolicy") {
-        failure_policy(policy, path, errors);
+    if let Some(policy) = webhook.at(Webhook::FAILURE_POLICY).set() {
+        failure_policy(policy, errors);
     }
-    if let Some(policy) = text("matchPolicy") {
-        match_policy(policy, path, errors);
+    if let Some(policy) = webhook.at(Webhook::MATCH_POLICY).set() {
+        match_policy(policy, errors);
     }
     let allowed: &[&str] =
         if lenient.side_effects { &["None", "NoneOnDryRun", "Some", "Unknown"] } else { &["None", "NoneOnDryRun"] };
-    match text("sideEffects") {
-        None => {
-            let detail = format!("must specify one of {}", allowed.join(", "));
-            errors.push(FieldError::required(&path.child("sideEffects"), detail));
-        }
-        Some(effects) => one_of(&path.child("sideEffects"), effects, allowed, errors),
+    let effects = webhook.at(Webhook::SIDE_EFFECTS);
+    match effects.get_str() {
+        None => errors.push(effects.required(format!("must specify one of {}", allowed.join(", ")))),
+        Some(text) => one_of(&effects, text, allowed, errors),
     }
-    if let Some(seconds) = webhook.int_at(&["timeoutSeconds"]).filter(|seconds| !(1..=30).contains(seconds)) {
-        let detail = "the timeout value must be between 1 and 30 seconds";
-        errors.push(FieldError::invalid(&path.child("timeoutSeconds"), seconds, detail));
+    let timeout = webhook.at(Webhook::TIMEOUT_SECONDS);
+    if timeout.int().is_some_and(|seconds| !(1..=30).contains(&seconds)) {
+        errors.push(timeout.invalid("the timeout value must be between 1 and 30 seconds"));
     }
-    for name in ["namespaceSelector", "objectSelector"] {
-        selectors::label_selector(webhook.get(name), lenient.any_label_value, &path.child(name), errors);
+    for field in SELECTORS {
+        let selector = webhook.at(field);
+        selectors::label_selector(selector.get(), lenient.any_label_value, &selector.path(), errors);
     }
-    if let Some(policy) = text("reinvocationPolicy").filter(|_| mutating) {
-        one_of(&path.child("reinvocationPolicy"), policy, &["IfNeeded", "Never"], errors);
+    let reinvocation = webhook.at(Webhook::REINVOCATION_POLICY);
+    if let Some(policy) = reinvocation.get_str().filter(|_| mutating) {
+        one_of(&reinvocation, policy, &["IfNeeded", "Never"], errors);
     }
-    client_config(member(webhook, "clientConfig"), &path.child("clientConfig"), errors);
+    client_config(webhook.at(Webhook::CLIENT_CONFIG), errors);
     if !lenient.same_conditions {
-        match_conditions(webhook, &lenient.compiler, path, errors);
+        match_conditions(webhook.at(Webhook::MATCH_CONDITIONS), &lenient.compiler, errors);
     }
 }
 
-fn review_versions(webhook: &Value, lenient: &Leniency, path: &FieldPath, errors: &mut FieldErrors) {
-    let versions = texts(webhook, "admissionReviewVersions");
+fn review_versions(versions: FieldRef<List<Str>>, lenient: &Leniency, errors: &mut FieldErrors) {
     let known = REVIEW_VERSIONS.join(", ");
     if versions.is_empty() {
-        errors.push(FieldError::required(path, format!("must specify one of {known}")));
+        errors.push(versions.required(format!("must specify one of {known}")));
         return;
     }
-    let repeated = repeated(&versions, |version| *version);
-    for (i, version) in errors.while_room(versions.iter().enumerate()) {
+    let repeated = binnacle_validation::repeated(versions.list(), Value::as_str);
+    for (i, version) in errors.while_room(versions.items().enumerate()) {
         if repeated[i] {
-            errors.push(FieldError::invalid(&path.index(i), *version, "duplicate version"));
+            errors.push(version.invalid("duplicate version"));
         } else {
-            invalid_each(&path.index(i), version, &names::dns1035_label(version), errors);
+            invalid_for(&version, version.str(), names::dns1035_label(version.str()), errors);
         }
     }
-    if !lenient.review_versions && !versions.iter().any(|version| REVIEW_VERSIONS.contains(version)) {
-        let detail = format!("must include at least one of {known}");
-        errors.push(FieldError::invalid(path, shown(webhook.get("admissionReviewVersions")), detail));
+    if !lenient.review_versions && !versions.strs().any(|version| REVIEW_VERSIONS.contains(&version)) {
+        errors.push(versions.invalid(format!("must include at least one of {known}")));
     }
 }

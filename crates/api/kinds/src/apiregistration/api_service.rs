@@ -1,12 +1,15 @@
 //! APIService: a group version and the server that serves it.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Time};
-use binnacle_schema::{Value, value};
+use binnacle_fields::apiregistration::v1::{
+    APIService, APIServiceCondition as Condition, APIServiceSpec as Spec, APIServiceStatus as Status, ServiceReference,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldErrors, Time};
+use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
 use crate::Features;
-use crate::checks::{items, member, present, spec_path};
-use crate::prepare::{clear_status, default_to, is_set, put_back, put_back_in};
 use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ApiService;
@@ -22,113 +25,119 @@ impl Strategy for ApiService {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        if let Some(service) = object.at_mut(&["spec", "service"]).and_then(Value::as_object_mut) {
-            default_to(service, "port", 443i64);
+        if let Some(mut spec) = FieldMut::root(object).structure(APIService::SPEC)
+            && let Some(mut service) = spec.structure(Spec::SERVICE)
+        {
+            service.default_nil(ServiceReference::PORT, 443i64);
         }
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut api_service = FieldMut::<APIService>::root(object);
+        api_service.remove(APIService::STATUS);
         // APIs that this server serves itself are always available.
-        if !is_set(object, &["spec", "service"]) {
-            let since = Time::from_unix(situation.now, 0).to_string();
-            let available = value!({
-                "type": "Available", "status": "True", "lastTransitionTime": since,
-                "reason": "Local", "message": "Local APIServices are always available"
+        if !api_service.read().at(APIService::SPEC).at(Spec::SERVICE).is_set() {
+            let available = FieldMut::<Condition>::build(|mut condition| {
+                condition.set(Condition::TYPE, "Available");
+                condition.set(Condition::STATUS, "True");
+                condition.set(Condition::LAST_TRANSITION_TIME, Time::from_unix(ctx.now, 0).to_string());
+                condition.set(Condition::REASON, "Local");
+                condition.set(Condition::MESSAGE, "Local APIServices are always available");
             });
-            object.make_at(&["status"]).insert("conditions", vec![available]);
+            api_service.entry(APIService::STATUS).set(Status::CONDITIONS, vec![available]);
         }
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
+        FieldMut::root(object).keep(FieldRef::root(old), APIService::STATUS);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_in(object, old, &["metadata"], &["labels", "annotations", "finalizers", "ownerReferences"]);
+        let (mut new, old) = (FieldMut::<APIService>::root(object), FieldRef::root(old));
+        new.keep(old, APIService::SPEC);
+        let (mut metadata, old) = (new.entry(APIService::METADATA), old.at(APIService::METADATA));
+        metadata.keep(old, ObjectMeta::LABELS);
+        metadata.keep(old, ObjectMeta::ANNOTATIONS);
+        metadata.keep(old, ObjectMeta::FINALIZERS);
+        metadata.keep(old, ObjectMeta::OWNER_REFERENCES);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (spec, path) = (member(object, "spec"), spec_path());
-        let (group, version) = (spec.str_at(&["group"]), spec.str_at(&["version"]));
-        right_name(object, &format!("{version}.{group}"), &mut errors);
-        let at = path.child("group");
-        if group.is_empty() && version != "v1" {
-            let detail = "only v1 may have an empty group and it better be legacy kube";
-            errors.push(FieldError::required(&at, detail));
+        let api_service = FieldRef::<APIService>::root(object);
+        let spec = api_service.at(APIService::SPEC);
+        let (group, version) = (spec.at(Spec::GROUP), spec.at(Spec::VERSION));
+        let name = format!("{}.{}", version.str(), group.str());
+        right_name(api_service.at(APIService::METADATA), &name, &mut errors);
+        if group.is_empty() && version.str() != "v1" {
+            errors.push(group.required("only v1 may have an empty group and it better be legacy kube"));
         }
         if !group.is_empty() {
-            checks::subdomain(&at, group, &mut errors);
+            checks::subdomain(&group, group.str(), &mut errors);
         }
-        checks::invalid_for(&path.child("version"), version, names::dns1035_label(version), &mut errors);
-        for (name, max) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
-            let priority = spec.int_at(&[name]).unwrap_or(0);
-            if !(1..=max).contains(&priority) {
-                let detail = format!("must be positive and less than {max}");
-                errors.push(FieldError::invalid(&path.child(name), priority, detail));
+        checks::invalid_for(&version, version.str(), names::dns1035_label(version.str()), &mut errors);
+        for (field, max) in [(Spec::GROUP_PRIORITY_MINIMUM, 20000), (Spec::VERSION_PRIORITY, 1000)] {
+            let priority = spec.at(field);
+            if !(1..=max).contains(&priority.int_or_zero()) {
+                errors.push(priority.invalid(format!("must be positive and less than {max}")));
             }
         }
-        service(spec, &path, &mut errors);
+        service(spec, &mut errors);
         errors
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        for (at, condition) in
-            errors.while_room(items(member(object, "status"), "conditions", &FieldPath::new("status")))
-        {
-            let status = condition.str_at(&["status"]);
-            checks::one_of(&at.child("status"), status, &["True", "False", "Unknown"], &mut errors);
+        let api_service = FieldRef::<APIService>::root(object);
+        let status = api_service.at(APIService::STATUS);
+        for condition in errors.while_room(status.at(Status::CONDITIONS).items()) {
+            let status = condition.at(Condition::STATUS);
+            checks::one_of(&status, status.str(), &["True", "False", "Unknown"], &mut errors);
         }
         errors
     }
 
     fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
-        binnacle_validation::names::path_segment(name, prefix)
+        names::path_segment(name, prefix)
     }
 }
 
 /// Validates the name, which consists of the version and the group.
-fn right_name(object: &Value, wanted: &str, errors: &mut FieldErrors) {
-    for field in ["generateName", "name"] {
-        let name = object.str_at(&["metadata", field]);
-        let is_segment = names::path_segment(name, field == "generateName").is_empty();
-        if !name.is_empty() && is_segment && name != wanted {
-            let detail = format!("must be `spec.version+\".\"+spec.group`: {}", binnacle_meta::go_quote(wanted));
-            errors.push(FieldError::invalid(&FieldPath::new("metadata").child(field), name, detail));
+fn right_name(metadata: FieldRef<ObjectMeta>, wanted: &str, errors: &mut FieldErrors) {
+    for (field, prefix) in [(ObjectMeta::GENERATE_NAME, true), (ObjectMeta::NAME, false)] {
+        let name = metadata.at(field);
+        let is_segment = names::path_segment(name.str(), prefix).is_empty();
+        if !name.is_empty() && is_segment && name.str() != wanted {
+            let wanted = binnacle_meta::go_quote(wanted);
+            errors.push(name.invalid(format!("must be `spec.version+\".\"+spec.group`: {wanted}")));
         }
     }
 }
 
-fn service(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let insecure = spec.bool_at(&["insecureSkipTLSVerify"]);
-    let bundle = spec.str_at(&["caBundle"]);
-    let insecure_path = path.child("insecureSkipTLSVerify");
-    let Some(service) = present(spec, "service") else {
+fn service(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let (insecure, bundle) = (spec.at(Spec::INSECURE_SKIP_TLS_VERIFY), spec.at(Spec::CA_BUNDLE));
+    let service = spec.at(Spec::SERVICE);
+    if !service.is_set() {
         if !bundle.is_empty() {
-            let size = format!("{} bytes", decoded_len(bundle));
-            let detail = "local APIServices may not have a caBundle";
-            errors.push(FieldError::invalid(&path.child("caBundle"), &size, detail));
+            let size = format!("{} bytes", decoded_len(bundle.str()));
+            errors.push(bundle.invalid_as(&size, "local APIServices may not have a caBundle"));
         }
-        if insecure {
-            let detail = "local APIServices may not have insecureSkipTLSVerify";
-            errors.push(FieldError::invalid(&insecure_path, true, detail));
+        if insecure.bool() {
+            errors.push(insecure.invalid("local APIServices may not have insecureSkipTLSVerify"));
         }
         return;
-    };
-    let path = path.child("service");
-    checks::required(&path.child("namespace"), service.str_at(&["namespace"]), errors);
-    checks::required(&path.child("name"), service.str_at(&["name"]), errors);
-    let port = service.int_at(&["port"]).unwrap_or(0);
-    let messages = names::port_number(port);
-    if !messages.is_empty() {
-        let detail = format!("port is not valid: {}", messages.join(", "));
-        errors.push(FieldError::invalid(&path.child("port"), port, detail));
     }
-    if insecure && !bundle.is_empty() {
-        errors.push(FieldError::invalid(&insecure_path, true, "may not be true if caBundle is present"));
+    for field in [ServiceReference::NAMESPACE, ServiceReference::NAME] {
+        let field = service.at(field);
+        checks::required(&field, field.str(), errors);
+    }
+    let port = service.at(ServiceReference::PORT);
+    let messages = names::port_number(port.int_or_zero());
+    if !messages.is_empty() {
+        errors.push(port.invalid(format!("port is not valid: {}", messages.join(", "))));
+    }
+    if insecure.bool() && !bundle.is_empty() {
+        errors.push(insecure.invalid("may not be true if caBundle is present"));
     }
 }
 

@@ -1,18 +1,23 @@
 //! StorageVersion: the versions in which the servers of a cluster store a resource.
 
-use binnacle_validation::repeated;
 use std::collections::{HashMap, HashSet};
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
+use binnacle_fields::apiserverinternal::v1alpha1::{
+    self, ServerStorageVersion as Server, StorageVersionCondition as Condition, StorageVersionStatus as Status,
+};
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{ErrorValue, FieldErrors};
 use binnacle_schema::Value;
-use binnacle_validation::checks::qualified_name;
-use binnacle_validation::metadata::shown;
+use binnacle_validation::checks::{qualified_name, required, subdomain};
 use binnacle_validation::names;
 
 use crate::Features;
-use crate::checks::{invalid_each, items, member, present, texts};
-use crate::prepare::{clear_status, put_back, put_back_metadata};
+use crate::checks::repeated;
+use crate::prepare::keep_metadata;
 use crate::{MetadataChecks, Strategy, StrategyContext};
+
+type Version = v1alpha1::StorageVersion;
 
 pub(crate) struct StorageVersion;
 
@@ -22,20 +27,21 @@ impl Strategy for StorageVersion {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
+        FieldMut::root(object).remove(Version::STATUS);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
+        FieldMut::root(object).keep(FieldRef::root(old), Version::STATUS);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_metadata(object, old);
+        let (mut new, old) = (FieldMut::<Version>::root(object), FieldRef::root(old));
+        new.keep(old, Version::SPEC);
+        keep_metadata(&mut new, old);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        status(object)
+        status(FieldRef::root(object))
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, _: &Value, _: &Value) -> FieldErrors {
@@ -43,7 +49,7 @@ impl Strategy for StorageVersion {
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
-        status(object)
+        status(FieldRef::root(object))
     }
 
     fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
@@ -56,97 +62,94 @@ impl Strategy for StorageVersion {
     }
 }
 
-fn status(object: &Value) -> FieldErrors {
+fn status(version: FieldRef<Version>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (status, path) = (member(object, "status"), FieldPath::new("status"));
-    let servers = status.list_at(&["storageVersions"]);
-    let repeated = repeated(servers, |server| server.str_at(&["apiServerID"]));
-    for (i, (at, server)) in errors.while_room(items(status, "storageVersions", &path).enumerate()) {
-        let id = server.str_at(&["apiServerID"]);
+    let status = version.at(Version::STATUS);
+    let servers = status.at(Status::STORAGE_VERSIONS);
+    let repeated = repeated(servers, Server::API_SERVER_ID);
+    for (i, server) in errors.while_room(servers.items().enumerate()) {
         if repeated[i] {
-            errors.push(FieldError::duplicate(&at.child("apiServerID"), id));
+            errors.push(server.at(Server::API_SERVER_ID).duplicate());
         }
-        validate_server(server, &at, &mut errors);
+        validate_server(server, &mut errors);
     }
-    common_version(status, servers, &path.child("commonEncodingVersion"), &mut errors);
-    conditions(status.list_at(&["conditions"]), &path, &mut errors);
+    common_version(status, &mut errors);
+    // kube-apiserver reports conditions with their index only.
+    conditions(status.at(Status::CONDITIONS).located_at(&status), &mut errors);
     errors
 }
 
-fn validate_server(server: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let id = server.str_at(&["apiServerID"]);
-    invalid_each(&path.child("apiServerID"), id, &names::dns1123_subdomain(id), errors);
-    let encoding = server.str_at(&["encodingVersion"]);
-    api_version(&path.child("encodingVersion"), encoding, errors);
-    let decodable = texts(server, "decodableVersions");
-    let at = path.child("decodableVersions");
-    for (i, version) in errors.while_room(decodable.iter().enumerate()) {
-        api_version(&at.index(i), version, errors);
+fn validate_server(server: FieldRef<Server>, errors: &mut FieldErrors) {
+    let (id, encoding) = (server.at(Server::API_SERVER_ID), server.at(Server::ENCODING_VERSION));
+    subdomain(&id, id.str(), errors);
+    api_version(encoding, errors);
+    let decodable = server.at(Server::DECODABLE_VERSIONS);
+    for version in errors.while_room(decodable.items()) {
+        api_version(version, errors);
     }
-    if !decodable.contains(&encoding) {
-        let detail = format!("decodableVersions must include encodingVersion {encoding}");
-        errors.push(FieldError::invalid(&at, shown(server.get("decodableVersions")), detail));
+    if !decodable.contains(encoding.str()) {
+        let detail = format!("decodableVersions must include encodingVersion {}", encoding.str());
+        errors.push(decodable.invalid(detail));
     }
-    let at = path.child("servedVersions");
-    let known: HashSet<&str> = decodable.iter().copied().collect();
+    let known: HashSet<&str> = decodable.strs().collect();
     let mut all = None;
-    for (i, version) in errors.while_room(texts(server, "servedVersions").into_iter().enumerate()) {
-        api_version(&at.index(i), version, errors);
-        if !known.contains(version) {
-            let all = all.get_or_insert_with(|| decodable.join(" "));
-            let detail =
-                format!("individual served version : {version} must be included in decodableVersions : [{all}]");
-            errors.push(FieldError::invalid(&at.index(i), version, detail));
+    for version in errors.while_room(server.at(Server::SERVED_VERSIONS).items()) {
+        api_version(version, errors);
+        if !known.contains(version.str()) {
+            let all = all.get_or_insert_with(|| decodable.strs().collect::<Vec<_>>().join(" "));
+            let detail = format!(
+                "individual served version : {} must be included in decodableVersions : [{all}]",
+                version.str()
+            );
+            errors.push(version.invalid(detail));
         }
     }
 }
 
 /// Validates the common version: the one that all servers write, if they agree.
-fn common_version(status: &Value, servers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    let version = |server: &Value| server.str_at(&["encodingVersion"]).to_owned();
-    let actual = servers.first().map(version).filter(|first| servers.iter().all(|server| version(server) == *first));
-    let stated = present(status, "commonEncodingVersion").and_then(Value::as_str);
-    match (actual, stated) {
-        (None, Some(stated)) => {
+fn common_version(status: FieldRef<Status>, errors: &mut FieldErrors) {
+    let servers = status.at(Status::STORAGE_VERSIONS);
+    let mut versions = servers.items().map(|server| server.at(Server::ENCODING_VERSION).str());
+    let actual = versions.next().filter(|first| versions.all(|version| version == *first));
+    let common = status.at(Status::COMMON_ENCODING_VERSION);
+    match (actual, common.get_str()) {
+        (None, Some(_)) => {
             let detail = "should be nil if servers do not agree on the same encoding version, or if there is no server reporting the supported versions yet";
-            errors.push(FieldError::invalid(path, stated, detail));
+            errors.push(common.invalid(detail));
         }
         (Some(actual), None) => {
             let detail = format!("the common encoding version is {actual}");
-            errors.push(FieldError::invalid(path, ErrorValue::raw("null"), detail));
+            errors.push(common.invalid_as(ErrorValue::raw("null"), detail));
         }
         (Some(actual), Some(stated)) if actual != stated => {
-            let detail = format!("the actual common encoding version is {actual}");
-            errors.push(FieldError::invalid(path, stated, detail));
+            errors.push(common.invalid(format!("the actual common encoding version is {actual}")));
         }
         _ => {}
     }
 }
 
-fn conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+fn conditions(conditions: FieldRef<List<Condition>>, errors: &mut FieldErrors) {
     let mut last = HashMap::new();
-    for (i, condition) in errors.while_room(conditions.iter().enumerate()) {
-        let at = path.index(i);
-        let kind = condition.str_at(&["type"]);
-        if let Some(earlier) = last.insert(kind, i) {
+    for (i, condition) in errors.while_room(conditions.items().enumerate()) {
+        let (kind, status) = (condition.at(Condition::TYPE), condition.at(Condition::STATUS));
+        if let Some(earlier) = last.insert(kind.str(), i) {
             let detail = format!("the type of the condition is not unique, it also appears in conditions[{earlier}]");
-            errors.push(FieldError::invalid(&at.child("type"), kind, detail));
+            errors.push(kind.invalid(detail));
         }
-        qualified_name(&at.child("type"), kind, errors);
-        qualified_name(&at.child("status"), condition.str_at(&["status"]), errors);
-        for field in ["reason", "message"] {
-            if condition.str_at(&[field]).is_empty() {
-                errors.push(FieldError::required(&at.child(field), ""));
-            }
+        qualified_name(&kind, kind.str(), errors);
+        qualified_name(&status, status.str(), errors);
+        for field in [Condition::REASON, Condition::MESSAGE] {
+            let field = condition.at(field);
+            required(&field, field.str(), errors);
         }
     }
 }
 
 /// Validates `VERSION` or `GROUP/VERSION`.
-fn api_version(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
-    let messages = api_version_messages(value);
+fn api_version(version: FieldRef<Str>, errors: &mut FieldErrors) {
+    let messages = api_version_messages(version.str());
     if !messages.is_empty() {
-        errors.push(FieldError::invalid(path, value, messages.join(",")));
+        errors.push(version.invalid(messages.join(",")));
     }
 }
 

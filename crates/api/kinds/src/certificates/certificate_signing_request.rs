@@ -2,17 +2,22 @@
 
 use std::collections::HashMap;
 
+use binnacle_fields::certificates::v1::{
+    self, CertificateSigningRequestCondition as Condition, CertificateSigningRequestSpec as Spec,
+    CertificateSigningRequestStatus as Status,
+};
+use binnacle_fields::types::Str;
+use binnacle_fields::{Field, FieldMut, FieldRef};
 use binnacle_meta::{FieldErrors, Time};
 use binnacle_schema::{Object, Value};
 
-use super::validation::{self, Endpoint};
+use super::validation::{self, Endpoint, conditions_of};
 use crate::Features;
-use crate::prepare::{objects_at, put_back};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
-pub(crate) struct CertificateSigningRequest;
+type Request = v1::CertificateSigningRequest;
 
-const CONDITIONS: &[&str] = &["status", "conditions"];
+pub(crate) struct CertificateSigningRequest;
 
 impl Strategy for CertificateSigningRequest {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
@@ -21,47 +26,47 @@ impl Strategy for CertificateSigningRequest {
 
     /// Removes the identity of the requester; the registry's hook for this kind sets it to that of the caller.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        let spec = object.make_at(&["spec"]);
-        ["username", "uid", "groups", "extra"].iter().for_each(|field| drop(spec.remove(field)));
-        object.make_object().insert("status", Object::new());
+        let mut request = FieldMut::<Request>::root(object);
+        let mut spec = request.entry(Request::SPEC);
+        spec.remove(Spec::USERNAME);
+        spec.remove(Spec::UID);
+        spec.remove(Spec::GROUPS);
+        spec.remove(Spec::EXTRA);
+        request.set(Request::STATUS, Value::from(Object::new()));
     }
 
     /// Keeps everything except metadata.
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back(object, old, "status");
+        let (mut new, old) = (FieldMut::<Request>::root(object), FieldRef::root(old));
+        new.keep(old, Request::SPEC);
+        new.keep(old, Request::STATUS);
     }
 
-    fn prepare_for_subresource(
-        &self,
-        subresource: &str,
-        situation: &StrategyContext<'_>,
-        object: &mut Value,
-        old: &Value,
-    ) {
-        put_back(object, old, "spec");
+    fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut new, old) = (FieldMut::<Request>::root(object), FieldRef::root(old));
+        new.keep(old, Request::SPEC);
         if subresource == "approval" {
-            stamp_conditions(object, old, situation.now);
-            let conditions = object.at(CONDITIONS).cloned();
-            put_back(object, old, "status");
-            let status = object.make_at(&["status"]);
+            stamp_conditions(&mut new, old, ctx.now);
+            let conditions = new.read().at(Request::STATUS).at(Status::CONDITIONS).get().cloned();
+            new.keep(old, Request::STATUS);
+            let mut status = new.entry(Request::STATUS);
             match conditions {
-                Some(conditions) => drop(status.insert("conditions", conditions)),
-                None => drop(status.remove("conditions")),
+                Some(conditions) => status.set(Status::CONDITIONS, conditions),
+                None => drop(status.remove(Status::CONDITIONS)),
             }
         } else {
-            preserve_conditions(object, old, "Approved");
-            preserve_conditions(object, old, "Denied");
-            stamp_conditions(object, old, situation.now);
+            preserve_conditions(&mut new, old, "Approved");
+            preserve_conditions(&mut new, old, "Denied");
+            stamp_conditions(&mut new, old, ctx.now);
         }
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::create(object)
+        validation::validate(FieldRef::root(object), None)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::update(object, old, Endpoint::Main)
+        validation::update(FieldRef::root(object), FieldRef::root(old), Endpoint::Main)
     }
 
     fn validate_subresource(
@@ -72,7 +77,7 @@ impl Strategy for CertificateSigningRequest {
         old: &Value,
     ) -> FieldErrors {
         let endpoint = if subresource == "approval" { Endpoint::Approval } else { Endpoint::Status };
-        validation::update(object, old, endpoint)
+        validation::update(FieldRef::root(object), FieldRef::root(old), endpoint)
     }
 
     /// Accepts every name that an object can have: nodes choose the names of their requests.
@@ -82,37 +87,33 @@ impl Strategy for CertificateSigningRequest {
 }
 
 /// Keeps the conditions of a type that signers may not set. Validation rejects added or removed ones.
-fn preserve_conditions(object: &mut Value, old: &Value, kind: &str) {
-    let of_kind = |condition: &&Value| condition.str_at(&["type"]) == kind;
-    let old_ones: Vec<&Value> = old.list_at(CONDITIONS).iter().filter(of_kind).collect();
-    if object.list_at(CONDITIONS).iter().filter(of_kind).count() != old_ones.len() {
+fn preserve_conditions(request: &mut FieldMut<Request>, old: FieldRef<Request>, kind: &str) {
+    let old_ones = conditions_of(old, kind);
+    if conditions_of(request.read(), kind).len() != old_ones.len() {
         return;
     }
-    let conditions = object.at_mut(CONDITIONS).and_then(Value::as_list_mut).into_iter().flatten();
-    let new_ones = conditions.filter(|condition| condition.str_at(&["type"]) == kind);
-    for (new, old) in new_ones.zip(old_ones) {
-        *new = old.clone();
+    let Some(mut status) = request.structure(Request::STATUS) else { return };
+    let new_ones = status.items(Status::CONDITIONS).filter(|condition| condition.str(Condition::TYPE) == kind);
+    for (mut new, old) in new_ones.zip(old_ones) {
+        *new.value() = old.clone();
     }
 }
 
 /// Sets the times of the last update and of the last change of status in conditions.
-fn stamp_conditions(object: &mut Value, old: &Value, now: i64) {
+fn stamp_conditions(request: &mut FieldMut<Request>, old: FieldRef<Request>, now: i64) {
+    const KEY: [Field<Condition, Str>; 2] = [Condition::TYPE, Condition::STATUS];
     let now = Value::from(Time::from_unix(now, 0).to_string());
     let mut known = HashMap::new();
-    for condition in old.list_at(CONDITIONS).iter().filter(|c| crate::prepare::is_set(c, &["lastTransitionTime"])) {
-        let key = ["type", "status"].map(|field| condition.str_at(&[field]));
-        known.entry(key).or_insert(condition.get("lastTransitionTime"));
+    for condition in old.at(Request::STATUS).at(Status::CONDITIONS).items() {
+        if let Some(time) = condition.at(Condition::LAST_TRANSITION_TIME).get() {
+            known.entry(KEY.map(|field| condition.at(field).str())).or_insert(time);
+        }
     }
-    for condition in objects_at(object, CONDITIONS) {
-        let is_set = |condition: &Object, field| condition.get(field).is_some_and(|time| !time.is_null());
-        if !is_set(condition, "lastUpdateTime") {
-            condition.insert("lastUpdateTime", now.clone());
-        }
-        if !is_set(condition, "lastTransitionTime") {
-            let key = ["type", "status"].map(|field| condition.get(field).and_then(Value::as_str).unwrap_or_default());
-            let since = known.get(&key).copied().flatten().unwrap_or(&now).clone();
-            condition.insert("lastTransitionTime", since);
-        }
+    let Some(mut status) = request.structure(Request::STATUS) else { return };
+    for mut condition in status.items(Status::CONDITIONS) {
+        condition.default_nil(Condition::LAST_UPDATE_TIME, now.clone());
+        let since = known.get(&KEY.map(|field| condition.str(field))).copied().unwrap_or(&now).clone();
+        condition.default_nil(Condition::LAST_TRANSITION_TIME, since);
     }
 }
 
@@ -122,6 +123,8 @@ mod tests {
 
     use super::*;
     use binnacle_schema::value;
+
+    const CONDITIONS: &[&str] = &["status", "conditions"];
 
     static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation(""));
 

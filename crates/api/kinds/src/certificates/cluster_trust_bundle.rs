@@ -1,34 +1,42 @@
 //! ClusterTrustBundle: certificates that a signer's clients trust.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::certificates::v1beta1::{self, ClusterTrustBundleSpec as Spec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::Str;
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
+use binnacle_validation::checks::invalid_for;
 use binnacle_validation::names;
 
 use super::{pem, signer_name, x509};
 use crate::Features;
-use crate::checks::{immutable_value, invalid_each, spec_path};
+use crate::checks::immutable;
 use crate::{Strategy, StrategyContext};
 
 const BUNDLE_MAX: usize = 1024 * 1024;
 
-const SIGNER: &[&str] = &["spec", "signerName"];
-const BUNDLE: &[&str] = &["spec", "trustBundle"];
+type Bundle = v1beta1::ClusterTrustBundle;
 
 pub(crate) struct ClusterTrustBundle;
 
 impl Strategy for ClusterTrustBundle {
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        let mut errors = name_and_signer(object);
-        bundle(object.str_at(BUNDLE), &spec_path().child("trustBundle"), &mut errors);
+        let bundle = FieldRef::<Bundle>::root(object);
+        let mut errors = name_and_signer(bundle);
+        certificates(bundle.at(Bundle::SPEC).at(Spec::TRUST_BUNDLE), &mut errors);
         errors
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = name_and_signer(object);
-        if object.str_at(BUNDLE) != old.str_at(BUNDLE) {
-            bundle(object.str_at(BUNDLE), &spec_path().child("trustBundle"), &mut errors);
+        let bundle = FieldRef::<Bundle>::root(object);
+        let mut errors = name_and_signer(bundle);
+        let (spec, old) = (bundle.at(Bundle::SPEC), FieldRef::<Bundle>::root(old));
+        let old = old.at(Bundle::SPEC);
+        if spec.at(Spec::TRUST_BUNDLE).str() != old.at(Spec::TRUST_BUNDLE).str() {
+            certificates(spec.at(Spec::TRUST_BUNDLE), &mut errors);
         }
-        immutable_value(&spec_path().child("signerName"), object.at(SIGNER), old.at(SIGNER), &mut errors);
+        immutable(spec.at(Spec::SIGNER_NAME), old.at(Spec::SIGNER_NAME), &mut errors);
         errors
     }
 
@@ -39,18 +47,18 @@ impl Strategy for ClusterTrustBundle {
 }
 
 /// Validates the name, which must begin with the signer's, so that permissions can be given by signer.
-fn name_and_signer(object: &Value) -> FieldErrors {
+fn name_and_signer(bundle: FieldRef<Bundle>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let signer = object.str_at(SIGNER);
-    for (field, prefix) in [("generateName", true), ("name", false)] {
-        let name = object.str_at(&["metadata", field]);
+    let (metadata, spec) = (bundle.at(Bundle::METADATA), bundle.at(Bundle::SPEC));
+    let signer = spec.at(Spec::SIGNER_NAME);
+    for (field, prefix) in [(ObjectMeta::GENERATE_NAME, true), (ObjectMeta::NAME, false)] {
+        let name = metadata.at(field);
         if !name.is_empty() {
-            let path = FieldPath::new("metadata").child(field);
-            invalid_each(&path, name, &name_messages(name, prefix, signer), &mut errors);
+            invalid_for(&name, name.str(), name_messages(name.str(), prefix, signer.str()), &mut errors);
         }
     }
     if !signer.is_empty() {
-        signer_name::validate(&spec_path().child("signerName"), signer, &mut errors);
+        signer_name::validate(signer, &mut errors);
     }
     errors
 }
@@ -69,14 +77,14 @@ fn name_messages(name: &str, prefix: bool, signer: &str) -> Vec<String> {
     }
 }
 
-fn bundle(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    if text.len() > BUNDLE_MAX {
-        errors.push(FieldError::too_long(path, BUNDLE_MAX));
+fn certificates(bundle: FieldRef<Str>, errors: &mut FieldErrors) {
+    if bundle.str().len() > BUNDLE_MAX {
+        errors.push(bundle.too_long(BUNDLE_MAX));
         return;
     }
     let before = errors.len();
-    let mut refuse = |detail: String| errors.push(FieldError::invalid(path, "<value omitted>", detail));
-    let blocks = pem::blocks(text.as_bytes());
+    let mut refuse = |detail: String| errors.push(bundle.invalid_as("<value omitted>", detail));
+    let blocks = pem::blocks(bundle.str().as_bytes());
     for (i, block) in blocks.iter().enumerate() {
         if block.kind != "CERTIFICATE" {
             refuse(format!("entry {i} has bad block type: {}", block.kind));
@@ -101,7 +109,7 @@ fn bundle(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
             (0..blocks.len()).filter(|j| blocks[*j].bytes == block.bytes).map(|j| j.to_string()).collect();
         if same.len() > 1 && same[0] == i.to_string() {
             let detail = format!("duplicate trust anchor (indices [{}])", same.join(" "));
-            errors.push(FieldError::invalid(path, "<value omitted>", detail));
+            errors.push(bundle.invalid_as("<value omitted>", detail));
         }
     }
 }

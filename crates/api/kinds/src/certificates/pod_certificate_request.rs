@@ -2,14 +2,20 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::certificates::v1beta1::{
+    self, PodCertificateRequestSpec as Spec, PodCertificateRequestStatus as Status,
+};
+use binnacle_fields::meta::v1::Condition;
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{Field, FieldMut, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_schema::{Object, Value};
 use binnacle_validation::{checks, conditions, domains};
 
 use super::pod_certificate::{issued_problem, omitted, proof_problem, stub_request_problem};
 use super::signer_name;
-use crate::checks::{immutable_struct_as, member, spec_path};
-use crate::prepare::{clear_status, put_back, put_back_metadata, semantically_equal};
+use crate::checks::immutable_struct;
+use crate::prepare::{keep_metadata, semantically_equal};
 use crate::{Strategy, StrategyContext};
 
 const UID_MAX: usize = 128;
@@ -21,97 +27,89 @@ const ANNOTATIONS_MAX: usize = 256 * 1024;
 /// The types of conditions that end a request.
 const ENDS: [&str; 3] = ["Issued", "Denied", "Failed"];
 
+type Request = v1beta1::PodCertificateRequest;
+
 pub(crate) struct PodCertificateRequest;
 
 impl Strategy for PodCertificateRequest {
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
+        FieldMut::root(object).remove(Request::STATUS);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
+        FieldMut::root(object).keep(FieldRef::root(old), Request::STATUS);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
-        put_back_metadata(object, old);
+        let (mut new, old) = (FieldMut::<Request>::root(object), FieldRef::root(old));
+        new.keep(old, Request::SPEC);
+        keep_metadata(&mut new, old);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (spec, path) = (member(object, "spec"), spec_path());
-        let signer = spec.str_at(&["signerName"]);
-        signer_name::validate(&path.child("signerName"), signer, &mut errors);
-        user_annotations(spec, &path.child("unverifiedUserAnnotations"), &mut errors);
-        for (name, uid) in [("podName", "podUID"), ("serviceAccountName", "serviceAccountUID"), ("nodeName", "nodeUID")]
-        {
-            checks::subdomain(&path.child(name), spec.str_at(&[name]), &mut errors);
-            let (value, at) = (spec.str_at(&[uid]), path.child(uid));
-            if value.is_empty() {
-                errors.push(FieldError::invalid(&at, value, "must not be empty"));
+        let request = FieldRef::<Request>::root(object);
+        let spec = request.at(Request::SPEC);
+        let signer = spec.at(Spec::SIGNER_NAME);
+        signer_name::validate(signer, &mut errors);
+        user_annotations(spec, &mut errors);
+        for (name, uid) in [
+            (Spec::POD_NAME, Spec::POD_UID),
+            (Spec::SERVICE_ACCOUNT_NAME, Spec::SERVICE_ACCOUNT_UID),
+            (Spec::NODE_NAME, Spec::NODE_UID),
+        ] {
+            let (name, uid) = (spec.at(name), spec.at(uid));
+            checks::subdomain(&name, name.str(), &mut errors);
+            if uid.is_empty() {
+                errors.push(uid.invalid("must not be empty"));
             }
-            if value.len() > UID_MAX {
-                errors.push(FieldError::too_long(&at, UID_MAX));
+            if uid.str().len() > UID_MAX {
+                errors.push(uid.too_long(UID_MAX));
             }
         }
-        let at = path.child("maxExpirationSeconds");
-        let Some(seconds) = spec.int_at(&["maxExpirationSeconds"]) else {
-            errors.push(FieldError::required(&at, "must be set"));
+        let expiration = spec.at(Spec::MAX_EXPIRATION_SECONDS);
+        let Some(seconds) = expiration.int() else {
+            errors.push(expiration.required("must be set"));
             return errors;
         };
-        let max = if signer_name::is_kubernetes(signer) { DAY } else { 91 * DAY };
+        let max = if signer_name::is_kubernetes(signer.str()) { DAY } else { 91 * DAY };
         if !(HOUR..=max).contains(&seconds) {
-            errors.push(FieldError::invalid(&at, seconds, format!("must be in the range [{HOUR}, {max}]")));
+            errors.push(expiration.invalid(format!("must be in the range [{HOUR}, {max}]")));
         }
-        key(spec, &path, &mut errors);
+        key(spec, &mut errors);
         errors
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (new, old) = (object.get("spec"), old.get("spec"));
-        immutable_struct_as(
-            "io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec",
-            &spec_path(),
-            new,
-            old,
-            &mut errors,
-        );
+        let (new, old) = (FieldRef::<Request>::root(object), FieldRef::root(old));
+        immutable_struct(new.at(Request::SPEC), old.at(Request::SPEC), &mut errors);
         errors
     }
 
-    fn validate_subresource(
-        &self,
-        _: &str,
-        situation: &StrategyContext<'_>,
-        object: &Value,
-        old: &Value,
-    ) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (status, path) = (member(object, "status"), FieldPath::new("status"));
-        let list = status.list_at(&["conditions"]);
-        end_conditions(list, &path, &mut errors);
-        conditions::conditions(list, &path.child("conditions"), &mut errors);
+        let (request, old) = (FieldRef::<Request>::root(object), FieldRef::root(old));
+        let status = request.at(Request::STATUS);
+        let list = status.at(Status::CONDITIONS);
+        end_conditions(list, &mut errors);
+        conditions::conditions(list.list(), &list.path(), &mut errors);
         if !errors.is_empty() {
             return errors;
         }
-        let is = |request: &Value, kind: &str| {
-            let mut conditions = request.list_at(&["status", "conditions"]).iter();
-            conditions.any(|c| c.str_at(&["type"]) == kind && c.str_at(&["status"]) == "True")
-        };
-        let changed = !semantically_equal(object.get("status"), old.get("status"));
-        let mut refuse = |detail: &str| errors.push(omitted(&path, detail));
+        let changed = !semantically_equal(status.get(), old.at(Request::STATUS).get());
+        let mut refuse = |detail: &str| errors.push(omitted(status, detail));
         if ENDS.iter().any(|kind| is(old, kind)) {
             if changed {
                 refuse("immutable after PodCertificateRequest is issued, denied, or failed");
             }
-        } else if is(object, "Denied") || is(object, "Failed") {
-            let mut members = status.as_object().into_iter().flat_map(|status| status.iter());
-            if members.any(|(name, value)| name != "conditions" && !value.is_null()) {
+        } else if is(request, "Denied") || is(request, "Failed") {
+            let mut fields = status.object().into_iter().flat_map(Object::iter);
+            if fields.any(|(name, value)| name != Status::CONDITIONS.name() && !value.is_null()) {
                 refuse("non-condition status fields must be empty when denying or failing the PodCertificateRequest");
             }
-        } else if is(object, "Issued") {
-            errors.extend(issued_problem(object, old, situation.now));
+        } else if is(request, "Issued") {
+            errors.extend(issued_problem(request, old, ctx.now));
         } else if changed {
             refuse("status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"");
         }
@@ -119,66 +117,72 @@ impl Strategy for PodCertificateRequest {
     }
 }
 
-fn user_annotations(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// Returns true if a condition of this type is true.
+fn is(request: FieldRef<Request>, kind: &str) -> bool {
+    request
+        .at(Request::STATUS)
+        .at(Status::CONDITIONS)
+        .items()
+        .any(|condition| condition.at(Condition::TYPE).str() == kind && condition.at(Condition::STATUS).str() == "True")
+}
+
+fn user_annotations(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let annotations = spec.at(Spec::UNVERIFIED_USER_ANNOTATIONS);
     let mut size = 0;
-    for (key, value) in
-        errors.while_room(spec.object_at(&["unverifiedUserAnnotations"]).into_iter().flat_map(|a| a.iter()))
-    {
-        domains::domain_prefixed_key(path, &key.to_lowercase(), errors);
-        size += key.len() + value.as_str().map_or(0, str::len);
+    for (key, value) in errors.while_room(annotations.entries()) {
+        domains::domain_prefixed_key(&annotations, &key.to_lowercase(), errors);
+        size += key.len() + value.str().len();
     }
     if size > ANNOTATIONS_MAX {
-        errors.push(FieldError::too_long(path, ANNOTATIONS_MAX));
+        errors.push(annotations.too_long(ANNOTATIONS_MAX));
     }
 }
 
 /// Validates the key: either in a certificate request that it signs, or as a public key with a proof of possession.
-fn key(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn key(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
     let [request, public_key, proof] =
-        ["stubPKCS10Request", "pkixPublicKey", "proofOfPossession"].map(|name| spec.str_at(&[name]));
+        [Spec::STUB_PKCS10_REQUEST, Spec::PKIX_PUBLIC_KEY, Spec::PROOF_OF_POSSESSION].map(|field| spec.at(field));
     match (request.is_empty(), public_key.is_empty(), proof.is_empty()) {
         (false, true, true) => {
-            let at = path.child("stubPKCS10Request");
-            let der = STANDARD.decode(request).unwrap_or_default();
+            let der = STANDARD.decode(request.str()).unwrap_or_default();
             if der.len() > REQUEST_MAX {
-                errors.push(FieldError::too_long(&at, REQUEST_MAX));
+                errors.push(request.too_long(REQUEST_MAX));
             } else {
-                errors.extend(stub_request_problem(&der, &at));
+                errors.extend(stub_request_problem(&der, request));
             }
         }
         (true, false, false) => {
-            for (name, value) in [("pkixPublicKey", public_key), ("proofOfPossession", proof)] {
-                if value.len() / 4 * 3 > REQUEST_MAX {
-                    errors.push(FieldError::too_long(&path.child(name), REQUEST_MAX));
+            for field in [public_key, proof] {
+                if field.str().len() / 4 * 3 > REQUEST_MAX {
+                    errors.push(field.too_long(REQUEST_MAX));
                     return;
                 }
             }
-            let (der, proof) =
-                (STANDARD.decode(public_key).unwrap_or_default(), STANDARD.decode(proof).unwrap_or_default());
-            errors.extend(proof_problem(&der, &proof, public_key, spec.str_at(&["podUID"]), path));
+            let [der, proof] = [public_key, proof].map(|field| STANDARD.decode(field.str()).unwrap_or_default());
+            errors.extend(proof_problem(spec, &der, &proof));
         }
         _ => {
             let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
-            errors.push(omitted(path, detail));
+            errors.push(omitted(spec, detail));
         }
     }
 }
 
 /// Accepts at most one condition, whose type must be one of [`ENDS`].
-fn end_conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+fn end_conditions(conditions: FieldRef<List<Condition>>, errors: &mut FieldErrors) {
     let mut ended = false;
-    for (i, condition) in errors.while_room(conditions.iter().enumerate()) {
+    for (i, condition) in errors.while_room(conditions.items().enumerate()) {
         // In kube-apiserver's path the index is a field name.
-        let at = path.child("conditions").child(&format!("[{i}]"));
-        let kind = condition.str_at(&["type"]);
+        let at = |field: Field<Condition, Str>| conditions.path().child(&format!("[{i}]")).child(field.name());
+        let kind = condition.at(Condition::TYPE).str();
         if !ENDS.contains(&kind) {
-            errors.push(FieldError::not_supported(&at.child("type"), kind, &ENDS));
+            errors.push(FieldError::not_supported(&at(Condition::TYPE), kind, &ENDS));
             continue;
         }
         if std::mem::replace(&mut ended, true) {
             let detail = "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"";
-            errors.push(FieldError::invalid(&at.child("type"), kind, detail));
+            errors.push(FieldError::invalid(&at(Condition::TYPE), kind, detail));
         }
-        checks::one_of(&at.child("status"), condition.str_at(&["status"]), &["True"], errors);
+        checks::one_of(&at(Condition::STATUS), condition.at(Condition::STATUS).str(), &["True"], errors);
     }
 }

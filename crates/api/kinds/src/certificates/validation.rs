@@ -4,12 +4,16 @@ use std::hash::Hash;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::certificates::v1::{
+    CertificateSigningRequest as Request, CertificateSigningRequestCondition as Condition,
+    CertificateSigningRequestSpec as Spec, CertificateSigningRequestStatus as Status,
+};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::repeated;
+use binnacle_validation::{checks, repeated};
 
 use super::{pem, signer_name, x509};
-use crate::checks::{member, present, spec_path, texts};
 use crate::prepare::semantically_equal;
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
@@ -50,67 +54,63 @@ pub(super) enum Endpoint {
     Approval,
 }
 
-/// Validates a new request.
-pub(super) fn create(request: &Value) -> FieldErrors {
-    validate(request, None)
+/// Returns the conditions of a type.
+pub(super) fn conditions_of<'v>(request: FieldRef<'_, 'v, Request>, kind: &str) -> Vec<&'v Value> {
+    let status = request.at(Request::STATUS);
+    let conditions = status.at(Status::CONDITIONS);
+    let of_kind = conditions.items().filter(|condition| condition.at(Condition::TYPE).str() == kind);
+    of_kind.map(|condition| condition.value()).collect()
 }
 
 /// Validates an update.
-pub(super) fn update(request: &Value, old: &Value, endpoint: Endpoint) -> FieldErrors {
+pub(super) fn update(request: FieldRef<Request>, old: FieldRef<Request>, endpoint: Endpoint) -> FieldErrors {
     let mut errors = validate(request, Some(old));
-    let path = FieldPath::new("status").child("conditions");
-    let of_kind = |request: &Value, kind: &str| -> Vec<Value> {
-        let conditions = request.list_at(&["status", "conditions"]).iter();
-        conditions.filter(|condition| condition.str_at(&["type"]) == kind).cloned().collect()
-    };
+    let (status, old_status) = (request.at(Request::STATUS), old.at(Request::STATUS));
+    let conditions = status.at(Status::CONDITIONS);
     for kind in ["Approved", "Denied", "Failed"] {
-        if of_kind(request, kind).len() < of_kind(old, kind).len() {
-            let detail = format!("updates may not remove a condition of type {kind:?}");
-            errors.push(FieldError::forbidden(&path, detail));
+        if conditions_of(request, kind).len() < conditions_of(old, kind).len() {
+            errors.push(conditions.forbidden(format!("updates may not remove a condition of type {kind:?}")));
         }
     }
     for kind in DECISIONS.iter().filter(|_| endpoint != Endpoint::Approval) {
-        let (new_ones, old_ones) = (of_kind(request, kind), of_kind(old, kind));
+        let (new_ones, old_ones) = (conditions_of(request, kind), conditions_of(old, kind));
         if new_ones.len() > old_ones.len() {
-            errors.push(FieldError::forbidden(&path, format!("updates may not add a condition of type {kind:?}")));
+            errors.push(conditions.forbidden(format!("updates may not add a condition of type {kind:?}")));
         } else if new_ones.len() == old_ones.len() && new_ones != old_ones {
-            errors.push(FieldError::forbidden(&path, format!("updates may not modify a condition of type {kind:?}")));
+            errors.push(conditions.forbidden(format!("updates may not modify a condition of type {kind:?}")));
         }
     }
-    let certificate = |request: &Value| request.str_at(&["status", "certificate"]).to_owned();
-    if certificate(request) != certificate(old) {
-        let path = FieldPath::new("status").child("certificate");
+    let (certificate, old) = (status.at(Status::CERTIFICATE), old_status.at(Status::CERTIFICATE));
+    if certificate.str() != old.str() {
         if endpoint != Endpoint::Status {
-            errors.push(FieldError::forbidden(&path, "updates may not set certificate content"));
-        } else if !certificate(old).is_empty() {
-            errors.push(FieldError::forbidden(&path, "updates may not modify existing certificate content"));
+            errors.push(certificate.forbidden("updates may not set certificate content"));
+        } else if !old.is_empty() {
+            errors.push(certificate.forbidden("updates may not modify existing certificate content"));
         }
     }
     errors
 }
 
-fn validate(request: &Value, old: Option<&Value>) -> FieldErrors {
+/// Validates a request, which is new or replaces an old one.
+pub(super) fn validate(request: FieldRef<Request>, old: Option<FieldRef<Request>>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(request, "spec"), spec_path());
-    let encoded = spec.str_at(&["request"]);
-    if let Some(problem) = request_problem(encoded) {
-        // Empty bytes are not the same as an absent field.
-        let absent = present(spec, "request").is_none();
-        let shown = if absent { ErrorValue::raw("null") } else { encoded.into() };
-        errors.push(FieldError::invalid(&path.child("request"), shown, problem));
+    let spec = request.at(Request::SPEC);
+    let encoded = spec.at(Spec::REQUEST);
+    if let Some(problem) = request_problem(encoded.str()) {
+        errors.push(encoded.invalid(problem));
     }
-    usages(spec, old.map(|old| member(old, "spec")), &path, &mut errors);
-    let (signer, at) = (spec.str_at(&["signerName"]), path.child("signerName"));
-    let legacy = old.is_some_and(|old| old.str_at(&["spec", "signerName"]) == LEGACY_SIGNER);
-    if !legacy && signer == LEGACY_SIGNER {
-        let detail = "the legacy signerName is not allowed via this API version";
-        errors.push(FieldError::invalid(&at, signer, detail));
+    let old_spec = old.as_ref().map(|old| old.at(Request::SPEC));
+    usages(spec, old_spec, &mut errors);
+    let signer = spec.at(Spec::SIGNER_NAME);
+    let legacy = old_spec.is_some_and(|old| old.at(Spec::SIGNER_NAME).str() == LEGACY_SIGNER);
+    if !legacy && signer.str() == LEGACY_SIGNER {
+        errors.push(signer.invalid("the legacy signerName is not allowed via this API version"));
     } else {
-        signer_name::validate(&at, signer, &mut errors);
+        signer_name::validate(signer, &mut errors);
     }
-    if let Some(seconds) = spec.int_at(&["expirationSeconds"]).filter(|seconds| *seconds < 600) {
-        let detail = "may not specify a duration less than 600 seconds (10 minutes)";
-        errors.push(FieldError::invalid(&path.child("expirationSeconds"), seconds, detail));
+    let expiration = spec.at(Spec::EXPIRATION_SECONDS);
+    if expiration.int().is_some_and(|seconds| seconds < 600) {
+        errors.push(expiration.invalid("may not specify a duration less than 600 seconds (10 minutes)"));
     }
     conditions(request, old, &mut errors);
     certificate(request, old, &mut errors);
@@ -125,74 +125,79 @@ fn request_problem(encoded: &str) -> Option<String> {
     }
 }
 
-fn usages(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    let (usages, at) = (texts(spec, "usages"), path.child("usages"));
-    let old = old.map(|old| texts(old, "usages")).unwrap_or_default();
+fn usages(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, errors: &mut FieldErrors) {
+    let usages = spec.at(Spec::USAGES);
+    let old: Vec<&str> = old.map(|old| old.at(Spec::USAGES).strs().collect()).unwrap_or_default();
     if usages.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(usages.required(""));
     }
     if old.iter().all(|usage| USAGES.contains(usage)) {
-        for (i, usage) in errors.while_room(usages.iter().enumerate().filter(|(_, usage)| !USAGES.contains(usage))) {
-            errors.push(FieldError::not_supported(&at.index(i), *usage, &USAGES));
+        for usage in errors.while_room(usages.items().filter(|usage| !USAGES.contains(&usage.str()))) {
+            errors.push(usage.not_supported(&USAGES));
         }
     }
     if !has_duplicates(&old) {
-        let repeated = repeated(&usages, |usage| *usage);
-        for (i, usage) in errors.while_room(usages.iter().enumerate().filter(|(i, _)| repeated[*i])) {
-            errors.push(FieldError::duplicate(&at.index(i), *usage));
+        let repeated = repeated(usages.list(), |usage| usage.as_str());
+        for (_, usage) in errors.while_room(usages.items().enumerate().filter(|(i, _)| repeated[*i])) {
+            errors.push(usage.duplicate());
         }
     }
 }
 
-fn conditions(request: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    const CONDITIONS: &[&str] = &["status", "conditions"];
-    let kinds_of = |request: &Value| -> Vec<String> {
-        request.list_at(CONDITIONS).iter().map(|condition| condition.str_at(&["type"]).to_owned()).collect()
-    };
+fn conditions(request: FieldRef<Request>, old: Option<FieldRef<Request>>, errors: &mut FieldErrors) {
     let old_kinds = old.map(kinds_of).unwrap_or_default();
-    let both_before = DECISIONS.iter().all(|kind| old_kinds.iter().any(|old| old == kind));
-    let empty_before = old_kinds.iter().any(String::is_empty);
+    let both_before = DECISIONS.iter().all(|kind| old_kinds.contains(kind));
+    let empty_before = old_kinds.contains(&"");
     let duplicates_before = has_duplicates(&old_kinds);
     let kinds = kinds_of(request);
-    let repeated = repeated(&kinds, String::as_str);
+    let repeated = repeated(&kinds, |kind| *kind);
     // The index of the first condition of each of two mutually exclusive types.
-    let [approved, denied] = ["Approved", "Denied"].map(|kind| kinds.iter().position(|other| other == kind));
-    let path = FieldPath::new("status").child("conditions");
-    for (i, condition) in errors.while_room(request.list_at(CONDITIONS).iter().enumerate()) {
-        let (kind, at) = (kinds[i].as_str(), path.index(i));
+    let [approved, denied] = DECISIONS.map(|kind| kinds.iter().position(|other| *other == kind));
+    let status = request.at(Request::STATUS);
+    let conditions = status.at(Status::CONDITIONS);
+    for (i, condition) in errors.while_room(conditions.items().enumerate()) {
+        let kind = condition.at(Condition::TYPE);
         if !empty_before && kind.is_empty() {
-            errors.push(FieldError::required(&at.child("type"), ""));
+            errors.push(kind.required(""));
         }
-        let (status, status_path) = (condition.str_at(&["status"]), at.child("status"));
-        let supported: &[&str] =
-            if matches!(kind, "Approved" | "Denied" | "Failed") { &["True"] } else { &["False", "True", "Unknown"] };
-        if status.is_empty() {
-            errors.push(FieldError::required(&status_path, ""));
-        } else if !supported.contains(&status) {
-            errors.push(FieldError::not_supported(&status_path, status, supported));
-        }
-        let other = match kind {
+        let supported: &[&str] = match kind.str() {
+            "Approved" | "Denied" | "Failed" => &["True"],
+            _ => &["False", "True", "Unknown"],
+        };
+        let status = condition.at(Condition::STATUS);
+        checks::required_one_of(&status, status.str(), supported, errors);
+        let other = match kind.str() {
             "Approved" => denied,
             "Denied" => approved,
             _ => None,
         };
         if !both_before && other.is_some_and(|first| first < i) {
-            errors.push(FieldError::invalid(&path, kind, "Approved and Denied conditions are mutually exclusive"));
+            let detail = "Approved and Denied conditions are mutually exclusive";
+            errors.push(conditions.invalid_as(kind.str(), detail));
         }
         if !duplicates_before && repeated[i] {
-            errors.push(FieldError::duplicate(&at.child("type"), kind));
+            errors.push(kind.duplicate());
         }
     }
 }
 
-fn certificate(request: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    const CERTIFICATE: &[&str] = &["status", "certificate"];
-    let problem = |request: &Value| certificate_problem(request.str_at(CERTIFICATE));
-    let anything_goes = old
-        .is_some_and(|old| semantically_equal(request.at(CERTIFICATE), old.at(CERTIFICATE)) || problem(old).is_some());
-    if let Some(problem) = problem(request).filter(|_| !anything_goes) {
-        let path = FieldPath::new("status").child("certificate");
-        errors.push(FieldError::invalid(&path, "<certificate data>", problem));
+/// Returns the types of all conditions.
+fn kinds_of<'v>(request: FieldRef<'_, 'v, Request>) -> Vec<&'v str> {
+    let status = request.at(Request::STATUS);
+    let conditions = status.at(Status::CONDITIONS);
+    conditions.items().map(|condition| condition.at(Condition::TYPE).str()).collect()
+}
+
+fn certificate(request: FieldRef<Request>, old: Option<FieldRef<Request>>, errors: &mut FieldErrors) {
+    let status = request.at(Request::STATUS);
+    let certificate = status.at(Status::CERTIFICATE);
+    let anything_goes = old.is_some_and(|old| {
+        let status = old.at(Request::STATUS);
+        let old = status.at(Status::CERTIFICATE);
+        semantically_equal(certificate.get(), old.get()) || certificate_problem(old.str()).is_some()
+    });
+    if let Some(problem) = certificate_problem(certificate.str()).filter(|_| !anything_goes) {
+        errors.push(certificate.invalid_as("<certificate data>", problem));
     }
 }
 

@@ -1,12 +1,17 @@
 //! Validation of an EndpointSlice.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use std::collections::HashSet;
+
+use binnacle_fields::discovery::v1::{Endpoint, EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone};
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{Field, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_validation::checks::{self, invalid_for, one_of, required_one_of};
 use binnacle_validation::ip::Legacy;
 use binnacle_validation::{domains, endpoint, ip, metadata, names};
 
 use crate::Features;
-use crate::checks::{invalid_each, items, one_of, present};
+use crate::checks::repeated;
 use crate::prepare::semantically_equal;
 
 const TOPOLOGY_LABELS_MAX: usize = 16;
@@ -16,141 +21,134 @@ const ENDPOINTS_MAX: usize = 1000;
 const HINTS_MAX: usize = 8;
 
 /// Validates a slice; invalid endpoints that `old` has too are accepted.
-pub(super) fn slice(features: &Features, slice: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn slice(
+    features: &Features,
+    slice: FieldRef<EndpointSlice>,
+    old: Option<FieldRef<EndpointSlice>>,
+) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (address_type, at) = (slice.str_at(&["addressType"]), FieldPath::new("addressType"));
-    if address_type.is_empty() {
-        errors.push(FieldError::required(&at, ""));
-    } else {
-        one_of(&at, address_type, &["FQDN", "IPv4", "IPv6"], &mut errors);
-    }
-    ports(slice, &mut errors);
-    if !old.is_some_and(|old| semantically_equal(old.get("endpoints"), slice.get("endpoints"))) {
-        endpoints(slice, address_type, &Legacy::of(features), &mut errors);
+    let address_type = slice.at(EndpointSlice::ADDRESS_TYPE);
+    required_one_of(&address_type, address_type.str(), &["FQDN", "IPv4", "IPv6"], &mut errors);
+    ports(slice.at(EndpointSlice::PORTS), &mut errors);
+    let list = slice.at(EndpointSlice::ENDPOINTS);
+    if !old.is_some_and(|old| semantically_equal(old.at(EndpointSlice::ENDPOINTS).get(), list.get())) {
+        endpoints(list, address_type.str(), &Legacy::of(features), &mut errors);
     }
     errors
 }
 
-fn ports(slice: &Value, errors: &mut FieldErrors) {
-    let ports = slice.list_at(&["ports"]);
-    let path = FieldPath::new("ports");
+fn ports(ports: FieldRef<List<EndpointPort>>, errors: &mut FieldErrors) {
     if ports.len() > PORTS_MAX {
-        errors.push(FieldError::too_many(&path, ports.len(), PORTS_MAX));
+        errors.push(ports.too_many(PORTS_MAX));
         return;
     }
-    let mut seen = std::collections::HashSet::new();
-    for (at, port) in errors.while_room(items(slice, "ports", &FieldPath::root())) {
-        let name = port.str_at(&["name"]);
+    let mut seen = HashSet::new();
+    for port in errors.while_room(ports.items()) {
+        let name = port.at(EndpointPort::NAME);
         if !name.is_empty() {
-            invalid_each(&at.child("name"), name, &names::dns1123_label(name), errors);
+            checks::label(&name, name.str(), errors);
         }
-        if !seen.insert(name) {
-            errors.push(FieldError::duplicate(&at.child("name"), name));
+        if !seen.insert(name.str()) {
+            errors.push(name.duplicate());
         }
-        match present(port, "protocol").and_then(Value::as_str) {
-            None => errors.push(FieldError::required(&at.child("protocol"), "")),
-            Some(protocol) => one_of(&at.child("protocol"), protocol, &["SCTP", "TCP", "UDP"], errors),
+        let protocol = port.at(EndpointPort::PROTOCOL);
+        match protocol.get_str() {
+            None => errors.push(protocol.required("")),
+            Some(text) => one_of(&protocol, text, &["SCTP", "TCP", "UDP"], errors),
         }
-        if let Some(protocol) = present(port, "appProtocol").and_then(Value::as_str) {
-            invalid_each(&at.child("appProtocol"), protocol, &names::label_key(protocol), errors);
+        let protocol = port.at(EndpointPort::APP_PROTOCOL);
+        if let Some(text) = protocol.get_str() {
+            checks::qualified_name(&protocol, text, errors);
         }
     }
 }
 
-fn endpoints(slice: &Value, address_type: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
-    let count = slice.list_at(&["endpoints"]).len();
-    if count > ENDPOINTS_MAX {
-        errors.push(FieldError::too_many(&FieldPath::new("endpoints"), count, ENDPOINTS_MAX));
+fn endpoints(list: FieldRef<List<Endpoint>>, address_type: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+    if list.len() > ENDPOINTS_MAX {
+        errors.push(list.too_many(ENDPOINTS_MAX));
         return;
     }
-    for (at, endpoint) in errors.while_room(items(slice, "endpoints", &FieldPath::root())) {
-        validate_endpoint(endpoint, address_type, legacy, &at, errors);
+    for endpoint in errors.while_room(list.items()) {
+        validate_endpoint(endpoint, address_type, legacy, errors);
     }
 }
 
-fn validate_endpoint(
-    endpoint: &Value,
-    address_type: &str,
-    legacy: &Legacy<'_>,
-    path: &FieldPath,
-    errors: &mut FieldErrors,
-) {
-    let (count, at) = (endpoint.list_at(&["addresses"]).len(), path.child("addresses"));
-    if count == 0 {
-        errors.push(FieldError::required(&at, "must contain at least 1 address"));
-    } else if count > ADDRESSES_MAX {
-        errors.push(FieldError::too_many(&at, count, ADDRESSES_MAX));
+fn validate_endpoint(endpoint: FieldRef<Endpoint>, address_type: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+    let addresses = endpoint.at(Endpoint::ADDRESSES);
+    if addresses.is_empty() {
+        errors.push(addresses.required("must contain at least 1 address"));
+    } else if addresses.len() > ADDRESSES_MAX {
+        errors.push(addresses.too_many(ADDRESSES_MAX));
     }
-    for (item, address) in errors.while_room(items(endpoint, "addresses", path)) {
-        validate_address(address.as_str().unwrap_or_default(), address_type, legacy, &at, &item, errors);
+    for address in errors.while_room(addresses.items()) {
+        validate_address(address, addresses, address_type, legacy, errors);
     }
-    if let Some(node) = present(endpoint, "nodeName").and_then(Value::as_str) {
-        invalid_each(&path.child("nodeName"), node, &names::dns1123_subdomain(node), errors);
+    let node = endpoint.at(Endpoint::NODE_NAME);
+    if let Some(name) = node.get_str() {
+        checks::subdomain(&node, name, errors);
     }
-    let at = path.child("deprecatedTopology");
-    let topology = endpoint.object_at(&["deprecatedTopology"]);
-    if let Some(count) = topology.map(|labels| labels.len()).filter(|count| *count > TOPOLOGY_LABELS_MAX) {
-        errors.push(FieldError::too_many(&at, count, TOPOLOGY_LABELS_MAX));
+    let topology = endpoint.at(Endpoint::DEPRECATED_TOPOLOGY);
+    if topology.len() > TOPOLOGY_LABELS_MAX {
+        errors.push(FieldError::too_many(&topology, topology.len(), TOPOLOGY_LABELS_MAX));
     }
-    metadata::labels(endpoint.get("deprecatedTopology"), &at, errors);
-    if let Some(hostname) = present(endpoint, "hostname").and_then(Value::as_str) {
-        invalid_each(&path.child("hostname"), hostname, &names::dns1123_label(hostname), errors);
+    if topology.is_set() {
+        metadata::labels(topology.get(), &topology.path(), errors);
     }
-    if let Some(hints) = present(endpoint, "hints") {
-        let path = path.child("hints");
-        if list_of_hints(hints, "forZones", &path, names::label_value, errors) {
-            list_of_hints(hints, "forNodes", &path, names::dns1123_subdomain, errors);
-        }
+    let hostname = endpoint.at(Endpoint::HOSTNAME);
+    if let Some(name) = hostname.get_str() {
+        checks::label(&hostname, name, errors);
+    }
+    let hints = endpoint.at(Endpoint::HINTS);
+    if list_of_hints(hints.at(EndpointHints::FOR_ZONES), ForZone::NAME, names::label_value, errors) {
+        list_of_hints(hints.at(EndpointHints::FOR_NODES), ForNode::NAME, names::dns1123_subdomain, errors);
     }
 }
 
 fn validate_address(
-    address: &str,
+    address: FieldRef<Str>,
+    list: FieldRef<List<Str>>,
     kind: &str,
     legacy: &Legacy<'_>,
-    list: &FieldPath,
-    path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let before = errors.len();
+    let (text, before) = (address.str(), errors.len());
     let want_ipv6 = match kind {
         "IPv4" => {
-            ip::legacy_ip(path, address, legacy, errors);
+            ip::legacy_ip(&address, text, legacy, errors);
             false
         }
         "IPv6" => {
-            ip::valid_ip(path, address, errors);
+            ip::valid_ip(&address, text, errors);
             true
         }
-        "FQDN" => return domains::fully_qualified_domain_name(path, address, errors),
+        "FQDN" => return domains::fully_qualified_domain_name(&address, text, errors),
         _ => return,
     };
-    let Some(parsed) = ip::parse_ip(address).filter(|_| errors.len() == before) else { return };
+    let Some(parsed) = ip::parse_ip(text).filter(|_| errors.len() == before) else { return };
     if parsed.is_ipv6() != want_ipv6 {
-        errors.push(FieldError::invalid(list, address, format!("must be an {kind} address")));
+        errors.push(list.invalid_as(text, format!("must be an {kind} address")));
     }
-    endpoint::address(path, address, errors);
+    endpoint::address(&address, text, errors);
 }
 
 /// Validates the names in a list of hints; false if there are too many to continue.
-fn list_of_hints(
-    hints: &Value,
-    list: &str,
-    path: &FieldPath,
+fn list_of_hints<H>(
+    hints: FieldRef<List<H>>,
+    field: Field<H, Str>,
     rule: fn(&str) -> Vec<String>,
     errors: &mut FieldErrors,
 ) -> bool {
-    let hints_of_list = hints.list_at(&[list]);
-    if hints_of_list.len() > HINTS_MAX {
-        errors.push(FieldError::too_many(&path.child(list), hints_of_list.len(), HINTS_MAX));
+    if hints.len() > HINTS_MAX {
+        errors.push(hints.too_many(HINTS_MAX));
         return false;
     }
-    for (i, (at, hint)) in errors.while_room(items(hints, list, path).enumerate()) {
-        let (name, at) = (hint.str_at(&["name"]), at.child("name"));
-        if hints_of_list[..i].iter().any(|earlier| earlier.str_at(&["name"]) == name) {
-            errors.push(FieldError::duplicate(&at, name));
+    let repeated = repeated(hints, field);
+    for (i, hint) in errors.while_room(hints.items().enumerate()) {
+        let name = hint.at(field);
+        if repeated[i] {
+            errors.push(name.duplicate());
         }
-        invalid_each(&at, name, &rule(name), errors);
+        invalid_for(&name, name.str(), rule(name.str()), errors);
     }
     true
 }

@@ -1,13 +1,21 @@
 //! Ingress: routes of HTTP from outside the cluster to services.
 
+use binnacle_fields::core::v1::TypedLocalObjectReference;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::networking::v1::{
+    self, HTTPIngressPath, HTTPIngressRuleValue, IngressBackend, IngressLoadBalancerIngress, IngressLoadBalancerStatus,
+    IngressRule, IngressServiceBackend, IngressSpec as Spec, IngressStatus as Status, IngressTLS, ServiceBackendPort,
+};
+use binnacle_fields::types::Str;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::checks::{self, invalid_for};
 use binnacle_validation::ip::Legacy;
-use binnacle_validation::metadata::shown;
 use binnacle_validation::{ip, names, ports};
 
-use crate::checks::{invalid_each, items, member, present, required_path_segment, spec_path};
-use crate::prepare::{clear_status, first_generation, is_set, next_generation, put_back};
+use crate::checks::path_segment;
+use crate::prepare::{count_generation, start_generation};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 /// The annotation of the ingress class, from before there was a field for it.
@@ -21,20 +29,24 @@ impl Strategy for Ingress {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
-        first_generation(object);
+        let mut ingress = FieldMut::<v1::Ingress>::root(object);
+        ingress.remove(v1::Ingress::STATUS);
+        start_generation(&mut ingress);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
-        next_generation(object, old, &["spec"]);
+        let (mut new, old) = (FieldMut::<v1::Ingress>::root(object), FieldRef::root(old));
+        new.keep(old, v1::Ingress::STATUS);
+        count_generation(&mut new, old, v1::Ingress::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec(object, Leniency::default(), &mut errors);
-        let annotation = object.at(&["metadata", "annotations", CLASS_ANNOTATION]).and_then(Value::as_str);
-        let class = object.at(&["spec", "ingressClassName"]).and_then(Value::as_str);
+        let ingress = FieldRef::<v1::Ingress>::root(object);
+        spec_rules(ingress, Leniency::default(), &mut errors);
+        let metadata = ingress.at(v1::Ingress::METADATA);
+        let annotation = metadata.at(ObjectMeta::ANNOTATIONS).key(CLASS_ANNOTATION).get_str();
+        let class = ingress.at(v1::Ingress::SPEC).at(Spec::INGRESS_CLASS_NAME).get_str();
         if let (Some(annotation), Some(class)) = (annotation, class)
             && annotation != class
         {
@@ -47,32 +59,27 @@ impl Strategy for Ingress {
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec(object, Leniency::of(old), &mut errors);
+        spec_rules(FieldRef::root(object), Leniency::of(FieldRef::root(old)), &mut errors);
         errors
     }
 
-    fn validate_subresource(
-        &self,
-        _: &str,
-        situation: &StrategyContext<'_>,
-        object: &Value,
-        old: &Value,
-    ) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let path = FieldPath::new("status").child("loadBalancer");
-        let known = old.list_at(&["status", "loadBalancer", "ingress"]).iter().map(|point| point.str_at(&["ip"]));
-        let legacy = Legacy::of(situation.features).knowing(known);
-        let balancer = object.at(&["status", "loadBalancer"]).unwrap_or(&Value::Null);
-        for (at, point) in errors.while_room(items(balancer, "ingress", &path)) {
-            let address = point.str_at(&["ip"]);
+        let (ingress, old) = (FieldRef::<v1::Ingress>::root(object), FieldRef::<v1::Ingress>::root(old));
+        let (status, old_status) = (ingress.at(v1::Ingress::STATUS), old.at(v1::Ingress::STATUS));
+        let (balancer, old_balancer) = (status.at(Status::LOAD_BALANCER), old_status.at(Status::LOAD_BALANCER));
+        let old_points = old_balancer.at(IngressLoadBalancerStatus::INGRESS);
+        let known = old_points.items().map(|point| point.at(IngressLoadBalancerIngress::IP).str());
+        let legacy = Legacy::of(ctx.features).knowing(known);
+        for point in errors.while_room(balancer.at(IngressLoadBalancerStatus::INGRESS).items()) {
+            let address = point.at(IngressLoadBalancerIngress::IP);
             if !address.is_empty() {
-                ip::legacy_ip(&at.child("ip"), address, &legacy, &mut errors);
+                ip::legacy_ip(&address, address.str(), &legacy, &mut errors);
             }
-            let hostname = point.str_at(&["hostname"]);
+            let hostname = point.at(IngressLoadBalancerIngress::HOSTNAME);
             if !hostname.is_empty() {
-                let at = at.child("hostname");
-                invalid_each(&at, hostname, &names::dns1123_subdomain(hostname), &mut errors);
-                no_address(&at, hostname, &mut errors);
+                checks::subdomain(&hostname, hostname.str(), &mut errors);
+                no_address(hostname, &mut errors);
             }
         }
         errors
@@ -83,8 +90,10 @@ impl Strategy for Ingress {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let annotated = object.at(&["metadata", "annotations", CLASS_ANNOTATION]).is_some();
-        if old.is_none() && annotated && !is_set(object, &["spec", "ingressClassName"]) {
+        let ingress = FieldRef::<v1::Ingress>::root(object);
+        let has_class = ingress.at(v1::Ingress::SPEC).at(Spec::INGRESS_CLASS_NAME).is_set();
+        let is_annotated = ingress.at(v1::Ingress::METADATA).at(ObjectMeta::ANNOTATIONS).has_key(CLASS_ANNOTATION);
+        if old.is_none() && is_annotated && !has_class {
             return vec![format!(
                 "annotation {CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead"
             )];
@@ -101,154 +110,157 @@ struct Leniency {
 }
 
 impl Leniency {
-    fn of(old: &Value) -> Self {
-        let secret_names = old
-            .list_at(&["spec", "tls"])
-            .iter()
-            .any(|tls| !secret_name_messages(tls.str_at(&["secretName"])).is_empty());
-        let wildcard_rules = old.list_at(&["spec", "rules"]).iter().any(|rule| {
+    fn of(old: FieldRef<v1::Ingress>) -> Self {
+        let spec = old.at(v1::Ingress::SPEC);
+        let has_invalid_secret =
+            |tls: FieldRef<IngressTLS>| !secret_name_messages(tls.at(IngressTLS::SECRET_NAME).str()).is_empty();
+        let is_invalid_wildcard = |rule: FieldRef<IngressRule>| {
             let mut errors = FieldErrors::new();
-            rule_value(rule, &FieldPath::root(), &mut errors);
-            rule.str_at(&["host"]).contains('*') && !errors.is_empty()
-        });
-        Self { secret_names, wildcard_rules }
+            rule_value(rule, &mut errors);
+            rule.at(IngressRule::HOST).str().contains('*') && !errors.is_empty()
+        };
+        Self {
+            secret_names: spec.at(Spec::TLS).items().any(has_invalid_secret),
+            wildcard_rules: spec.at(Spec::RULES).items().any(is_invalid_wildcard),
+        }
     }
 }
 
-fn spec(ingress: &Value, lenient: Leniency, errors: &mut FieldErrors) {
-    let (spec, path) = (member(ingress, "spec"), spec_path());
-    let backend = present(spec, "defaultBackend");
-    if spec.list_at(&["rules"]).is_empty() && backend.is_none() {
+fn spec_rules(ingress: FieldRef<v1::Ingress>, lenient: Leniency, errors: &mut FieldErrors) {
+    let spec = ingress.at(v1::Ingress::SPEC);
+    let (rules, backend) = (spec.at(Spec::RULES), spec.at(Spec::DEFAULT_BACKEND));
+    if rules.is_empty() && !backend.is_set() {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid(&path, shown(Some(member(spec, "rules"))), detail));
+        errors.push(spec.invalid_as(rules.value(), detail));
     }
-    if let Some(backend) = backend {
-        validate_backend(backend, &path.child("defaultBackend"), errors);
+    if backend.is_set() {
+        validate_backend(backend, errors);
     }
-    for (at, rule) in errors.while_room(items(spec, "rules", &path)) {
-        let wildcard = host(rule.str_at(&["host"]), &at.child("host"), errors);
+    for rule in errors.while_room(rules.items()) {
+        let wildcard = host(rule.at(IngressRule::HOST), errors);
         if !wildcard || !lenient.wildcard_rules {
-            rule_value(rule, &at, errors);
+            rule_value(rule, errors);
         }
     }
-    for (at, tls) in errors.while_room(items(spec, "tls", &path)) {
-        for (at, host) in errors.while_room(items(tls, "hosts", &at)) {
-            let host = host.as_str().unwrap_or_default();
-            let messages = if host.contains('*') {
-                names::wildcard_dns1123_subdomain(host)
-            } else {
-                names::dns1123_subdomain(host)
-            };
-            invalid_each(&at, host, &messages, errors);
+    for tls in errors.while_room(spec.at(Spec::TLS).items()) {
+        for host in errors.while_room(tls.at(IngressTLS::HOSTS).items()) {
+            invalid_for(&host, host.str(), host_messages(host.str()), errors);
         }
-        let secret = tls.str_at(&["secretName"]);
+        let secret = tls.at(IngressTLS::SECRET_NAME);
         if !lenient.secret_names {
-            invalid_each(&at.child("secretName"), secret, &secret_name_messages(secret), errors);
+            invalid_for(&secret, secret.str(), secret_name_messages(secret.str()), errors);
         }
     }
-    if let Some(class) = present(spec, "ingressClassName").and_then(Value::as_str) {
-        invalid_each(&path.child("ingressClassName"), class, &names::dns1123_subdomain(class), errors);
+    let class = spec.at(Spec::INGRESS_CLASS_NAME);
+    if let Some(name) = class.get_str() {
+        checks::subdomain(&class, name, errors);
     }
 }
 
 /// Validates the host of a rule. Returns true if it is a wildcard.
-fn host(host: &str, path: &FieldPath, errors: &mut FieldErrors) -> bool {
+fn host(host: FieldRef<Str>, errors: &mut FieldErrors) -> bool {
     if host.is_empty() {
         return false;
     }
-    no_address(path, host, errors);
-    let wildcard = host.contains('*');
-    let messages = if wildcard { names::wildcard_dns1123_subdomain(host) } else { names::dns1123_subdomain(host) };
-    invalid_each(path, host, &messages, errors);
-    wildcard
+    no_address(host, errors);
+    invalid_for(&host, host.str(), host_messages(host.str()), errors);
+    host.str().contains('*')
 }
 
-fn no_address(path: &FieldPath, host: &str, errors: &mut FieldErrors) {
-    if ip::parse_ip(host).is_some() {
-        errors.push(FieldError::invalid(path, host, "must be a DNS name, not an IP address"));
+fn host_messages(host: &str) -> Vec<String> {
+    if host.contains('*') { names::wildcard_dns1123_subdomain(host) } else { names::dns1123_subdomain(host) }
+}
+
+fn no_address(host: FieldRef<Str>, errors: &mut FieldErrors) {
+    if ip::parse_ip(host.str()).is_some() {
+        errors.push(host.invalid("must be a DNS name, not an IP address"));
     }
 }
 
-fn rule_value(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(http) = present(rule, "http") else { return };
-    let path = path.child("http");
-    if http.list_at(&["paths"]).is_empty() {
-        errors.push(FieldError::required(&path.child("paths"), ""));
-    }
-    for (at, http_path) in errors.while_room(items(http, "paths", &path)) {
-        validate_path(http_path, &at, errors);
-    }
-}
-
-fn validate_path(http_path: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(kind) = present(http_path, "pathType").and_then(Value::as_str) else {
-        errors.push(FieldError::required(&path.child("pathType"), "pathType must be specified"));
+fn rule_value(rule: FieldRef<IngressRule>, errors: &mut FieldErrors) {
+    let http = rule.at(IngressRule::HTTP);
+    if !http.is_set() {
         return;
-    };
-    let (value, at) = (http_path.str_at(&["path"]), path.child("path"));
-    let absolute = value.starts_with('/');
-    match kind {
+    }
+    let paths = http.at(HTTPIngressRuleValue::PATHS);
+    if paths.is_empty() {
+        errors.push(paths.required(""));
+    }
+    for path in errors.while_room(paths.items()) {
+        validate_path(path, errors);
+    }
+}
+
+fn validate_path(http_path: FieldRef<HTTPIngressPath>, errors: &mut FieldErrors) {
+    let kind = http_path.at(HTTPIngressPath::PATH_TYPE);
+    if !kind.is_set() {
+        errors.push(kind.required("pathType must be specified"));
+        return;
+    }
+    let path = http_path.at(HTTPIngressPath::PATH);
+    let text = path.str();
+    let absolute = text.starts_with('/');
+    match kind.str() {
         "Exact" | "Prefix" => {
             if !absolute {
-                errors.push(FieldError::invalid(&at, value, "must be an absolute path"));
+                errors.push(path.invalid("must be an absolute path"));
             }
-            for sequence in ["//", "/./", "/../", "%2f", "%2F"].iter().filter(|s| value.contains(**s)) {
-                errors.push(FieldError::invalid(&at, value, format!("must not contain '{sequence}'")));
+            for sequence in ["//", "/./", "/../", "%2f", "%2F"].iter().filter(|s| text.contains(**s)) {
+                errors.push(path.invalid(format!("must not contain '{sequence}'")));
             }
-            for suffix in ["/..", "/."].iter().filter(|s| value.ends_with(**s)) {
-                errors.push(FieldError::invalid(&at, value, format!("cannot end with '{suffix}'")));
+            for suffix in ["/..", "/."].iter().filter(|s| text.ends_with(**s)) {
+                errors.push(path.invalid(format!("cannot end with '{suffix}'")));
             }
         }
         "ImplementationSpecific" => {
-            if !value.is_empty() && !absolute {
-                errors.push(FieldError::invalid(&at, value, "must be an absolute path"));
+            if !text.is_empty() && !absolute {
+                errors.push(path.invalid("must be an absolute path"));
             }
         }
-        _ => {
-            let supported = ["Exact", "ImplementationSpecific", "Prefix"];
-            errors.push(FieldError::not_supported(&path.child("pathType"), kind, &supported));
-        }
+        _ => errors.push(kind.not_supported(&["Exact", "ImplementationSpecific", "Prefix"])),
     }
-    validate_backend(member(http_path, "backend"), &path.child("backend"), errors);
+    validate_backend(http_path.at(HTTPIngressPath::BACKEND), errors);
 }
 
-fn validate_backend(backend: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    match (present(backend, "resource"), present(backend, "service")) {
-        (Some(_), Some(_)) => {
-            errors.push(FieldError::invalid(path, "", "cannot set both resource and service backends"));
-        }
-        (Some(resource), None) => local_reference(resource, &path.child("resource"), errors),
-        (None, Some(service)) => service_backend(service, path, errors),
-        (None, None) => errors.push(FieldError::invalid(path, "", "resource or service backend is required")),
+fn validate_backend(backend: FieldRef<IngressBackend>, errors: &mut FieldErrors) {
+    let (resource, service) = (backend.at(IngressBackend::RESOURCE), backend.at(IngressBackend::SERVICE));
+    match (resource.is_set(), service.is_set()) {
+        (true, true) => errors.push(backend.invalid_as("", "cannot set both resource and service backends")),
+        (true, false) => local_reference(resource, errors),
+        (false, true) => service_backend(backend, service, errors),
+        (false, false) => errors.push(backend.invalid_as("", "resource or service backend is required")),
     }
 }
 
-fn service_backend(service: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let at = path.child("service");
-    let name = service.str_at(&["name"]);
+fn service_backend(
+    backend: FieldRef<IngressBackend>,
+    service: FieldRef<IngressServiceBackend>,
+    errors: &mut FieldErrors,
+) {
+    let name = service.at(IngressServiceBackend::NAME);
     if name.is_empty() {
-        errors.push(FieldError::required(&at.child("name"), ""));
+        errors.push(name.required(""));
     } else {
-        invalid_each(&at.child("name"), name, &names::dns1123_label(name), errors);
+        checks::label(&name, name.str(), errors);
     }
-    let port_name = service.str_at(&["port", "name"]);
-    let number = service.int_at(&["port", "number"]).unwrap_or(0);
-    let at = at.child("port");
-    match (port_name.is_empty(), number == 0) {
-        (false, false) => errors.push(FieldError::invalid(path, "", "cannot set both port name & port number")),
-        (false, true) => invalid_each(&at.child("name"), port_name, &names::port_name(port_name), errors),
-        (true, false) => ports::number(&at.child("number"), number, errors),
-        (true, true) => errors.push(FieldError::required(path, "port name or number is required")),
+    let port = service.at(IngressServiceBackend::PORT);
+    let (name, number) = (port.at(ServiceBackendPort::NAME), port.at(ServiceBackendPort::NUMBER));
+    match (name.is_empty(), number.int_or_zero()) {
+        (false, 0) => invalid_for(&name, name.str(), names::port_name(name.str()), errors),
+        (false, _) => errors.push(backend.invalid_as("", "cannot set both port name & port number")),
+        (true, 0) => errors.push(backend.required("port name or number is required")),
+        (true, value) => ports::number(&number, value, errors),
     }
 }
 
 /// Validates a reference to an object of any kind in the same namespace.
-pub(super) fn local_reference(reference: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if let Some(group) = present(reference, "apiGroup").and_then(Value::as_str) {
-        invalid_each(&path.child("apiGroup"), group, &names::dns1123_subdomain(group), errors);
+pub(super) fn local_reference(reference: FieldRef<TypedLocalObjectReference>, errors: &mut FieldErrors) {
+    let group = reference.at(TypedLocalObjectReference::API_GROUP);
+    if let Some(text) = group.get_str() {
+        checks::subdomain(&group, text, errors);
     }
-    required_path_segment(&path.child("kind"), reference.str_at(&["kind"]), errors);
-    required_path_segment(&path.child("name"), reference.str_at(&["name"]), errors);
+    path_segment(reference.at(TypedLocalObjectReference::KIND), errors);
+    path_segment(reference.at(TypedLocalObjectReference::NAME), errors);
 }
 
 fn secret_name_messages(name: &str) -> Vec<String> {

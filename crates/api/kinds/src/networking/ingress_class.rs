@@ -1,12 +1,14 @@
 //! IngressClass: the controller of an Ingress.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::networking::v1::{self, IngressClassParametersReference as Parameters, IngressClassSpec as Spec};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
-use binnacle_validation::{domains, names};
+use binnacle_validation::metadata::IMMUTABLE;
+use binnacle_validation::{checks, domains};
 
 use super::ingress::local_reference;
-use crate::checks::{immutable_as, invalid_each, member, present, spec_path};
-use crate::prepare::{default_to, first_generation, next_generation};
+use crate::prepare::{count_generation, start_generation};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const CONTROLLER_MAX: usize = 250;
@@ -19,60 +21,62 @@ impl Strategy for IngressClass {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        if let Some(parameters) = object.at_mut(&["spec", "parameters"]).and_then(Value::as_object_mut) {
-            default_to(parameters, "scope", "Cluster");
+        if let Some(mut spec) = FieldMut::root(object).structure(v1::IngressClass::SPEC)
+            && let Some(mut parameters) = spec.structure(Spec::PARAMETERS)
+        {
+            parameters.default_nil(Parameters::SCOPE, "Cluster");
         }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
+        start_generation(&mut FieldMut::<v1::IngressClass>::root(object));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        next_generation(object, old, &["spec"]);
+        count_generation(&mut FieldMut::root(object), FieldRef::root(old), v1::IngressClass::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let (spec, path) = (member(object, "spec"), spec_path());
-        let controller = spec.str_at(&["controller"]);
-        let at = path.child("controller");
-        if controller.len() > CONTROLLER_MAX {
-            errors.push(FieldError::too_long(&at, CONTROLLER_MAX));
+        let class = FieldRef::<v1::IngressClass>::root(object);
+        let spec = class.at(v1::IngressClass::SPEC);
+        let controller = spec.at(Spec::CONTROLLER);
+        if controller.str().len() > CONTROLLER_MAX {
+            errors.push(controller.too_long(CONTROLLER_MAX));
         }
-        domains::domain_prefixed_path(&at, controller, &mut errors);
-        if let Some(parameters) = present(spec, "parameters") {
-            validate_parameters(parameters, &path.child("parameters"), &mut errors);
+        domains::domain_prefixed_path(&controller, controller.str(), &mut errors);
+        if let Some(parameters) = spec.at(Spec::PARAMETERS).set() {
+            validate_parameters(parameters, &mut errors);
         }
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        const CONTROLLER: &[&str] = &["spec", "controller"];
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let shown = || object.str_at(CONTROLLER).into();
-        let (new, old) = (object.str_at(CONTROLLER).into(), old.str_at(CONTROLLER).into());
-        immutable_as(&spec_path().child("controller"), Some(&new), Some(&old), shown, &mut errors);
-        errors.extend(self.validate(situation, object));
+        let (new, old) = (FieldRef::<v1::IngressClass>::root(object), FieldRef::<v1::IngressClass>::root(old));
+        let spec = new.at(v1::IngressClass::SPEC);
+        let controller = spec.at(Spec::CONTROLLER);
+        if controller.str() != old.at(v1::IngressClass::SPEC).at(Spec::CONTROLLER).str() {
+            errors.push(controller.invalid(IMMUTABLE));
+        }
+        errors.extend(self.validate(ctx, object));
         errors
     }
 }
 
-fn validate_parameters(parameters: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    local_reference(parameters, path, errors);
-    let Some(scope) = present(parameters, "scope").and_then(Value::as_str) else {
-        errors.push(FieldError::required(&path.child("scope"), ""));
+fn validate_parameters(parameters: FieldRef<Parameters>, errors: &mut FieldErrors) {
+    // They have the fields of such a reference.
+    local_reference(parameters.cast(), errors);
+    let (scope, namespace) = (parameters.at(Parameters::SCOPE), parameters.at(Parameters::NAMESPACE));
+    if !scope.is_set() {
+        errors.push(scope.required(""));
         return;
-    };
-    let namespace = present(parameters, "namespace").and_then(Value::as_str);
-    let at = path.child("namespace");
-    match (scope, namespace) {
-        ("Namespace", None) => {
-            errors.push(FieldError::required(&at, "`parameters.scope` is set to 'Namespace'"));
-        }
-        ("Namespace", Some(namespace)) => invalid_each(&at, namespace, &names::dns1123_label(namespace), errors),
-        ("Cluster", Some(_)) => errors.push(FieldError::forbidden(&at, "`parameters.scope` is set to 'Cluster'")),
+    }
+    match (scope.str(), namespace.get_str()) {
+        ("Namespace", None) => errors.push(namespace.required("`parameters.scope` is set to 'Namespace'")),
+        ("Namespace", Some(name)) => checks::label(&namespace, name, errors),
+        ("Cluster", Some(_)) => errors.push(namespace.forbidden("`parameters.scope` is set to 'Cluster'")),
         ("Cluster", None) => {}
-        _ => errors.push(FieldError::not_supported(&path.child("scope"), scope, &["Cluster", "Namespace"])),
+        _ => errors.push(scope.not_supported(&["Cluster", "Namespace"])),
     }
 }

@@ -1,14 +1,15 @@
 //! IPAddress: an allocated address and its owner.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::FieldRef;
+use binnacle_fields::networking::v1::{IPAddress, IPAddressSpec as Spec, ParentReference};
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::checks::{invalid_for, subdomain};
 use binnacle_validation::{ip, names};
 
 use crate::Features;
-use crate::checks::{immutable_struct_as, invalid_each, present, required_path_segment, spec_path};
+use crate::checks::{immutable_struct, path_segment};
 use crate::{MetadataChecks, Strategy, StrategyContext};
-
-const PARENT: &[&str] = &["spec", "parentRef"];
 
 pub(crate) struct IpAddress;
 
@@ -19,32 +20,29 @@ impl Strategy for IpAddress {
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let path = spec_path().child("parentRef");
-        let Some(parent) = object.get("spec").and_then(|spec| present(spec, "parentRef")) else {
-            errors.push(FieldError::required(&path, ""));
+        let address = FieldRef::<IPAddress>::root(object);
+        let spec = address.at(IPAddress::SPEC);
+        let parent = spec.at(Spec::PARENT_REF);
+        if !parent.is_set() {
+            errors.push(parent.required(""));
             return errors;
-        };
-        let group = parent.str_at(&["group"]);
-        if !group.is_empty() {
-            invalid_each(&path.child("group"), group, &names::dns1123_subdomain(group), &mut errors);
         }
-        required_path_segment(&path.child("resource"), parent.str_at(&["resource"]), &mut errors);
-        required_path_segment(&path.child("name"), parent.str_at(&["name"]), &mut errors);
-        let namespace = parent.str_at(&["namespace"]);
-        invalid_each(&path.child("namespace"), namespace, &names::path_segment(namespace, false), &mut errors);
+        let group = parent.at(ParentReference::GROUP);
+        if !group.is_empty() {
+            subdomain(&group, group.str(), &mut errors);
+        }
+        path_segment(parent.at(ParentReference::RESOURCE), &mut errors);
+        path_segment(parent.at(ParentReference::NAME), &mut errors);
+        let namespace = parent.at(ParentReference::NAMESPACE);
+        invalid_for(&namespace, namespace.str(), names::path_segment(namespace.str(), false), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(situation, object);
-        let (new, old) = (object.at(PARENT), old.at(PARENT));
-        immutable_struct_as(
-            "io.k8s.api.networking.v1.ParentReference",
-            &spec_path().child("parentRef"),
-            new,
-            old,
-            &mut errors,
-        );
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(ctx, object);
+        let (new, old) = (FieldRef::<IPAddress>::root(object), FieldRef::<IPAddress>::root(old));
+        let (spec, old_spec) = (new.at(IPAddress::SPEC), old.at(IPAddress::SPEC));
+        immutable_struct(spec.at(Spec::PARENT_REF), old_spec.at(Spec::PARENT_REF), &mut errors);
         errors
     }
 

@@ -1,61 +1,68 @@
 //! NetworkPolicy: the traffic allowed to and from pods.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Object, Value};
+use binnacle_fields::networking::v1::{
+    self, IPBlock, NetworkPolicyEgressRule as EgressRule, NetworkPolicyIngressRule as IngressRule,
+    NetworkPolicyPeer as Peer, NetworkPolicyPort as Port, NetworkPolicySpec as Spec,
+};
+use binnacle_fields::types::List;
+use binnacle_fields::{Field, FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
+use binnacle_schema::Value;
+use binnacle_validation::checks::{invalid_for, one_of};
 use binnacle_validation::ip::Legacy;
-use binnacle_validation::metadata::shown;
 use binnacle_validation::{ip, names, ports, selectors};
 
-use crate::checks::{invalid_each, items, member, present, spec_path};
-use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at};
+use crate::prepare::{count_generation_exact, start_generation};
 use crate::{Strategy, StrategyContext};
-
-/// The directions, each with the member that lists its peers.
-const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
 pub(crate) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let spec = object.make_at(&["spec"]);
-        default_policy_types(spec);
-        for (direction, _) in DIRECTIONS {
-            let rules = spec.get_mut(direction).and_then(Value::as_list_mut);
-            for rule in rules.into_iter().flatten() {
-                for port in objects_at(rule, &["ports"]) {
-                    default_to(port, "protocol", "TCP");
-                }
-            }
+        let mut policy = FieldMut::<v1::NetworkPolicy>::root(object);
+        let mut spec = policy.entry(v1::NetworkPolicy::SPEC);
+        default_policy_types(&mut spec);
+        for mut rule in spec.items(Spec::INGRESS) {
+            rule.items(IngressRule::PORTS).for_each(default_protocol);
+        }
+        for mut rule in spec.items(Spec::EGRESS) {
+            rule.items(EgressRule::PORTS).for_each(default_protocol);
         }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        first_generation(object);
+        start_generation(&mut FieldMut::<v1::NetworkPolicy>::root(object));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        next_generation_exact(object, old, "spec");
+        count_generation_exact(&mut FieldMut::root(object), FieldRef::root(old), v1::NetworkPolicy::SPEC);
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        spec(object, &Known { any_label_value: false, ranges: Legacy::of(situation.features) })
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        spec_rules(FieldRef::root(object), &Known { any_label_value: false, ranges: Legacy::of(ctx.features) })
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let any_label_value = selectors::is_invalid(old.at(&["spec", "podSelector"]));
-        let ranges = ip_blocks(old).into_iter().flat_map(|(_, block)| ranges(block));
-        let ranges = Legacy::of(situation.features).knowing(ranges);
-        spec(object, &Known { any_label_value, ranges })
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let old = FieldRef::<v1::NetworkPolicy>::root(old);
+        let any_label_value = selectors::is_invalid(old.at(v1::NetworkPolicy::SPEC).at(Spec::POD_SELECTOR).get());
+        let mut ranges = Vec::new();
+        visit_blocks(old, |block| {
+            ranges.push(block.at(IPBlock::CIDR).str());
+            ranges.extend(block.at(IPBlock::EXCEPT).strs());
+        });
+        let ranges = Legacy::of(ctx.features).knowing(ranges);
+        spec_rules(FieldRef::root(object), &Known { any_label_value, ranges })
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (path, block) in ip_blocks(object) {
-            warnings.extend(ip::cidr_warnings(&path.child("cidr"), block.str_at(&["cidr"])));
-            for (at, except) in items(block, "except", &path) {
-                warnings.extend(ip::cidr_warnings(&at, except.as_str().unwrap_or_default()));
+        visit_blocks(FieldRef::root(object), |block| {
+            let range = block.at(IPBlock::CIDR);
+            warnings.extend(ip::cidr_warnings(&range, range.str()));
+            for except in block.at(IPBlock::EXCEPT).items() {
+                warnings.extend(ip::cidr_warnings(&except, except.str()));
             }
-        }
+        });
         warnings
     }
 }
@@ -67,125 +74,131 @@ struct Known<'a> {
 }
 
 /// Sets the default directions of a policy: ingress, and egress if it has egress rules.
-fn default_policy_types(spec: &mut Object) {
-    let is_empty = |name| spec.get(name).and_then(Value::as_list).is_none_or(<[Value]>::is_empty);
-    if !is_empty("policyTypes") {
+fn default_policy_types(spec: &mut FieldMut<Spec>) {
+    if !spec.read().at(Spec::POLICY_TYPES).is_empty() {
         return;
     }
-    let types = if is_empty("egress") { vec!["Ingress"] } else { vec!["Ingress", "Egress"] };
-    spec.insert("policyTypes", types);
+    let types = if spec.read().at(Spec::EGRESS).is_empty() { vec!["Ingress"] } else { vec!["Ingress", "Egress"] };
+    spec.set(Spec::POLICY_TYPES, Value::from(types));
 }
 
-fn spec(policy: &Value, known: &Known<'_>) -> FieldErrors {
+fn default_protocol(mut port: FieldMut<Port>) {
+    port.default_nil(Port::PROTOCOL, "TCP");
+}
+
+fn spec_rules(policy: FieldRef<v1::NetworkPolicy>, known: &Known<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let (spec, path) = (member(policy, "spec"), spec_path());
-    selectors::label_selector(spec.get("podSelector"), known.any_label_value, &path.child("podSelector"), &mut errors);
-    for (direction, peers) in DIRECTIONS {
-        for (at, rule) in errors.while_room(items(spec, direction, &path)) {
-            for (at, port) in errors.while_room(items(rule, "ports", &at)) {
-                validate_port(port, &at, &mut errors);
-            }
-            for (at, peer) in errors.while_room(items(rule, peers, &at)) {
-                validate_peer(peer, known, &at, &mut errors);
-            }
-        }
-    }
-    let types = spec.list_at(&["policyTypes"]);
-    let at = path.child("policyTypes");
+    let spec = policy.at(v1::NetworkPolicy::SPEC);
+    let selector = spec.at(Spec::POD_SELECTOR);
+    selectors::label_selector(selector.get(), known.any_label_value, &selector.path(), &mut errors);
+    rules(spec.at(Spec::INGRESS), (IngressRule::PORTS, IngressRule::FROM), known, &mut errors);
+    rules(spec.at(Spec::EGRESS), (EgressRule::PORTS, EgressRule::TO), known, &mut errors);
+    let types = spec.at(Spec::POLICY_TYPES);
     if types.len() > 2 {
-        let detail = "may not specify more than two policyTypes";
-        errors.push(FieldError::invalid(&at, shown(spec.get("policyTypes")), detail));
+        errors.push(types.invalid("may not specify more than two policyTypes"));
         return errors;
     }
-    for (i, kind) in errors.while_room(types.iter().filter_map(Value::as_str).enumerate()) {
-        crate::checks::one_of(&at.index(i), kind, &["Ingress", "Egress"], &mut errors);
+    for kind in errors.while_room(types.items()) {
+        one_of(&kind, kind.str(), &["Ingress", "Egress"], &mut errors);
     }
     errors
 }
 
-fn validate_port(port: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if let Some(protocol) = present(port, "protocol").and_then(Value::as_str) {
-        crate::checks::one_of(&path.child("protocol"), protocol, &["TCP", "UDP", "SCTP"], errors);
+/// Validates the rules of a direction, which have their ports and peers in these fields.
+fn rules<R>(
+    rules: FieldRef<List<R>>,
+    (ports, peers): (Field<R, List<Port>>, Field<R, List<Peer>>),
+    known: &Known<'_>,
+    errors: &mut FieldErrors,
+) {
+    for rule in errors.while_room(rules.items()) {
+        for port in errors.while_room(rule.at(ports).items()) {
+            validate_port(port, errors);
+        }
+        for peer in errors.while_room(rule.at(peers).items()) {
+            validate_peer(peer, known, errors);
+        }
     }
-    let end = present(port, "endPort").and_then(Value::as_i64);
-    let (at, end_at) = (path.child("port"), path.child("endPort"));
-    match (present(port, "port"), end) {
-        (Some(Value::Int(number)), end) => {
-            ports::number(&at, *number, errors);
-            if let Some(end) = end {
-                if end < *number {
-                    errors.push(FieldError::invalid(&end_at, *number, "must be greater than or equal to `port`"));
+}
+
+fn validate_port(port: FieldRef<Port>, errors: &mut FieldErrors) {
+    let protocol = port.at(Port::PROTOCOL);
+    if let Some(text) = protocol.get_str() {
+        one_of(&protocol, text, &["TCP", "UDP", "SCTP"], errors);
+    }
+    let (start, end) = (port.at(Port::PORT), port.at(Port::END_PORT));
+    match (start.get(), end.int()) {
+        (Some(Value::Int(number)), last) => {
+            ports::number(&start, *number, errors);
+            if let Some(last) = last {
+                if last < *number {
+                    errors.push(end.invalid_as(*number, "must be greater than or equal to `port`"));
                 }
-                ports::number(&end_at, end, errors);
+                ports::number(&end, last, errors);
             }
         }
-        (Some(name), end) => {
-            if let Some(end) = end {
-                errors.push(FieldError::invalid(&end_at, end, "may not be specified when `port` is non-numeric"));
+        (Some(name), last) => {
+            if last.is_some() {
+                errors.push(end.invalid("may not be specified when `port` is non-numeric"));
             }
             let name = name.as_str().unwrap_or_default();
-            invalid_each(&at, name, &names::port_name(name), errors);
+            invalid_for(&start, name, names::port_name(name), errors);
         }
-        (None, Some(end)) => {
-            errors.push(FieldError::invalid(&end_at, end, "may not be specified when `port` is not specified"));
-        }
+        (None, Some(_)) => errors.push(end.invalid("may not be specified when `port` is not specified")),
         (None, None) => {}
     }
 }
 
-fn validate_peer(peer: &Value, known: &Known<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_peer(peer: FieldRef<Peer>, known: &Known<'_>, errors: &mut FieldErrors) {
     let mut peers = 0;
-    for name in ["podSelector", "namespaceSelector"] {
-        if let Some(selector) = present(peer, name) {
+    for field in [Peer::POD_SELECTOR, Peer::NAMESPACE_SELECTOR] {
+        let selector = peer.at(field);
+        if selector.is_set() {
             peers += 1;
-            selectors::label_selector(Some(selector), known.any_label_value, &path.child(name), errors);
+            selectors::label_selector(selector.get(), known.any_label_value, &selector.path(), errors);
         }
     }
-    let block = present(peer, "ipBlock");
-    if let Some(block) = block {
+    let block = peer.at(Peer::IP_BLOCK);
+    if block.is_set() {
         peers += 1;
-        validate_ip_block(block, &known.ranges, &path.child("ipBlock"), errors);
+        validate_ip_block(block, &known.ranges, errors);
     }
     if peers == 0 {
-        errors.push(FieldError::required(path, "must specify a peer"));
-    } else if peers > 1 && block.is_some() {
-        errors.push(FieldError::forbidden(path, "may not specify both ipBlock and another peer"));
+        errors.push(peer.required("must specify a peer"));
+    } else if peers > 1 && block.is_set() {
+        errors.push(peer.forbidden("may not specify both ipBlock and another peer"));
     }
 }
 
-fn validate_ip_block(block: &Value, known: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let (range, at) = (block.str_at(&["cidr"]), path.child("cidr"));
+fn validate_ip_block(block: FieldRef<IPBlock>, known: &Legacy<'_>, errors: &mut FieldErrors) {
+    let range = block.at(IPBlock::CIDR);
     if range.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(range.required(""));
         return;
     }
-    ip::legacy_cidr(&at, range, known, errors);
-    let Some(range) = ip::parse_cidr(range) else { return };
-    for (at, except) in errors.while_room(items(block, "except", path)) {
-        let text = except.as_str().unwrap_or_default();
-        ip::legacy_cidr(&at, text, known, errors);
-        let Some(except) = ip::parse_cidr(text) else { continue };
-        if !range.contains(except.masked()) || range.prefix >= except.prefix {
-            errors.push(FieldError::invalid(&at, text, "must be a strict subset of `cidr`"));
+    ip::legacy_cidr(&range, range.str(), known, errors);
+    let Some(range) = ip::parse_cidr(range.str()) else { return };
+    for except in errors.while_room(block.at(IPBlock::EXCEPT).items()) {
+        ip::legacy_cidr(&except, except.str(), known, errors);
+        let Some(part) = ip::parse_cidr(except.str()) else { continue };
+        if !range.contains(part.masked()) || range.prefix >= part.prefix {
+            errors.push(except.invalid("must be a strict subset of `cidr`"));
         }
     }
 }
 
-/// Returns all address blocks of a policy with their paths.
-fn ip_blocks(policy: &Value) -> Vec<(FieldPath, &Value)> {
-    let (spec, path) = (member(policy, "spec"), spec_path());
-    let mut blocks = Vec::new();
-    for (direction, peers) in DIRECTIONS {
-        for (at, rule) in items(spec, direction, &path) {
-            for (at, peer) in items(rule, peers, &at) {
-                blocks.extend(present(peer, "ipBlock").map(|block| (at.child("ipBlock"), block)));
-            }
+/// Calls a function with each address block of a policy.
+fn visit_blocks<'v>(policy: FieldRef<'_, 'v, v1::NetworkPolicy>, mut visit: impl FnMut(FieldRef<'_, 'v, IPBlock>)) {
+    let mut visit_peer = |peer: FieldRef<'_, 'v, Peer>| {
+        if let Some(block) = peer.at(Peer::IP_BLOCK).set() {
+            visit(block);
         }
+    };
+    let spec = policy.at(v1::NetworkPolicy::SPEC);
+    for rule in spec.at(Spec::INGRESS).items() {
+        rule.at(IngressRule::FROM).items().for_each(&mut visit_peer);
     }
-    blocks
-}
-
-fn ranges(block: &Value) -> impl Iterator<Item = &str> {
-    let except = block.list_at(&["except"]).iter().filter_map(Value::as_str);
-    std::iter::once(block.str_at(&["cidr"])).chain(except)
+    for rule in spec.at(Spec::EGRESS).items() {
+        rule.at(EgressRule::TO).items().for_each(&mut visit_peer);
+    }
 }

@@ -42,7 +42,6 @@ pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("apiextensions/definition.rs", "spec.versions.additionalPrinterColumns", THROUGH_LISTS),
     ("apiextensions/definition.rs", "spec.versions.selectableFields", THROUGH_LISTS),
     ("apiextensions/definition.rs", "spec.versions.schema.openAPIV3Schema.properties.", THROUGH_LISTS),
-    ("kinds/admissionregistration/matching.rs", "resourceRules.operations", AS_IN_GO),
     ("kinds/apiextensions/validation.rs", "", KEY),
     ("kinds/apps/daemon_set.rs", "templateGeneration", AS_IN_GO),
     ("kinds/apps/deployment.rs", "rollback.version", AS_IN_GO),
