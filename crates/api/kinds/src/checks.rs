@@ -6,7 +6,7 @@ use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 
-use crate::equality::{equal, equal_as};
+use crate::equality::equal;
 use crate::internal;
 use crate::prepare::semantically_equal;
 
@@ -23,15 +23,6 @@ pub(crate) fn items<'a>(
 ) -> impl Iterator<Item = (FieldPath, &'a Value)> + use<'a> {
     let list = path.child(name);
     object.list_at(&[name]).iter().enumerate().map(move |(i, item)| (list.index(i), item))
-}
-
-/// Requires a text that is a valid path segment.
-pub(crate) fn required_path_segment(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
-    if value.is_empty() {
-        errors.push(FieldError::required(path, ""));
-    } else {
-        invalid_each(path, value, &binnacle_validation::names::path_segment(value, false), errors);
-    }
 }
 
 /// Reports a change of an immutable field, which the message shows as JSON.
@@ -51,19 +42,6 @@ pub(crate) fn immutable_struct<M: Message>(new: FieldRef<M>, old: FieldRef<M>, e
 /// Reports a change of an immutable member, which the message shows as JSON.
 pub(crate) fn immutable_value(path: &FieldPath, new: Option<&Value>, old: Option<&Value>, errors: &mut FieldErrors) {
     immutable_as(path, new, old, || shown(new), errors);
-}
-
-/// Reports a change of an immutable struct of a definition, which the message shows in its internal form.
-pub(crate) fn immutable_struct_as(
-    definition: &str,
-    path: &FieldPath,
-    new: Option<&Value>,
-    old: Option<&Value>,
-    errors: &mut FieldErrors,
-) {
-    if !equal_as(definition, new, old) {
-        errors.push(FieldError::invalid(path, internal::shown_as(definition, new), IMMUTABLE));
-    }
 }
 
 /// Reports a change of an immutable member; `shown` returns it for the message.

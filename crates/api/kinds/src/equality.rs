@@ -26,11 +26,6 @@ pub(crate) fn equal_as(definition: &str, a: Option<&Value>, b: Option<&Value>) -
     }
 }
 
-/// Returns true if the values at a path of two objects are equal; `definition` is the definition of the values.
-pub(crate) fn equal_at(definition: &str, a: &Value, b: &Value, path: &[&str]) -> bool {
-    equal_as(definition, a.at(path), b.at(path))
-}
-
 /// Returns true if two maps of texts, such as labels, are equal; nil equals the empty map.
 pub(crate) fn equal_maps(a: Option<&Value>, b: Option<&Value>) -> bool {
     let size = |value: Option<&Value>| value.and_then(Value::as_object).map_or(0, Object::len);

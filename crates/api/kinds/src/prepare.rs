@@ -18,11 +18,6 @@ pub(crate) fn put_back(object: &mut Value, old: &Value, member: &'static str) {
     }
 }
 
-/// Removes the status, which clients cannot create.
-pub(crate) fn clear_status(object: &mut Value) {
-    object.make_object().remove("status");
-}
-
 /// Sets the generation of a new object to 1.
 pub(crate) fn start_generation<K: Kind>(object: &mut FieldMut<K>) {
     object.entry(K::METADATA).set(ObjectMeta::GENERATION, 1i64);
@@ -74,15 +69,6 @@ pub(crate) fn next_generation(object: &mut Value, old: &Value, members: &[&str])
     }
 }
 
-/// Like [`next_generation`], for kinds whose strategy compares like Go's `reflect`: an empty list is different from an
-/// absent one.
-pub(crate) fn next_generation_exact(object: &mut Value, old: &Value, member: &str) {
-    if !exactly_equal(object.get(member), old.get(member)) {
-        let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0) + 1;
-        object.make_at(&["metadata"]).insert("generation", generation);
-    }
-}
-
 fn exactly_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a.filter(|value| !value.is_null()), b.filter(|value| !value.is_null())) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
@@ -95,40 +81,6 @@ fn exactly_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
         }
         (a, b) => a == b,
     }
-}
-
-/// Restores the metadata that `status` endpoints of newer kinds do not write: nearly all except system fields.
-pub(crate) fn put_back_metadata(object: &mut Value, old: &Value) {
-    const MEMBERS: [&str; 6] =
-        ["deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences"];
-    put_back_in(object, old, &["metadata"], &MEMBERS);
-}
-
-/// Restores members of the struct at a path.
-pub(crate) fn put_back_in(object: &mut Value, old: &Value, path: &[&str], members: &[&'static str]) {
-    let target = object.make_at(path);
-    for member in members {
-        match old.at(path).and_then(|parent| parent.get(member)) {
-            Some(value) => {
-                target.insert(*member, value.clone());
-            }
-            None => {
-                target.remove(member);
-            }
-        }
-    }
-}
-
-/// Removes a member of the struct at a path, for fields of disabled gates.
-pub(crate) fn remove_at(object: &mut Value, path: &[&str], member: &str) {
-    if let Some(members) = object.at_mut(path).and_then(Value::as_object_mut) {
-        members.remove(member);
-    }
-}
-
-/// Returns true if there is a value other than null at a path.
-pub(crate) fn is_set(object: &Value, path: &[&str]) -> bool {
-    object.at(path).is_some_and(|value| !value.is_null())
 }
 
 /// Sets a member that is absent.
@@ -150,11 +102,6 @@ pub(crate) fn default_zero_to(members: &mut Object, name: &'static str, value: i
     if zero {
         members.insert(name, value);
     }
-}
-
-/// Returns the objects in the list at a path, mutably.
-pub(crate) fn objects_at<'a>(object: &'a mut Value, path: &[&str]) -> impl Iterator<Item = &'a mut Object> {
-    object.at_mut(path).and_then(Value::as_list_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// Returns true if two values are equal; an absent list equals an empty one, as in kube-apiserver's semantic

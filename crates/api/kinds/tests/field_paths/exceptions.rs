@@ -6,8 +6,6 @@ const AS_IN_GO: &str = "the path that kube-apiserver reports";
 const NO_OBJECT: &str = "not in an object of a kind";
 /// The entry of a map, or the empty root of a path.
 const KEY: &str = "not the name of a field";
-/// The file has the name of one group but is about other groups.
-const OTHER_GROUP: &str = "in objects of another group";
 /// Paths of narrowed messages leave the items of lists out.
 const THROUGH_LISTS: &str = "leads through a list";
 
@@ -55,7 +53,6 @@ pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("kinds/core/node/validation.rs", "preferAvoidPods", NO_OBJECT),
     ("kinds/core/persistent_volume/validation.rs", "persistentvolumesource", AS_IN_GO),
     ("kinds/core/persistent_volume/validation.rs", "storage", KEY),
-    ("kinds/core/persistent_volume_claim/validation.rs", "storage", KEY),
     ("kinds/internal.rs", "SecurityContext", NO_OBJECT),
     ("kinds/pod_spec/validation/requirements.rs", "containers[][].limits", AS_IN_GO),
     ("kinds/pod_spec/validation/scheduling.rs", "{topologyKey, whenUnsatisfiable}", AS_IN_GO),

@@ -24,13 +24,6 @@ const CSI_DRIVER_MAX: usize = 63;
 const HOST_PATH_TYPES: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// Requires texts, for sources without further rules.
-pub(crate) fn needs(source: &Value, fields: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
-    for field in fields {
-        checks::required(&path.child(field), source.str_at(&[field]), errors);
-    }
-}
-
 pub(crate) fn host_path(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let source = FieldRef::<HostPath>::located(source, path);
     let directory = source.at(HostPath::PATH);
