@@ -1,10 +1,16 @@
 //! CustomResourceDefinition: a kind that users add.
 
+use binnacle_fields::apiextensions::v1::{
+    self, CustomResourceConversion as Conversion, CustomResourceDefinitionNames as Names,
+    CustomResourceDefinitionSpec as Spec, CustomResourceDefinitionStatus as Status,
+    CustomResourceDefinitionVersion as Version, ServiceReference, WebhookClientConfig, WebhookConversion,
+};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
-use binnacle_schema::{Object, Value, value};
+use binnacle_schema::{Value, value};
 
 use super::{embedded_defaults, formats, validation};
-use crate::prepare::{default_to, default_zero_to, first_generation, next_generation, put_back};
+use crate::prepare::{count_generation, start_generation};
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct CustomResourceDefinition;
@@ -20,43 +26,51 @@ impl Strategy for CustomResourceDefinition {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let kind = object.str_at(&["spec", "names", "kind"]).to_owned();
-        let names = object.make_at(&["spec", "names"]);
-        default_zero_to(names, "singular", kind.to_lowercase());
+        let mut definition = FieldMut::<v1::CustomResourceDefinition>::root(object);
+        let mut spec = definition.entry(v1::CustomResourceDefinition::SPEC);
+        let mut names = spec.entry(Spec::NAMES);
+        let kind = names.str(Names::KIND).to_owned();
+        names.default_zero(Names::SINGULAR, kind.to_lowercase());
         if !kind.is_empty() {
-            default_zero_to(names, "listKind", format!("{kind}List"));
+            names.default_zero(Names::LIST_KIND, format!("{kind}List"));
         }
-        let spec = object.make_at(&["spec"]);
-        default_to(spec, "conversion", value!({"strategy": "None"}));
-        let service = spec.get_mut("conversion").and_then(|c| c.at_mut(&["webhook", "clientConfig", "service"]));
-        if let Some(service) = service.and_then(Value::as_object_mut) {
-            default_to(service, "port", 443i64);
-        }
-        drop_empty_webhook(spec);
-        if object.list_at(&["status", "storedVersions"]).is_empty()
-            && let Some(version) = storage_version(object)
+        spec.default_nil(Spec::CONVERSION, value!({"strategy": "None"}));
+        if let Some(mut conversion) = spec.structure(Spec::CONVERSION)
+            && let Some(mut webhook) = conversion.structure(Conversion::WEBHOOK)
+            && let Some(mut client) = webhook.structure(WebhookConversion::CLIENT_CONFIG)
+            && let Some(mut service) = client.structure(WebhookClientConfig::SERVICE)
         {
-            object.make_at(&["status"]).insert("storedVersions", vec![version]);
+            service.default_nil(ServiceReference::PORT, 443i64);
+        }
+        drop_empty_webhook(&mut spec);
+        if definition.read().at(v1::CustomResourceDefinition::STATUS).at(Status::STORED_VERSIONS).is_empty()
+            && let Some(version) = storage_version(definition.read())
+        {
+            let versions = vec![Value::from(version)];
+            definition.entry(v1::CustomResourceDefinition::STATUS).set(Status::STORED_VERSIONS, versions);
         }
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        object.make_object().insert("status", value!({}));
-        first_generation(object);
-        add_stored_version(object);
+        let mut definition = FieldMut::<v1::CustomResourceDefinition>::root(object);
+        definition.set(v1::CustomResourceDefinition::STATUS, value!({}));
+        start_generation(&mut definition);
+        add_stored_version(definition);
         embedded_defaults::coerce(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
-        next_generation(object, old, &["spec"]);
-        add_stored_version(object);
+        let mut definition = FieldMut::<v1::CustomResourceDefinition>::root(object);
+        let old = FieldRef::root(old);
+        definition.keep(old, v1::CustomResourceDefinition::STATUS);
+        count_generation(&mut definition, old, v1::CustomResourceDefinition::SPEC);
+        add_stored_version(definition);
         embedded_defaults::coerce(object);
     }
 
     /// Keeps the metadata that was sent: kube-apiserver means to put the old one back, but puts the new one back.
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "spec");
+        FieldMut::root(object).keep(FieldRef::root(old), v1::CustomResourceDefinition::SPEC);
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -79,29 +93,30 @@ impl Strategy for CustomResourceDefinition {
 }
 
 /// Removes a webhook of which neither member is set: Go's internal form has the members without the webhook.
-fn drop_empty_webhook(spec: &mut Object) {
-    let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_object_mut) else { return };
-    let is_set = |name: &str| conversion.get("webhook").and_then(|w| w.get(name)).is_some_and(|value| !value.is_null());
-    if !is_set("clientConfig") && !is_set("conversionReviewVersions") {
-        conversion.remove("webhook");
+fn drop_empty_webhook(spec: &mut FieldMut<Spec>) {
+    let Some(mut conversion) = spec.structure(Spec::CONVERSION) else { return };
+    let webhook = conversion.get(Conversion::WEBHOOK);
+    let webhook = FieldRef::<WebhookConversion>::root(webhook);
+    if !webhook.at(WebhookConversion::CLIENT_CONFIG).is_set()
+        && !webhook.at(WebhookConversion::CONVERSION_REVIEW_VERSIONS).is_set()
+    {
+        conversion.remove(Conversion::WEBHOOK);
     }
 }
 
-fn storage_version(object: &Value) -> Option<String> {
-    let version = object.list_at(&["spec", "versions"]).iter().find(|version| version.bool_at(&["storage"]))?;
-    Some(version.str_at(&["name"]).to_owned())
+fn storage_version(definition: FieldRef<v1::CustomResourceDefinition>) -> Option<String> {
+    let spec = definition.at(v1::CustomResourceDefinition::SPEC);
+    let versions = spec.at(Spec::VERSIONS);
+    let version = versions.items().find(|version| version.at(Version::STORAGE).bool())?;
+    Some(version.at(Version::NAME).str().to_owned())
 }
 
 /// The status lists every version in which objects were ever stored.
-fn add_stored_version(object: &mut Value) {
-    let Some(version) = storage_version(object) else { return };
-    let stored = object.make_at(&["status"]).entry("storedVersions", || Value::List(Vec::new()));
-    if !matches!(stored, Value::List(_)) {
-        *stored = Value::List(Vec::new());
-    }
-    if let Some(stored) = stored.as_list_mut()
-        && !stored.iter().any(|known| known.as_str() == Some(version.as_str()))
-    {
+fn add_stored_version(mut definition: FieldMut<v1::CustomResourceDefinition>) {
+    let Some(version) = storage_version(definition.read()) else { return };
+    let mut status = definition.entry(v1::CustomResourceDefinition::STATUS);
+    let stored = status.list_entry(Status::STORED_VERSIONS);
+    if !stored.iter().any(|known| known.as_str() == Some(version.as_str())) {
         stored.push(version.into());
     }
 }
@@ -120,7 +135,7 @@ mod tests {
             (value!({"clientConfig": {}}), true),
         ] {
             let mut spec = value!({"conversion": {"strategy": "None", "webhook": (webhook.clone())}});
-            drop_empty_webhook(spec.make_object());
+            drop_empty_webhook(&mut FieldMut::root(&mut spec));
             assert_eq!(spec.at(&["conversion", "webhook"]).is_some(), stays, "{webhook:?}");
         }
     }

@@ -1,37 +1,40 @@
 //! Validation of the names of custom resources and of their columns.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceColumnDefinition as Column, CustomResourceDefinitionNames as Names,
+    CustomResourceSubresourceScale as Scale, CustomResourceSubresources as Subresources,
+};
+use binnacle_fields::types::Str;
+use binnacle_meta::{FieldError, FieldErrors, Location};
 use binnacle_validation::{checks, names};
 
-use crate::checks::items;
-
 /// Validates names: those of the spec, or the accepted names.
-pub(super) fn validate_names(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let text = |name| object.str_at(&[name]);
-    for name in ["plural", "singular"].into_iter().filter(|name| !text(name).is_empty()) {
-        label(&path.child(name), text(name), "", text(name), errors);
+pub(super) fn validate_names(names: FieldRef<Names>, errors: &mut FieldErrors) {
+    for field in [Names::PLURAL, Names::SINGULAR] {
+        let name = names.at(field);
+        if !name.is_empty() {
+            label(&name, name.str(), "", name.str(), errors);
+        }
     }
     const MIXED_CASE: &str = "may have mixed case, but should otherwise match: ";
-    for name in ["kind", "listKind"].into_iter().filter(|name| !text(name).is_empty()) {
-        label(&path.child(name), &text(name).to_lowercase(), MIXED_CASE, text(name), errors);
+    let (kind, list_kind) = (names.at(Names::KIND), names.at(Names::LIST_KIND));
+    for name in [kind, list_kind].into_iter().filter(|name| !name.is_empty()) {
+        label(&name, &name.str().to_lowercase(), MIXED_CASE, name.str(), errors);
     }
-    for (at, name) in errors.while_room(items(object, "shortNames", path)) {
-        let name = name.as_str().unwrap_or_default();
-        label(&at, name, "", name, errors);
+    for name in errors.while_room(names.at(Names::SHORT_NAMES).items()) {
+        label(&name, name.str(), "", name.str(), errors);
     }
-    if !text("kind").is_empty() && text("kind") == text("listKind") {
-        let detail = "kind and listKind may not be the same";
-        errors.push(FieldError::invalid(&path.child("listKind"), text("listKind"), detail));
+    if !kind.is_empty() && kind.str() == list_kind.str() {
+        errors.push(list_kind.invalid("kind and listKind may not be the same"));
     }
-    for (at, name) in errors.while_room(items(object, "categories", path)) {
-        let name = name.as_str().unwrap_or_default();
-        label(&at, name, "", name, errors);
+    for name in errors.while_room(names.at(Names::CATEGORIES).items()) {
+        label(&name, name.str(), "", name.str(), errors);
     }
 }
 
 /// Validates a DNS label; all its problems are in one message.
-pub(super) fn label(path: &FieldPath, label: &str, prefix: &str, shown: &str, errors: &mut FieldErrors) {
+pub(super) fn label(path: &dyn Location, label: &str, prefix: &str, shown: &str, errors: &mut FieldErrors) {
     let messages = names::dns1035_label(label);
     if !messages.is_empty() {
         errors.push(FieldError::invalid(path, shown, format!("{prefix}{}", messages.join(","))));
@@ -39,53 +42,57 @@ pub(super) fn label(path: &FieldPath, label: &str, prefix: &str, shown: &str, er
 }
 
 /// Validates a column of tables.
-pub(super) fn column(column: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn column(column: FieldRef<Column>, errors: &mut FieldErrors) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-    let [name, kind, format, json_path] = ["name", "type", "format", "jsonPath"].map(|name| column.str_at(&[name]));
-    checks::required(&path.child("name"), name, errors);
-    let (at, detail) = (path.child("type"), format!("must be one of {}", TYPES.join(",")));
+    let name = column.at(Column::NAME);
+    checks::required(&name, name.str(), errors);
+    let (kind, detail) = (column.at(Column::TYPE), format!("must be one of {}", TYPES.join(",")));
     if kind.is_empty() {
-        errors.push(FieldError::required(&at, detail));
-    } else if !TYPES.contains(&kind) {
-        errors.push(FieldError::invalid(&at, kind, detail));
+        errors.push(kind.required(detail));
+    } else if !TYPES.contains(&kind.str()) {
+        errors.push(kind.invalid(detail));
     }
-    if !format.is_empty() && !FORMATS.contains(&format) {
-        let detail = format!("must be one of {}", FORMATS.join(","));
-        errors.push(FieldError::invalid(&path.child("format"), format, detail));
+    let format = column.at(Column::FORMAT);
+    if !format.is_empty() && !FORMATS.contains(&format.str()) {
+        errors.push(format.invalid(format!("must be one of {}", FORMATS.join(","))));
     }
-    let at = path.child("JSONPath");
+    let json_path = column.at(Column::JSON_PATH).reported_as("JSONPath");
     if json_path.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(json_path.required(""));
     } else {
-        simple_json_path(json_path, &at, errors);
+        simple_json_path(json_path, errors);
     }
 }
 
 /// Validates `status` and `scale` of a custom resource.
-pub(super) fn subresources(subresources: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    let scale = subresources.and_then(|subresources| subresources.get("scale")).filter(|scale| !scale.is_null());
-    let Some(scale) = scale else { return };
-    for (name, roots, wrong_root) in [
-        ("specReplicasPath", &[".spec."][..], "should be a json path under .spec"),
-        ("statusReplicasPath", &[".status."], "should be a json path under .status"),
-        ("labelSelectorPath", &[".spec.", ".status."], "should be a json path under either .spec or .status"),
+pub(super) fn subresources(subresources: FieldRef<Subresources>, errors: &mut FieldErrors) {
+    let Some(scale) = subresources.at(Subresources::SCALE).set() else { return };
+    for (field, roots, wrong_root, is_optional) in [
+        (Scale::SPEC_REPLICAS_PATH, &[".spec."][..], "should be a json path under .spec", false),
+        (Scale::STATUS_REPLICAS_PATH, &[".status."], "should be a json path under .status", false),
+        (
+            Scale::LABEL_SELECTOR_PATH,
+            &[".spec.", ".status."],
+            "should be a json path under either .spec or .status",
+            true,
+        ),
     ] {
-        let (value, at) = (scale.str_at(&[name]), path.child("scale").child(name));
-        if value.is_empty() {
-            if name != "labelSelectorPath" {
-                errors.push(FieldError::required(&at, ""));
+        let json_path = scale.at(field);
+        if json_path.is_empty() {
+            if !is_optional {
+                errors.push(json_path.required(""));
             }
-        } else if simple_json_path(value, &at, errors) && !roots.iter().any(|root| value.starts_with(root)) {
-            errors.push(FieldError::invalid(&at, value, wrong_root));
+        } else if simple_json_path(json_path, errors) && !roots.iter().any(|root| json_path.str().starts_with(root)) {
+            errors.push(json_path.invalid(wrong_root));
         }
     }
 }
 
-fn simple_json_path(json_path: &str, path: &FieldPath, errors: &mut FieldErrors) -> bool {
-    let simple = json_path.starts_with('.');
+fn simple_json_path(json_path: FieldRef<Str>, errors: &mut FieldErrors) -> bool {
+    let simple = json_path.str().starts_with('.');
     if !simple {
-        errors.push(FieldError::invalid(path, json_path, "must be a simple json path starting with ."));
+        errors.push(json_path.invalid("must be a simple json path starting with ."));
     }
     simple
 }

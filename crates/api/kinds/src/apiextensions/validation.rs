@@ -3,13 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiextensions::v1::{
+    self, CustomResourceColumnDefinition as Column, CustomResourceConversion as Conversion,
+    CustomResourceDefinitionNames as Names, CustomResourceDefinitionSpec as Spec,
+    CustomResourceDefinitionStatus as Status, CustomResourceDefinitionVersion as Version,
+};
+use binnacle_fields::types::List;
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Message, Value, json};
 use binnacle_structural::defaults::{self, DefaultRules};
 use binnacle_structural::{Interner, Structural};
 use binnacle_validation::metadata::shown;
 use binnacle_validation::names as dns;
-use binnacle_validation::repeated;
+use binnacle_validation::{checks, repeated};
 
 use super::definition::Definition;
 use super::expressions::{self, Existing, Subject};
@@ -18,7 +25,7 @@ use super::names::{column, label, subresources, validate_names};
 use super::open_api::{self, Rules, TYPES};
 use super::webhook::{self, Leniency};
 use super::{approval, schema, structural};
-use crate::checks::{immutable_value, items, member, one_of, present, spec_path};
+use crate::checks::{immutable_value, member, one_of, present, spec_path};
 use crate::prepare::semantically_equal;
 use crate::tables;
 
@@ -52,7 +59,8 @@ impl<'a> RequiredChecks<'a> {
         };
         let definition = Definition::of(old);
         let any = |holds: &mut dyn FnMut(&Value) -> bool| definition.schemas().any(|s| schema::any(s, holds));
-        let conversion = present(definition.spec, "conversion");
+        let spec = FieldRef::<Spec>::root(definition.spec);
+        let conversion = spec.at(Spec::CONVERSION);
         let rules = Rules {
             valid_types: !any(&mut |s| schema::is_set(s, "type") && !TYPES.contains(&s.str_at(&["type"]))),
             atomic_sets: !any(&mut |s| non_atomic_item(s).is_some()),
@@ -166,8 +174,9 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
 
 /// Validates the status.
 pub(super) fn status(object: &Value, errors: &mut FieldErrors) {
-    let path = FieldPath::new("status").child("acceptedNames");
-    validate_names(member(member(object, "status"), "acceptedNames"), &path, errors);
+    let definition = FieldRef::<v1::CustomResourceDefinition>::root(object);
+    let status = definition.at(v1::CustomResourceDefinition::STATUS);
+    validate_names(status.at(Status::ACCEPTED_NAMES), errors);
 }
 
 /// Validates the name of a definition, which must be made of the names in its spec.
@@ -251,20 +260,24 @@ fn spec(object: &Value, asked: &RequiredChecks<'_>, errors: &mut FieldErrors) {
         validate_version(&definition, version, has_status, asked, structural, &at, errors);
     }
     whole_versions(&definition, &path, errors);
-    for name in ["plural", "singular", "kind", "listKind"] {
-        if spec.str_at(&["names", name]).is_empty() {
-            errors.push(FieldError::required(&path.child("names").child(name), ""));
-        }
+    let spec = FieldRef::<Spec>::located(spec, &path);
+    let names = spec.at(Spec::NAMES);
+    for field in [Names::PLURAL, Names::SINGULAR, Names::KIND, Names::LIST_KIND] {
+        let name = names.at(field);
+        checks::required(&name, name.str(), errors);
     }
-    validate_names(member(spec, "names"), &path.child("names"), errors);
+    validate_names(names, errors);
     let any_status = definition.versions.iter().any(|version| has_status(present(version, "subresources")));
     let shared = definition.shared("schema");
     let unchanged = definition.versions.first().is_some_and(|first| asked.is_unchanged(first));
     validate_schema(shared, any_status, asked, structural, unchanged, &path.child("validation"), errors);
-    subresources(definition.shared("subresources"), &path.child("subresources"), errors);
-    let columns = definition.shared("additionalPrinterColumns").and_then(Value::as_list).unwrap_or_default();
-    for (i, item) in errors.while_room(columns.iter().enumerate()) {
-        column(item, &path.child("additionalPrinterColumns").index(i), errors);
+    // Fields that all versions share are reported as fields of the spec, which has them in Go's internal form.
+    let at = path.child("subresources");
+    subresources(FieldRef::located(definition.shared("subresources").unwrap_or(&Value::Null), &at), errors);
+    let at = path.child("additionalPrinterColumns");
+    let columns = definition.shared("additionalPrinterColumns").unwrap_or(&Value::Null);
+    for item in errors.while_room(FieldRef::<List<Column>>::located(columns, &at).items()) {
+        column(item, errors);
     }
     if let Some(fields) = definition.shared("selectableFields").and_then(Value::as_list) {
         match shared.filter(|_| !fields.is_empty()) {
@@ -276,13 +289,12 @@ fn spec(object: &Value, asked: &RequiredChecks<'_>, errors: &mut FieldErrors) {
             }
         }
     }
-    if let Some(conversion) = present(spec, "conversion") {
-        let (strategy, at) = (conversion.str_at(&["strategy"]), path.child("conversion"));
-        if strategy != "None" && preserve {
-            let detail = "must be None if spec.preserveUnknownFields is true";
-            errors.push(FieldError::invalid(&at.child("strategy"), strategy, detail));
+    if let Some(conversion) = spec.at(Spec::CONVERSION).set() {
+        let strategy = conversion.at(Conversion::STRATEGY);
+        if strategy.str() != "None" && preserve {
+            errors.push(strategy.invalid("must be None if spec.preserveUnknownFields is true"));
         }
-        webhook::conversion(conversion, &asked.leniency, &at, errors);
+        webhook::conversion(conversion, &asked.leniency, errors);
     }
 }
 
@@ -343,10 +355,13 @@ fn validate_version(
     let schema = own("schema");
     let unchanged = asked.is_unchanged(version);
     validate_schema(schema, has_status, asked, structural, unchanged, &path.child("schema"), errors);
-    subresources(own("subresources"), &path.child("subresources"), errors);
-    for (at, item) in errors.while_room(items(version, "additionalPrinterColumns", path)) {
-        if own("additionalPrinterColumns").is_some() {
-            column(item, &at, errors);
+    let handle = FieldRef::<Version>::located(version, path);
+    if own("subresources").is_some() {
+        subresources(handle.at(Version::SUBRESOURCES), errors);
+    }
+    if own("additionalPrinterColumns").is_some() {
+        for item in errors.while_room(handle.at(Version::ADDITIONAL_PRINTER_COLUMNS).items()) {
+            column(item, errors);
         }
     }
     let fields = own("selectableFields").and_then(Value::as_list).unwrap_or_default();

@@ -1,18 +1,19 @@
 //! Validation of the conversion of resources between versions.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::metadata::shown;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceConversion as Conversion, WebhookClientConfig as Client, WebhookConversion as Webhook,
+};
+use binnacle_fields::types::{List, Str};
+use binnacle_meta::FieldErrors;
+use binnacle_validation::checks;
 use binnacle_validation::names;
 use binnacle_validation::repeated;
 
 use crate::admissionregistration::client::{webhook_service, webhook_url};
 use crate::certificates::ca_bundle_problem;
-use crate::checks::{invalid_each, items, member, one_of, present, texts};
 
 const ACCEPTED: [&str; 2] = ["v1", "v1beta1"];
-const CLIENT: &str = "webhookClientConfig";
-const VERSIONS: &str = "conversionReviewVersions";
 
 /// Rules that an update may keep breaking.
 pub(super) struct Leniency {
@@ -21,63 +22,60 @@ pub(super) struct Leniency {
 }
 
 /// Validates `spec.conversion`.
-pub(super) fn conversion(conversion: &Value, leniency: &Leniency, path: &FieldPath, errors: &mut FieldErrors) {
-    let (strategy, at) = (conversion.str_at(&["strategy"]), path.child("strategy"));
-    if strategy.is_empty() {
-        errors.push(FieldError::required(&at, ""));
-    } else {
-        one_of(&at, strategy, &["None", "Webhook"], errors);
-    }
-    let webhook = member(conversion, "webhook");
-    let (config, at) = (present(webhook, "clientConfig"), path.child(CLIENT));
-    if strategy != "Webhook" {
+pub(super) fn conversion(conversion: FieldRef<Conversion>, leniency: &Leniency, errors: &mut FieldErrors) {
+    let strategy = conversion.at(Conversion::STRATEGY);
+    checks::required_one_of(&strategy, strategy.str(), &["None", "Webhook"], errors);
+    // As in Go's internal form, the fields of the webhook are reported as fields of the conversion.
+    let webhook = conversion.at(Conversion::WEBHOOK).located_at(&conversion);
+    let config = webhook.at(Webhook::CLIENT_CONFIG).reported_as("webhookClientConfig");
+    let versions = webhook.at(Webhook::CONVERSION_REVIEW_VERSIONS);
+    if strategy.str() != "Webhook" {
         const NOT_SET: &str = "should not be set when strategy is not set to Webhook";
-        if config.is_some() {
-            errors.push(FieldError::forbidden(&at, NOT_SET));
+        if config.is_set() {
+            errors.push(config.forbidden(NOT_SET));
         }
-        if !webhook.list_at(&[VERSIONS]).is_empty() {
-            errors.push(FieldError::forbidden(&path.child(VERSIONS), NOT_SET));
+        if !versions.is_empty() {
+            errors.push(versions.forbidden(NOT_SET));
         }
         return;
     }
-    match config {
-        None => errors.push(FieldError::required(&at, "required when strategy is set to Webhook")),
-        Some(config) => client(config, leniency.any_bundle, &at, errors),
+    if config.is_set() {
+        client(config, leniency.any_bundle, errors);
+    } else {
+        errors.push(config.required("required when strategy is set to Webhook"));
     }
-    review_versions(webhook, leniency.unknown_versions, path, errors);
+    review_versions(versions, leniency.unknown_versions, errors);
 }
 
-fn client(config: &Value, any_bundle: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    match (present(config, "url").and_then(Value::as_str), present(config, "service")) {
-        (Some(url), None) => webhook_url(url, &path.child("url"), errors),
-        (None, Some(service)) => webhook_service(service, &path.child("service"), errors),
-        _ => errors.push(FieldError::required(path, "exactly one of url or service is required")),
+fn client(config: FieldRef<Client>, any_bundle: bool, errors: &mut FieldErrors) {
+    let (url, service) = (config.at(Client::URL), config.at(Client::SERVICE));
+    match (url.get_str(), service.get()) {
+        (Some(text), None) => webhook_url(text, &url.path(), errors),
+        (None, Some(value)) => webhook_service(value, &service.path(), errors),
+        _ => errors.push(config.required("exactly one of url or service is required")),
     }
-    let bundle = config.str_at(&["caBundle"]);
-    if !any_bundle && let Some(problem) = ca_bundle_problem(bundle) {
-        errors.push(FieldError::invalid(&path.child("caBundle"), bundle, problem));
+    let bundle = config.at(Client::CA_BUNDLE);
+    if !any_bundle && let Some(problem) = ca_bundle_problem(bundle.str()) {
+        errors.push(bundle.invalid(problem));
     }
 }
 
-fn review_versions(webhook: &Value, unknown: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let versions = texts(webhook, VERSIONS);
-    let at = path.child(VERSIONS);
+fn review_versions(list: FieldRef<List<Str>>, unknown: bool, errors: &mut FieldErrors) {
+    let versions: Vec<&str> = list.strs().collect();
     if versions.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(list.required(""));
         return;
     }
     let repeated = repeated(&versions, |version| *version);
-    for (i, (at, version)) in errors.while_room(items(webhook, VERSIONS, path).enumerate()) {
-        let version = version.as_str().unwrap_or_default();
-        if repeated[i] {
-            errors.push(FieldError::invalid(&at, version, "duplicate version"));
+    for (version, is_repeated) in errors.while_room(list.items().zip(repeated)) {
+        if is_repeated {
+            errors.push(version.invalid("duplicate version"));
         } else {
-            invalid_each(&at, version, &names::dns1035_label(version), errors);
+            checks::invalid_for(&version, version.str(), names::dns1035_label(version.str()), errors);
         }
     }
     if !unknown && !is_known(&versions) {
-        let detail = format!("must include at least one of {}", ACCEPTED.join(", "));
-        errors.push(FieldError::invalid(&at, shown(webhook.get(VERSIONS)), detail));
+        errors.push(list.invalid(format!("must include at least one of {}", ACCEPTED.join(", "))));
     }
 }
 
@@ -86,13 +84,14 @@ fn is_known(versions: &[&str]) -> bool {
 }
 
 /// Returns true if a stored definition has review versions and the server knows none of them.
-pub(super) fn lacks_known_version(conversion: Option<&Value>) -> bool {
-    let versions = conversion.map(|conversion| texts(member(conversion, "webhook"), VERSIONS)).unwrap_or_default();
+pub(super) fn lacks_known_version(conversion: FieldRef<Conversion>) -> bool {
+    let webhook = conversion.at(Conversion::WEBHOOK);
+    let versions: Vec<&str> = webhook.at(Webhook::CONVERSION_REVIEW_VERSIONS).strs().collect();
     !versions.is_empty() && !is_known(&versions)
 }
 
 /// Returns true if a stored definition has an invalid CA bundle.
-pub(super) fn has_invalid_bundle(conversion: Option<&Value>) -> bool {
-    let bundle = conversion.map(|conversion| conversion.str_at(&["webhook", "clientConfig", "caBundle"]));
-    bundle.is_some_and(|bundle| ca_bundle_problem(bundle).is_some())
+pub(super) fn has_invalid_bundle(conversion: FieldRef<Conversion>) -> bool {
+    let bundle = conversion.at(Conversion::WEBHOOK).at(Webhook::CLIENT_CONFIG).at(Client::CA_BUNDLE).str();
+    ca_bundle_problem(bundle).is_some()
 }
