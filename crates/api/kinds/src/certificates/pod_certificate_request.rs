@@ -99,16 +99,16 @@ impl Strategy for PodCertificateRequest {
         }
         let changed = !semantically_equal(status.get(), old.at(Request::STATUS).get());
         let mut refuse = |detail: &str| errors.push(omitted(status, detail));
-        if ENDS.iter().any(|kind| is(old, kind)) {
+        if ENDS.iter().any(|kind| is_true(old, kind)) {
             if changed {
                 refuse("immutable after PodCertificateRequest is issued, denied, or failed");
             }
-        } else if is(request, "Denied") || is(request, "Failed") {
+        } else if is_true(request, "Denied") || is_true(request, "Failed") {
             let mut fields = status.object().into_iter().flat_map(Object::iter);
             if fields.any(|(name, value)| name != Status::CONDITIONS.name() && !value.is_null()) {
                 refuse("non-condition status fields must be empty when denying or failing the PodCertificateRequest");
             }
-        } else if is(request, "Issued") {
+        } else if is_true(request, "Issued") {
             errors.extend(issued_problem(request, old, ctx.now));
         } else if changed {
             refuse("status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"");
@@ -118,7 +118,7 @@ impl Strategy for PodCertificateRequest {
 }
 
 /// Returns true if a condition of this type is true.
-fn is(request: FieldRef<Request>, kind: &str) -> bool {
+fn is_true(request: FieldRef<Request>, kind: &str) -> bool {
     request
         .at(Request::STATUS)
         .at(Status::CONDITIONS)

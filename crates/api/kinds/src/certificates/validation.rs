@@ -137,7 +137,7 @@ fn usages(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, errors: &mut FieldE
         }
     }
     if !has_duplicates(&old) {
-        let repeated = repeated(usages.list(), |usage| usage.as_str());
+        let repeated = repeated(usages.list(), Value::as_str);
         for (_, usage) in errors.while_room(usages.items().enumerate().filter(|(i, _)| repeated[*i])) {
             errors.push(usage.duplicate());
         }
