@@ -10,11 +10,6 @@ use crate::equality::equal;
 use crate::internal;
 use crate::prepare::semantically_equal;
 
-/// Reports every message about one value.
-pub(crate) fn invalid_each(path: &FieldPath, value: &str, messages: &[String], errors: &mut FieldErrors) {
-    errors.extend(messages.iter().map(|message| FieldError::invalid(path, value, message)));
-}
-
 /// Returns the items of the list under `name`, each with its path.
 pub(crate) fn items<'a>(
     object: &'a Value,

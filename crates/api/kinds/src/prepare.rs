@@ -3,20 +3,7 @@
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::types::Kind;
 use binnacle_fields::{Field, FieldMut, FieldRef};
-use binnacle_schema::{Object, Value};
-
-/// Restores a member to its stored state, present or absent.
-pub(crate) fn put_back(object: &mut Value, old: &Value, member: &'static str) {
-    let members = object.make_object();
-    match old.get(member) {
-        Some(value) => {
-            members.insert(member, value.clone());
-        }
-        None => {
-            members.remove(member);
-        }
-    }
-}
+use binnacle_schema::Value;
 
 /// Sets the generation of a new object to 1.
 pub(crate) fn start_generation<K: Kind>(object: &mut FieldMut<K>) {
@@ -56,19 +43,6 @@ pub(crate) fn keep_metadata<K: Kind>(object: &mut FieldMut<K>, old: FieldRef<K>)
     metadata.keep(old, ObjectMeta::OWNER_REFERENCES);
 }
 
-/// Sets the generation of a new object to 1.
-pub(crate) fn first_generation(object: &mut Value) {
-    object.make_at(&["metadata"]).insert("generation", 1i64);
-}
-
-/// Increases the generation if one of these members has changed.
-pub(crate) fn next_generation(object: &mut Value, old: &Value, members: &[&str]) {
-    if members.iter().any(|member| !semantically_equal(object.get(member), old.get(member))) {
-        let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0) + 1;
-        object.make_at(&["metadata"]).insert("generation", generation);
-    }
-}
-
 fn exactly_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a.filter(|value| !value.is_null()), b.filter(|value| !value.is_null())) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
@@ -80,27 +54,6 @@ fn exactly_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| exactly_equal(Some(a), Some(b)))
         }
         (a, b) => a == b,
-    }
-}
-
-/// Sets a member that is absent.
-pub(crate) fn default_to(members: &mut Object, name: &'static str, value: impl Into<Value>) {
-    if members.get(name).is_none_or(Value::is_null) {
-        members.insert(name, value);
-    }
-}
-
-/// Sets a member that is absent or has the zero value of a text, number or list.
-pub(crate) fn default_zero_to(members: &mut Object, name: &'static str, value: impl Into<Value>) {
-    let zero = match members.get(name) {
-        None | Some(Value::Null) => true,
-        Some(Value::Str(text)) => text.is_empty(),
-        Some(Value::Int(n)) => *n == 0,
-        Some(Value::List(items)) => items.is_empty(),
-        Some(_) => false,
-    };
-    if zero {
-        members.insert(name, value);
     }
 }
 
@@ -124,6 +77,7 @@ pub(crate) fn semantically_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_fields::apps::v1::Deployment;
     use binnacle_schema::value;
 
     #[test]
@@ -142,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn generations() {
-        let old = value!({"metadata": {"generation": 4i64}, "spec": {"a": 1i64}});
-        for (spec, want) in [(value!({"a": 1i64}), 4), (value!({"a": 2i64}), 5)] {
+    fn a_changed_spec_is_a_new_generation() {
+        let old = value!({"metadata": {"generation": 4i64}, "spec": {"replicas": 1i64}});
+        for (spec, want) in [(value!({"replicas": 1i64}), 4), (value!({"replicas": 2i64}), 5)] {
             let mut object = old.clone();
             object.make_object().insert("spec", spec);
-            next_generation(&mut object, &old, &["spec"]);
+            count_generation(&mut FieldMut::root(&mut object), FieldRef::root(&old), Deployment::SPEC);
             assert_eq!(object.int_at(&["metadata", "generation"]), Some(want));
         }
     }

@@ -165,7 +165,7 @@ fn validate_metric(metric: FieldRef<MetricSpec>, versions: ApiVersions, errors: 
     }
     let given = || sources.iter().filter(|(_, source)| source.is_set());
     if given().count() != 1 {
-        for (_, source) in given().filter(|(name, _)| *name != kind.str()) {
+        for (_, source) in errors.while_room(given().filter(|(name, _)| *name != kind.str())) {
             errors.push(source.forbidden("must populate the given metric source only"));
         }
     }

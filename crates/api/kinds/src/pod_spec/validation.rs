@@ -124,7 +124,8 @@ pub(crate) fn spec(
 }
 
 fn gates(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
-    for gate in spec.at(PodSpec::READINESS_GATES).items() {
+    let readiness = spec.at(PodSpec::READINESS_GATES);
+    for gate in errors.while_room(readiness.items()) {
         let condition = gate.at(PodReadinessGate::CONDITION_TYPE);
         checks::qualified_name(&condition, condition.str(), errors);
     }
@@ -252,9 +253,9 @@ fn resource_claims(
                 known.insert(given);
             }
         }
-        let names = [PodResourceClaim::RESOURCE_CLAIM_NAME, PodResourceClaim::RESOURCE_CLAIM_TEMPLATE_NAME];
+        let fields = [PodResourceClaim::RESOURCE_CLAIM_NAME, PodResourceClaim::RESOURCE_CLAIM_TEMPLATE_NAME];
         let shown = || internal::shown(claim);
-        match names.map(|name| claim.at(name).is_set()) {
+        match fields.map(|field| claim.at(field).is_set()) {
             [true, true] => {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
                 errors.push(claim.invalid_as(shown(), why));
@@ -265,8 +266,8 @@ fn resource_claims(
             }
             _ => {}
         }
-        for name in names {
-            let name = claim.at(name);
+        for field in fields {
+            let name = claim.at(field);
             if let Some(given) = name.get_str() {
                 checks::subdomain(&name, given, errors);
             }

@@ -90,7 +90,7 @@ pub(super) fn operating_system(spec: FieldRef<PodSpec>, errors: &mut FieldErrors
 
 fn linux(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
     forbid(spec.at(PodSpec::SECURITY_CONTEXT).at(PodContext::WINDOWS_OPTIONS), NOT_FOR_LINUX, errors);
-    for container in containers::all(&spec).iter() {
+    for container in errors.while_room(containers::all(&spec).iter()) {
         forbid(container.at(Container::SECURITY_CONTEXT).at(Context::WINDOWS_OPTIONS), NOT_FOR_LINUX, errors);
     }
 }
