@@ -117,10 +117,8 @@ pub fn load_balancer_warnings(object: &Value) -> Vec<String> {
     let status = service.at(Service::STATUS);
     let balancer = status.at(ServiceStatus::LOAD_BALANCER);
     let points = balancer.at(LoadBalancerStatus::INGRESS);
-    let addresses = points.items().filter_map(|point| {
-        let address = point.at(LoadBalancerIngress::IP);
-        ip_warnings(&address, address.str())
-    });
+    // kube-apiserver reports the item, not its address.
+    let addresses = points.items().filter_map(|point| ip_warnings(&point, point.at(LoadBalancerIngress::IP).str()));
     addresses.collect()
 }
 

@@ -296,7 +296,7 @@ pub(super) fn validate_taint(
     checks::qualified_name(&key, key.str(), errors);
     checks::invalid_for(&value, value.str(), names::label_value(value.str()), errors);
     let effect = taint.at(DeviceTaint::EFFECT);
-    if !old.is_some_and(|old| old.at(DeviceTaint::EFFECT).str() == effect.str()) {
+    if old.is_none_or(|old| old.at(DeviceTaint::EFFECT).str() != effect.str()) {
         checks::required_one_of(&effect, effect.str(), &EFFECTS, errors);
     }
 }

@@ -26,8 +26,11 @@ use crate::pod_spec::validation::containers::restarts_all_containers;
 const ID_MAX: i64 = i32::MAX as i64;
 const HEALTH_MESSAGE_MAX: usize = 1024;
 
+type StatusList = Field<Status, List<ContainerStatus>>;
+type ContainerList = Field<Spec, List<Container>>;
+
 /// The lists of statuses with the lists of their containers, except for ephemeral containers, which never restart.
-const STATUSES: [(Field<Status, List<ContainerStatus>>, Option<Field<Spec, List<Container>>>); 3] = [
+const STATUSES: [(StatusList, Option<ContainerList>); 3] = [
     (Status::CONTAINER_STATUSES, Some(Spec::CONTAINERS)),
     (Status::INIT_CONTAINER_STATUSES, Some(Spec::INIT_CONTAINERS)),
     (Status::EPHEMERAL_CONTAINER_STATUSES, None),
