@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// What this server trusts at present, and tells extension API servers of.
+/// The authorities that this server trusts at present, which it publishes for extension API servers.
 #[derive(Clone, Debug, Default)]
 pub struct Trust(Arc<watch::Sender<Trusted>>);
 

@@ -1,4 +1,4 @@
-//! What the controllers of the control plane share.
+//! The state that the controllers of the control plane share.
 
 use binnacle_registry::Catalog;
 
@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::identity_lease::Identity;
 use crate::storage_versions::StorageVersions;
 
-/// What the controllers share.
+/// The state that the controllers share.
 pub(crate) struct Work {
     pub(crate) resources: Catalog,
     pub(crate) config: Config,
