@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use binnacle_config::{Format, list, text};
 use binnacle_features::Features;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::Toleration;
+use binnacle_fields::types::List;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, io_error, read_error};
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
@@ -307,7 +310,9 @@ fn tolerations(text: &[u8]) -> Result<ClusterTolerations, String> {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("podtolerationrestriction");
     for name in ["default", "whitelist"] {
-        binnacle_validation::tolerations::tolerations(&list(name), false, &path.child(name), &mut errors);
+        let (list, path) = (Value::List(list(name)), path.child(name));
+        let list = FieldRef::<List<Toleration>>::located(&list, &path);
+        binnacle_validation::tolerations::validate(list.items(), false, &mut errors);
     }
     if !errors.is_empty() {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();

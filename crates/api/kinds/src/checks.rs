@@ -82,7 +82,8 @@ pub(crate) fn member<'a>(object: &'a Value, name: &str) -> &'a Value {
 
 /// Returns for each item of a list true if an earlier one has the same text in a field.
 pub(crate) fn repeated<M>(list: FieldRef<List<M>>, field: Field<M, Str>) -> Vec<bool> {
-    binnacle_validation::repeated(list.list(), |item| item.str_at(&[field.name()]))
+    let items: Vec<&str> = list.items().map(|item| item.at(field).str()).collect();
+    binnacle_validation::repeated(&items, |text| *text)
 }
 
 /// Requires a text that is a valid path segment.

@@ -23,11 +23,13 @@ pub(crate) fn count_generation_exact<K: Kind, T>(object: &mut FieldMut<K>, old: 
     count_generation_if(has_changed, object, old);
 }
 
-/// Increases the generation if something has changed.
+/// Sets the generation to the old one, increased if something has changed.
 pub(crate) fn count_generation_if<K: Kind>(has_changed: bool, object: &mut FieldMut<K>, old: FieldRef<K>) {
+    let (mut metadata, old) = (object.entry(K::METADATA), old.at(K::METADATA));
     if has_changed {
-        let generation = old.at(K::METADATA).at(ObjectMeta::GENERATION).int_or_zero() + 1;
-        object.entry(K::METADATA).set(ObjectMeta::GENERATION, generation);
+        metadata.set(ObjectMeta::GENERATION, old.at(ObjectMeta::GENERATION).int_or_zero() + 1);
+    } else {
+        metadata.keep(old, ObjectMeta::GENERATION);
     }
 }
 

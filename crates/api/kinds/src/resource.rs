@@ -39,10 +39,10 @@ fn date_taint(mut taint: FieldMut<DeviceTaint>, now: i64) {
 
 /// Validates the name of a driver, which may be in any case.
 fn driver_name(driver: FieldRef<Str>, errors: &mut FieldErrors) {
-    storage::driver_name(driver.str(), &driver.path(), errors);
+    storage::driver_name(driver.str(), &driver, errors);
 }
 
 /// Validates a selector of the nodes that have the devices.
 fn node_selector(selector: FieldRef<NodeSelector>, errors: &mut FieldErrors) {
-    scheduling::node_selector(selector.value(), false, &selector.path(), errors);
+    scheduling::node_selector(selector, false, errors);
 }

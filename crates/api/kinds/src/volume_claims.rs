@@ -59,8 +59,8 @@ pub(crate) fn validate_template(template: FieldRef<Template>, errors: &mut Field
 /// Validates the metadata of a template, of claims or other objects: labels and annotations only.
 pub(crate) fn template_metadata(metadata: FieldRef<ObjectMeta>, errors: &mut FieldErrors) {
     let (annotations, labels) = (metadata.at(ObjectMeta::ANNOTATIONS), metadata.at(ObjectMeta::LABELS));
-    metadata::annotations(annotations.get(), &annotations.path(), errors);
-    metadata::labels(labels.get(), &labels.path(), errors);
+    metadata::validate_annotations(annotations, errors);
+    metadata::validate_labels(labels, errors);
     // In the order of the Go struct, with its case of initials.
     cannot_be_set(metadata.at(ObjectMeta::NAME), errors);
     cannot_be_set(metadata.at(ObjectMeta::GENERATE_NAME), errors);
@@ -187,7 +187,7 @@ fn spec_rules(spec: FieldRef<Spec>, options: ClaimValidationOptions, errors: &mu
         errors.push(modes.required("at least 1 access mode is required"));
     }
     let selector = spec.at(Spec::SELECTOR);
-    selectors::label_selector(selector.get(), options.any_selector_value, &selector.path(), errors);
+    selectors::validate(selector, options.any_selector_value, errors);
     access_modes(modes, errors);
     size(spec.at(Spec::RESOURCES), errors);
     class_name(spec.at(Spec::STORAGE_CLASS_NAME), errors);

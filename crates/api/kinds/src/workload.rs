@@ -20,6 +20,7 @@ use binnacle_validation::names;
 use crate::equality::equal;
 use crate::gated::Gated;
 use crate::pod_spec::{drop_disabled_spec_fields, warnings};
+use crate::prepare::count_generation_if;
 use crate::{Features, Strategy, StrategyContext};
 
 /// A kind with a status and a spec that has a pod template.
@@ -101,12 +102,6 @@ pub(crate) fn prepare_update<W: Workload>(features: &Features, object: &mut Fiel
 /// Increases the generation if the spec changed.
 pub(crate) fn count_generation<W: Workload>(object: &mut FieldMut<W>, old: FieldRef<W>) {
     count_generation_if(!equal(object.read().at(W::SPEC), old.at(W::SPEC)), object, old);
-}
-
-/// Sets the generation to the old one, increased if something has changed.
-pub(crate) fn count_generation_if<K: Kind>(has_changed: bool, object: &mut FieldMut<K>, old: FieldRef<K>) {
-    let generation = old.at(K::METADATA).at(ObjectMeta::GENERATION).int_or_zero() + i64::from(has_changed);
-    object.entry(K::METADATA).set(ObjectMeta::GENERATION, generation);
 }
 
 /// Prepares an update through a subresource of a workload: `scale` changes only the replicas, `status` keeps the spec.

@@ -3,7 +3,7 @@
 use binnacle_fields::core::v1::{Service, ServiceSpec};
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::{FieldRef, metadata};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status};
+use binnacle_meta::{FieldError, FieldErrors, GroupKind, Status};
 use binnacle_schema::Value;
 use binnacle_validation::cluster_ips;
 use binnacle_validation::ip::{Legacy, parse_ip};
@@ -50,14 +50,9 @@ impl Families {
         }
         default_policy(service, old);
         let mut errors = FieldErrors::new();
-        let spec = Spec::of(service).value();
-        cluster_ips::validate(
-            spec,
-            old.map(|old| Spec::of(old).value()),
-            &self.addresses,
-            &FieldPath::new("spec"),
-            &mut errors,
-        );
+        let given = FieldRef::<Service>::root(service);
+        let old_spec = old.map(|old| FieldRef::<Service>::root(old).at(Service::SPEC).detached());
+        cluster_ips::validate(given.at(Service::SPEC), old_spec, &self.addresses, &mut errors);
         refuse(service, &errors)?;
         if let Some(old) = old {
             follow_single_stack(service, old, &mut errors);

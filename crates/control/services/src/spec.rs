@@ -65,10 +65,6 @@ impl<'a> Spec<'a> {
         Self(FieldRef::<Service>::root(service).at(Service::SPEC).detached())
     }
 
-    pub(crate) fn value(self) -> &'a Value {
-        self.0.value()
-    }
-
     pub(crate) fn kind(self) -> &'a str {
         self.0.at(ServiceSpec::TYPE).str()
     }

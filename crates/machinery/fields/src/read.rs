@@ -114,11 +114,6 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
     pub fn detached(&self) -> FieldRef<'static, 'v, T> {
         FieldRef::root(self.value)
     }
-
-    /// Returns the items of a list that was read otherwise; `path` is the path of the list.
-    pub fn located_items(items: &'v [Value], path: &'p Path<'p>) -> impl ExactSizeIterator<Item = Self> {
-        items.iter().enumerate().map(move |(i, item)| Self::new(item, Path::Index(path, i)))
-    }
 }
 
 // === Errors, in the words of apimachinery's `field` package ===

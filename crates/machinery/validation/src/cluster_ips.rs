@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::ServiceSpec as Spec;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 
 use crate::ip::Legacy;
@@ -14,13 +14,12 @@ use crate::{checks, ip};
 const UNCHANGEABLE: &str = "may not change once set";
 
 /// Returns true if a service is headless: its cluster IP is `None`.
-pub fn is_headless(spec: &Value) -> bool {
-    matches!(FieldRef::root(spec).at(Spec::CLUSTER_IPS).list(), [Value::Str(only)] if only == "None")
+pub fn is_headless(spec: FieldRef<Spec>) -> bool {
+    matches!(spec.at(Spec::CLUSTER_IPS).list(), [Value::Str(only)] if only == "None")
 }
 
 /// Validates the spec of a service and its change from the old one, before and after the assignment of cluster IPs.
-pub fn validate(spec: &Value, old: Option<&Value>, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let spec = FieldRef::<Spec>::located(spec, path);
+pub fn validate(spec: FieldRef<Spec>, old: Option<FieldRef<Spec>>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
     // All of these must then be unset, which is checked with the type.
     if spec.at(Spec::TYPE).str() == "ExternalName" {
         return;
@@ -37,8 +36,7 @@ pub fn validate(spec: &Value, old: Option<&Value>, legacy: &Legacy<'_>, path: &F
     }
     families(spec, errors);
 
-    let old = FieldRef::<Spec>::root(old.unwrap_or(&Value::Null));
-    let legacy = legacy.clone().knowing(old.at(Spec::CLUSTER_IPS).strs());
+    let legacy = legacy.clone().knowing(old.iter().flat_map(|old| old.at(Spec::CLUSTER_IPS).strs()));
     let before = errors.len();
     for (i, address) in errors.while_room(addresses.items().enumerate()) {
         if i == 0 && address.str() == "None" {
@@ -62,7 +60,7 @@ pub fn validate(spec: &Value, old: Option<&Value>, legacy: &Legacy<'_>, path: &F
     if parsed.len() > 1 && (parsed.iter().all(is_v6) || !parsed.iter().any(is_v6)) {
         errors.push(addresses.invalid("may specify no more than one IP for each IP family"));
     }
-    if is_headless(spec.value()) {
+    if is_headless(spec) {
         return;
     }
     let families = spec.at(Spec::IP_FAMILIES);
@@ -76,12 +74,11 @@ pub fn validate(spec: &Value, old: Option<&Value>, legacy: &Legacy<'_>, path: &F
     }
 }
 
-pub fn validate_update(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (spec, old) = (FieldRef::<Spec>::located(spec, path), FieldRef::<Spec>::located(old, path));
+pub fn validate_update(spec: FieldRef<Spec>, old: FieldRef<Spec>, errors: &mut FieldErrors) {
     if [spec, old].iter().any(|spec| spec.at(Spec::TYPE).str() == "ExternalName") {
         return;
     }
-    let (headless, was_headless) = (is_headless(spec.value()), is_headless(old.value()));
+    let (headless, was_headless) = (is_headless(spec), is_headless(old));
     if !(headless && was_headless) {
         addresses_update(spec, old, errors);
     }
@@ -161,6 +158,7 @@ fn single_stack(spec: FieldRef<Spec>, why: &str, errors: &mut FieldErrors) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
     use binnacle_schema::value;
 
     fn texts(errors: &FieldErrors) -> Vec<String> {
@@ -183,7 +181,7 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            validate(&spec, None, &Legacy::default(), &FieldPath::new("spec"), &mut errors);
+            validate(FieldRef::located(&spec, &FieldPath::new("spec")), None, &Legacy::default(), &mut errors);
             assert_eq!(texts(&errors), want);
         }
     }
@@ -215,7 +213,8 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            validate_update(new, old, &FieldPath::new("spec"), &mut errors);
+            let path = FieldPath::new("spec");
+            validate_update(FieldRef::located(new, &path), FieldRef::root(old), &mut errors);
             assert_eq!(texts(&errors), want);
         }
     }

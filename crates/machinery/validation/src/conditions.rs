@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
+use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::Condition;
-use binnacle_fields::{FieldRef, Path};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_meta::{FieldError, FieldErrors};
 
 use crate::{checks, names};
 
@@ -13,12 +12,6 @@ const REASON_MAX: usize = 1024;
 const MESSAGE_MAX: usize = 32 * 1024;
 const REASON: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
 const REASON_MESSAGE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
-
-/// Validates a list of conditions; types must be unique.
-pub fn conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    let path = Path::At(path);
-    validate(FieldRef::located_items(conditions, &path), errors);
-}
 
 /// Validates the items of a list of conditions; types must be unique.
 pub fn validate<'p, 'v>(conditions: impl Iterator<Item = FieldRef<'p, 'v, Condition>>, errors: &mut FieldErrors) {

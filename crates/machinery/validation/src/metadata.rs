@@ -79,21 +79,11 @@ fn immutable<T>(new: FieldRef<T>, old: FieldRef<T>, errors: &mut FieldErrors) {
 pub const IMMUTABLE: &str = "field is immutable";
 
 /// Validates the labels of an object or a pod template.
-pub fn labels(labels: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    validate_labels(FieldRef::located(labels.unwrap_or(&Value::Null), path), errors);
-}
-
-/// Validates the labels of an object or a pod template.
 pub fn validate_labels(labels: FieldRef<Map<Str>>, errors: &mut FieldErrors) {
     for (key, value) in errors.while_room(labels.entries()) {
         invalid_for(&labels, key, names::label_key(key), errors);
         invalid_for(&labels, value.str(), names::label_value(value.str()), errors);
     }
-}
-
-/// Validates annotations: label keys in any case, and a limited total size.
-pub fn annotations(annotations: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    validate_annotations(FieldRef::located(annotations.unwrap_or(&Value::Null), path), errors);
 }
 
 /// Validates annotations: label keys in any case, and a limited total size.

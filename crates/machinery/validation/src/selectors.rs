@@ -3,17 +3,11 @@
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{LabelSelector as Selector, LabelSelectorRequirement as SelectorRequirement};
 use binnacle_meta::{
-    ErrorValue, FieldError, FieldErrors, FieldPath, LabelSelector, Location, Operator, Requirement, SelectorError,
-    Text, go_quote,
+    ErrorValue, FieldError, FieldErrors, LabelSelector, Location, Operator, Requirement, SelectorError, Text, go_quote,
 };
 use binnacle_schema::Value;
 
 use crate::{checks, metadata, names};
-
-/// Validates a label selector. `any_value` accepts invalid label values, for old objects with such values.
-pub fn label_selector(selector: Option<&Value>, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    validate(FieldRef::located(selector.unwrap_or(&Value::Null), path), any_value, errors);
-}
 
 /// Validates a label selector. `any_value` accepts invalid label values, for old objects with such values.
 pub fn validate(selector: FieldRef<Selector>, any_value: bool, errors: &mut FieldErrors) {
@@ -24,13 +18,9 @@ pub fn validate(selector: FieldRef<Selector>, any_value: bool, errors: &mut Fiel
     }
 }
 
-/// Returns the error for an unknown operator in a requirement of any selector.
-pub fn no_operator(operator: &str, requirement: &FieldPath) -> FieldError {
-    unknown_operator(&requirement.child("operator"), operator)
-}
-
-/// Go shows values of named types as JSON, with HTML characters escaped.
-fn unknown_operator(path: &dyn Location, operator: &str) -> FieldError {
+/// Returns the error for an unknown operator in a requirement of any selector. Go shows values of named types as JSON,
+/// with HTML characters escaped.
+pub fn unknown_operator(path: &dyn Location, operator: &str) -> FieldError {
     let shown = ErrorValue::raw(binnacle_schema::json::to_string(&operator.into()));
     FieldError::invalid(path, shown, "not a valid selector operator")
 }
@@ -87,6 +77,6 @@ pub fn parse(selector: Option<&Value>) -> Result<LabelSelector, SelectorError> {
 /// Returns true if a selector is invalid, so that an update may keep it.
 pub fn is_invalid(selector: Option<&Value>) -> bool {
     let mut errors = FieldErrors::new();
-    label_selector(selector, false, &FieldPath::root(), &mut errors);
+    validate(FieldRef::root(selector.unwrap_or(&Value::Null)), false, &mut errors);
     !errors.is_empty()
 }

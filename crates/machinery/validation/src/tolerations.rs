@@ -1,20 +1,13 @@
 //! Tolerations of taints.
 
+use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::Toleration;
 use binnacle_fields::types::Str;
-use binnacle_fields::{FieldRef, Path};
-use binnacle_meta::{FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_meta::FieldErrors;
 
 use crate::{checks, names};
 
 const DECIMAL: &str = "must be a valid decimal integer in canonical form";
-
-/// Validates a list of tolerations. `comparisons` allows the numeric operators `Lt` and `Gt`.
-pub fn tolerations(tolerations: &[Value], comparisons: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let path = Path::At(path);
-    validate(FieldRef::located_items(tolerations, &path), comparisons, errors);
-}
 
 /// Validates the items of a list of tolerations. `comparisons` allows the numeric operators `Lt` and `Gt`.
 pub fn validate<'p, 'v>(

@@ -3,8 +3,7 @@
 use binnacle_fields::FieldRef;
 use binnacle_fields::admissionregistration::v1::{ServiceReference, WebhookClientConfig};
 use binnacle_fields::types::Str;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location};
-use binnacle_schema::Value;
+use binnacle_meta::{FieldError, FieldErrors, Location};
 use binnacle_validation::url::Url;
 use binnacle_validation::{checks, names};
 
@@ -46,14 +45,9 @@ pub(crate) fn webhook_url(text: &str, path: &dyn Location, errors: &mut FieldErr
     }
 }
 
-/// Validates the service of a webhook.
-pub(crate) fn webhook_service(service: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    service_reference(FieldRef::located(service, path), errors);
-}
-
 /// Validates the service of a webhook. The messages for a missing name and a missing namespace are swapped, as in
 /// kube-apiserver.
-fn service_reference(service: FieldRef<ServiceReference>, errors: &mut FieldErrors) {
+pub(crate) fn service_reference(service: FieldRef<ServiceReference>, errors: &mut FieldErrors) {
     let (name, namespace) = (service.at(ServiceReference::NAME), service.at(ServiceReference::NAMESPACE));
     checks::required(&name, namespace.str(), errors);
     checks::required(&namespace, name.str(), errors);

@@ -102,7 +102,7 @@ pub(super) fn match_resources(resources: FieldRef<MatchResources>, errors: &mut 
     for field in [MatchResources::NAMESPACE_SELECTOR, MatchResources::OBJECT_SELECTOR] {
         let selector = resources.at(field);
         if selector.is_set() {
-            selectors::label_selector(selector.get(), false, &selector.path(), errors);
+            selectors::validate(selector, false, errors);
         } else {
             errors.push(selector.required(""));
         }

@@ -101,7 +101,7 @@ impl Strategy for ValidatingAdmissionPolicy {
             field_ref(warning.at(ExpressionWarning::FIELD_REF), &mut errors);
         }
         let list = status.at(Status::CONDITIONS);
-        conditions::conditions(list.list(), &list.path(), &mut errors);
+        conditions::validate(list.items(), &mut errors);
         errors
     }
 

@@ -137,7 +137,7 @@ fn param_ref(params: FieldRef<ParamRef>, errors: &mut FieldErrors) {
             errors.push(name.forbidden(EITHER));
         }
     }
-    selectors::label_selector(selector.get(), false, &selector.path(), errors);
+    selectors::validate(selector, false, errors);
     if selector.is_set() && !name.is_empty() {
         errors.push(selector.forbidden(EITHER));
     }

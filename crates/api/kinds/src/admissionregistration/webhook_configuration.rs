@@ -213,7 +213,7 @@ fn validate_webhook(webhook: FieldRef<Webhook>, lenient: &Leniency, mutating: bo
     }
     for field in SELECTORS {
         let selector = webhook.at(field);
-        selectors::label_selector(selector.get(), lenient.any_label_value, &selector.path(), errors);
+        selectors::validate(selector, lenient.any_label_value, errors);
     }
     let reinvocation = webhook.at(Webhook::REINVOCATION_POLICY);
     if let Some(policy) = reinvocation.get_str().filter(|_| mutating) {

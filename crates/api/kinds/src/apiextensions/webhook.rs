@@ -10,7 +10,7 @@ use binnacle_validation::checks;
 use binnacle_validation::names;
 use binnacle_validation::repeated;
 
-use crate::admissionregistration::client::{webhook_service, webhook_url};
+use crate::admissionregistration::client::{service_reference, webhook_url};
 use crate::certificates::ca_bundle_problem;
 
 const ACCEPTED: [&str; 2] = ["v1", "v1beta1"];
@@ -49,9 +49,10 @@ pub(super) fn conversion(conversion: FieldRef<Conversion>, leniency: &Leniency, 
 
 fn client(config: FieldRef<Client>, any_bundle: bool, errors: &mut FieldErrors) {
     let (url, service) = (config.at(Client::URL), config.at(Client::SERVICE));
-    match (url.get_str(), service.get()) {
-        (Some(text), None) => webhook_url(text, &url.path(), errors),
-        (None, Some(value)) => webhook_service(value, &service.path(), errors),
+    match (url.get_str(), service.set()) {
+        (Some(text), None) => webhook_url(text, &url, errors),
+        // The references of both groups have the same fields.
+        (None, Some(service)) => service_reference(service.cast(), errors),
         _ => errors.push(config.required("exactly one of url or service is required")),
     }
     let bundle = config.at(Client::CA_BUNDLE);

@@ -137,7 +137,7 @@ fn set_template_generation(set: &mut FieldMut<v1::DaemonSet>, generation: i64) {
 fn spec_rules(set: FieldRef<v1::DaemonSet>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let spec = set.at(v1::DaemonSet::SPEC);
     let (selector, template) = (spec.at(Spec::SELECTOR), spec.at(Spec::TEMPLATE));
-    selectors::label_selector(selector.get(), options.any_selector_value, &selector.path(), errors);
+    selectors::validate(selector, options.any_selector_value, errors);
     if selects(selector, labels(template)) == Some(false) {
         errors.push(mismatch(template));
     }

@@ -18,12 +18,13 @@ use crate::gated::drop_disabled;
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
+use crate::prepare::count_generation_if;
 use crate::workload::validation::{
     amount, collision_count, immutable_selector, not_more, not_negative, number, options_for_update,
 };
 use crate::workload::{
-    DEPLOYMENT_GATED, count_generation_if, dns_label_recommended, drop_disabled_template_fields, prepare_create,
-    prepare_subresource, template_warnings, validate_subresource,
+    DEPLOYMENT_GATED, dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_subresource,
+    template_warnings, validate_subresource,
 };
 use crate::{Strategy, StrategyContext};
 

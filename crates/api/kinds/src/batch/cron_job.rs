@@ -12,8 +12,8 @@ use binnacle_schema::Value;
 use super::job::set_failure_policy_defaults;
 use crate::equality::equal;
 use crate::pod_spec::set_template_defaults;
-use crate::prepare::start_generation;
-use crate::workload::{count_generation_if, dns_label_recommended, drop_disabled_fields, job_warnings};
+use crate::prepare::{count_generation_if, start_generation};
+use crate::workload::{dns_label_recommended, drop_disabled_fields, job_warnings};
 use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 /// The longest name: names of jobs append a time and have at most 63 characters.

@@ -93,7 +93,7 @@ impl Strategy for PodCertificateRequest {
         let status = request.at(Request::STATUS);
         let list = status.at(Status::CONDITIONS);
         end_conditions(list, &mut errors);
-        conditions::conditions(list.list(), &list.path(), &mut errors);
+        conditions::validate(list.items(), &mut errors);
         if !errors.is_empty() {
             return errors;
         }

@@ -21,8 +21,7 @@ use crate::pod_spec::{
     app_armor, drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations,
     set_spec_defaults, warnings,
 };
-use crate::prepare::start_generation;
-use crate::workload::count_generation_if;
+use crate::prepare::{count_generation_if, start_generation};
 use crate::{DeleteGrace, MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct Pod;

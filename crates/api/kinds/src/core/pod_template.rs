@@ -9,8 +9,8 @@ use crate::Features;
 use crate::equality::equal;
 use crate::pod_spec::validation::{self, PodValidationOptions};
 use crate::pod_spec::{drop_disabled_spec_fields, set_template_defaults, warnings};
-use crate::prepare::start_generation;
-use crate::workload::{count_generation_if, has_same_generation};
+use crate::prepare::{count_generation_if, start_generation};
+use crate::workload::has_same_generation;
 use crate::{Strategy, StrategyContext};
 
 pub(super) struct PodTemplate;

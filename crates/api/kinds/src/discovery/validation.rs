@@ -92,7 +92,7 @@ fn validate_endpoint(endpoint: FieldRef<Endpoint>, address_type: &str, legacy: &
         errors.push(FieldError::too_many(&topology, topology.len(), TOPOLOGY_LABELS_MAX));
     }
     if topology.is_set() {
-        metadata::labels(topology.get(), &topology.path(), errors);
+        metadata::validate_labels(topology, errors);
     }
     let hostname = endpoint.at(Endpoint::HOSTNAME);
     if let Some(name) = hostname.get_str() {

@@ -90,7 +90,7 @@ fn spec_rules(policy: FieldRef<v1::NetworkPolicy>, known: &Known<'_>) -> FieldEr
     let mut errors = FieldErrors::new();
     let spec = policy.at(v1::NetworkPolicy::SPEC);
     let selector = spec.at(Spec::POD_SELECTOR);
-    selectors::label_selector(selector.get(), known.any_label_value, &selector.path(), &mut errors);
+    selectors::validate(selector, known.any_label_value, &mut errors);
     rules(spec.at(Spec::INGRESS), (IngressRule::PORTS, IngressRule::FROM), known, &mut errors);
     rules(spec.at(Spec::EGRESS), (EgressRule::PORTS, EgressRule::TO), known, &mut errors);
     let types = spec.at(Spec::POLICY_TYPES);
@@ -155,7 +155,7 @@ fn validate_peer(peer: FieldRef<Peer>, known: &Known<'_>, errors: &mut FieldErro
         let selector = peer.at(field);
         if selector.is_set() {
             peers += 1;
-            selectors::label_selector(selector.get(), known.any_label_value, &selector.path(), errors);
+            selectors::validate(selector, known.any_label_value, errors);
         }
     }
     let block = peer.at(Peer::IP_BLOCK);

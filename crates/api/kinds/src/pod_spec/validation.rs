@@ -97,7 +97,7 @@ pub(crate) fn spec(
     let policy = spec.at(PodSpec::DNS_POLICY);
     checks::required_one_of(&policy, policy.str(), &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], e);
     let selector = spec.at(PodSpec::NODE_SELECTOR);
-    metadata::labels(selector.get(), &selector.path(), e);
+    metadata::validate_labels(selector, e);
     security::of_pod(spec, options, e);
     scheduling::affinity(spec, options, e);
     let legacy = Legacy::of(options.features);
@@ -108,7 +108,7 @@ pub(crate) fn spec(
     security::host_users(spec, options, e);
     names_and_deadline(spec, e);
     let list = spec.at(PodSpec::TOLERATIONS);
-    tolerations::tolerations(list.list(), options.compares_tolerations(), &list.path(), e);
+    tolerations::validate(list.items(), options.compares_tolerations(), e);
     host_aliases(spec.at(PodSpec::HOST_ALIASES), &legacy, e);
     priority_and_overhead(spec, options, e);
     windows::operating_system(spec, e);
@@ -130,7 +130,7 @@ fn gates(spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
         checks::qualified_name(&condition, condition.str(), errors);
     }
     let list = spec.at(PodSpec::SCHEDULING_GATES);
-    let repeated = repeated(list, PodSchedulingGate::NAME);
+    let repeated = crate::checks::repeated(list, PodSchedulingGate::NAME);
     for (i, gate) in errors.while_room(list.items().enumerate()) {
         let name = gate.at(PodSchedulingGate::NAME).str();
         checks::qualified_name(&gate, name, errors);
@@ -197,7 +197,7 @@ fn forbid<T>(field: FieldRef<T>, why: &str, errors: &mut FieldErrors) {
 }
 
 /// Requires texts.
-fn required<M>(holder: FieldRef<M>, fields: &[Field<M, Str>], errors: &mut FieldErrors) {
+pub(crate) fn required<M>(holder: FieldRef<M>, fields: &[Field<M, Str>], errors: &mut FieldErrors) {
     for field in fields {
         let field = holder.at(*field);
         checks::required(&field, field.str(), errors);
@@ -217,12 +217,6 @@ fn optional_one_of(field: FieldRef<Str>, supported: &[&str], errors: &mut FieldE
     if let Some(text) = field.get_str() {
         checks::one_of(&field, text, supported, errors);
     }
-}
-
-/// Returns for each item of a list true if an earlier one has the same text in a field.
-fn repeated<M>(list: FieldRef<List<M>>, field: Field<M, Str>) -> Vec<bool> {
-    let mut seen = HashSet::with_capacity(list.len());
-    list.items().map(|item| !seen.insert(item.at(field).str())).collect()
 }
 
 /// Returns true for a pod for Windows.

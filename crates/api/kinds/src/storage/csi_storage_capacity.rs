@@ -41,7 +41,7 @@ impl Strategy for CsiStorageCapacity {
 fn validate(capacity: FieldRef<Capacity>, any_label_value: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let topology = capacity.at(Capacity::NODE_TOPOLOGY);
-    selectors::label_selector(topology.get(), any_label_value, &topology.path(), &mut errors);
+    selectors::validate(topology, any_label_value, &mut errors);
     let class = capacity.at(Capacity::STORAGE_CLASS_NAME);
     checks::subdomain(&class, class.str(), &mut errors);
     let amount = capacity.at(Capacity::CAPACITY);

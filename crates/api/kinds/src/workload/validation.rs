@@ -20,7 +20,7 @@ pub(crate) fn required_selector(selector: FieldRef<LabelSelector>, kind: &str, e
     if !selector.is_set() {
         return errors.push(selector.required(""));
     }
-    selectors::label_selector(selector.get(), false, &selector.path(), errors);
+    selectors::validate(selector, false, errors);
     if is_empty(selector) {
         let why = format!("empty selector is invalid for {kind}");
         errors.push(selector.invalid_as(internal::shown(selector), why));

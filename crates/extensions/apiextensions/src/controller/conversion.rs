@@ -335,8 +335,14 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
         if !same_texts(texts, restored.get(member).and_then(Value::as_object)) {
             let mut errors = FieldErrors::new();
             match member {
-                "labels" => metadata::labels(Some(given), &FieldPath::new("metadata").child("labels"), &mut errors),
-                _ => metadata::annotations(Some(given), &FieldPath::new("metadata").child("annotation"), &mut errors),
+                "labels" => {
+                    let path = FieldPath::new("metadata").child("labels");
+                    metadata::validate_labels(FieldRef::located(given, &path), &mut errors);
+                }
+                _ => {
+                    let path = FieldPath::new("metadata").child("annotation");
+                    metadata::validate_annotations(FieldRef::located(given, &path), &mut errors);
+                }
             }
             if !errors.is_empty() {
                 return Err(aggregate(errors.iter()));

@@ -133,7 +133,7 @@ fn selecting_spec(spec: FieldRef<Spec>, options: &PodValidationOptions<'_>, erro
     validate_spec(spec, options, errors);
     let selector = spec.at(Spec::SELECTOR);
     if selector.is_set() {
-        selectors::label_selector(selector.get(), options.any_selector_value, &selector.path(), errors);
+        selectors::validate(selector, options.any_selector_value, errors);
     } else {
         errors.push(selector.required(""));
     }

@@ -1,4 +1,5 @@
-//! Validation of the sources of persistent volumes.
+//! Validation of the sources of persistent volumes. Rules that pods have too read those whose secrets have a namespace as
+//! the types of pods, which have the same other fields.
 
 use binnacle_fields::core::v1::{
     AzureFilePersistentVolumeSource as AzureFile, CSIPersistentVolumeSource as Csi,
@@ -7,39 +8,37 @@ use binnacle_fields::core::v1::{
     PhotonPersistentDiskVolumeSource as PhotonDisk, PortworxVolumeSource as Portworx,
     ScaleIOPersistentVolumeSource as ScaleIo, SecretReference, VsphereVirtualDiskVolumeSource as VsphereDisk,
 };
-use binnacle_fields::types::Str;
 use binnacle_fields::{Field, FieldRef};
-use binnacle_meta::{FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_meta::FieldErrors;
 use binnacle_validation::{checks, names};
 
-use crate::pod_spec::validation::{paths, sources};
+use crate::pod_spec::validation::{paths, required, sources};
 
 /// Validates the source of a volume, in kube-apiserver's order; `name` is the name of the volume.
 pub(super) fn source(spec: FieldRef<Spec>, name: &str, has_affinity: bool, errors: &mut FieldErrors) {
     let mut check = SourceCheck { spec, is_found: false, errors };
-    check.source(Spec::HOST_PATH, shared(sources::host_path));
+    check.source(Spec::HOST_PATH, sources::host_path);
     check.source(Spec::GCE_PERSISTENT_DISK, |disk, errors| {
-        shared(sources::gce_disk)(disk.reported_as("persistentDisk"), errors);
+        sources::gce_disk(disk.reported_as("persistentDisk"), errors);
     });
-    check.source(Spec::AWS_ELASTIC_BLOCK_STORE, shared(sources::aws_store));
+    check.source(Spec::AWS_ELASTIC_BLOCK_STORE, sources::aws_store);
     check.source(Spec::GLUSTERFS, glusterfs);
-    check.source(Spec::FLOCKER, shared(sources::flocker));
-    check.source(Spec::NFS, shared(sources::nfs));
-    check.source(Spec::RBD, shared(sources::rbd));
-    check.source(Spec::QUOBYTE, shared(sources::quobyte));
-    check.source_as(Spec::CEPHFS, "cephFS", shared(sources::monitors));
+    check.source(Spec::FLOCKER, sources::flocker);
+    check.source(Spec::NFS, sources::nfs);
+    check.source(Spec::RBD, |source, errors| sources::rbd(source.cast(), errors));
+    check.source(Spec::QUOBYTE, sources::quobyte);
+    check.source_as(Spec::CEPHFS, "cephFS", |source, errors| sources::ceph_fs(source.cast(), errors));
     check.source(Spec::ISCSI, |source, errors| iscsi(source, name, errors));
-    check.source(Spec::CINDER, shared(|value, path, errors| sources::cinder(value, true, path, errors)));
-    check.source(Spec::FC, shared(sources::fibre_channel));
-    check.source(Spec::FLEX_VOLUME, shared(sources::flex));
+    check.source(Spec::CINDER, |source, errors| sources::cinder(source.cast(), true, errors));
+    check.source(Spec::FC, sources::fibre_channel);
+    check.source(Spec::FLEX_VOLUME, |source, errors| sources::flex(source.cast(), errors));
     check.source(Spec::AZURE_FILE, azure_file);
-    check.source(Spec::VSPHERE_VOLUME, |disk, errors| needs(disk, &[VsphereDisk::VOLUME_PATH], errors));
-    check.source(Spec::PHOTON_PERSISTENT_DISK, |disk, errors| needs(disk, &[PhotonDisk::PD_ID], errors));
-    check.source(Spec::PORTWORX_VOLUME, |volume, errors| needs(volume, &[Portworx::VOLUME_ID], errors));
-    check.source(Spec::AZURE_DISK, shared(sources::azure_disk));
+    check.source(Spec::VSPHERE_VOLUME, |disk, errors| required(disk, &[VsphereDisk::VOLUME_PATH], errors));
+    check.source(Spec::PHOTON_PERSISTENT_DISK, |disk, errors| required(disk, &[PhotonDisk::PD_ID], errors));
+    check.source(Spec::PORTWORX_VOLUME, |volume, errors| required(volume, &[Portworx::VOLUME_ID], errors));
+    check.source(Spec::AZURE_DISK, sources::azure_disk);
     check.source(Spec::SCALE_IO, |source, errors| {
-        needs(source, &[ScaleIo::GATEWAY, ScaleIo::SYSTEM, ScaleIo::VOLUME_NAME], errors);
+        required(source, &[ScaleIo::GATEWAY, ScaleIo::SYSTEM, ScaleIo::VOLUME_NAME], errors);
     });
     check.source(Spec::LOCAL, |source, errors| {
         local(source, errors);
@@ -47,7 +46,7 @@ pub(super) fn source(spec: FieldRef<Spec>, name: &str, has_affinity: bool, error
             errors.push(spec.at(Spec::NODE_AFFINITY).required("Local volume requires node affinity"));
         }
     });
-    check.source(Spec::STORAGEOS, shared(|value, path, errors| sources::storage_os(value, true, path, errors)));
+    check.source(Spec::STORAGEOS, |source, errors| sources::storage_os(source.cast(), true, errors));
     check.source(Spec::CSI, csi);
     if !check.is_found {
         errors.push(spec.required("must specify a volume type"));
@@ -87,11 +86,6 @@ impl SourceCheck<'_, '_, '_> {
     }
 }
 
-/// Adapts a rule that is shared with the volumes of pods.
-fn shared<T>(rule: impl FnOnce(&Value, &FieldPath, &mut FieldErrors)) -> impl FnOnce(FieldRef<T>, &mut FieldErrors) {
-    |source, errors| rule(source.value(), &source.path(), errors)
-}
-
 fn is_root(path: &str) -> bool {
     let mut depth = 0_usize;
     for part in path.split('/') {
@@ -104,16 +98,8 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && depth == 0
 }
 
-/// Requires texts.
-fn needs<M>(source: FieldRef<M>, fields: &[Field<M, Str>], errors: &mut FieldErrors) {
-    for field in fields {
-        let field = source.at(*field);
-        checks::required(&field, field.str(), errors);
-    }
-}
-
 fn glusterfs(source: FieldRef<Glusterfs>, errors: &mut FieldErrors) {
-    needs(source, &[Glusterfs::ENDPOINTS, Glusterfs::PATH], errors);
+    required(source, &[Glusterfs::ENDPOINTS, Glusterfs::PATH], errors);
     let namespace = source.at(Glusterfs::ENDPOINTS_NAMESPACE);
     match namespace.get_str() {
         None => {}
@@ -127,21 +113,21 @@ fn glusterfs(source: FieldRef<Glusterfs>, errors: &mut FieldErrors) {
 
 fn iscsi(source: FieldRef<Iscsi>, name: &str, errors: &mut FieldErrors) {
     const FORMAT: &str = "must be valid format";
-    needs(source, &[Iscsi::TARGET_PORTAL], errors);
+    required(source, &[Iscsi::TARGET_PORTAL], errors);
     let portal = source.at(Iscsi::TARGET_PORTAL);
     if source.at(Iscsi::INITIATOR_NAME).is_set() && name.len() + 1 + portal.str().len() > 64 {
         errors.push(portal.reported_as("targetportal").invalid_as(portal.str(), sources::ISCSI_NAMES));
     }
-    sources::iscsi_rules(source.value(), &source.path(), FORMAT, errors);
+    sources::iscsi_rules(source.cast(), FORMAT, errors);
     let secret = source.at(Iscsi::SECRET_REF);
     if secret.is_set() {
-        needs(secret, &[SecretReference::NAME], errors);
+        required(secret, &[SecretReference::NAME], errors);
     }
-    sources::iscsi_initiator(source.value(), &source.path(), FORMAT, errors);
+    sources::iscsi_initiator(source.cast(), FORMAT, errors);
 }
 
 fn azure_file(source: FieldRef<AzureFile>, errors: &mut FieldErrors) {
-    needs(source, &[AzureFile::SECRET_NAME, AzureFile::SHARE_NAME], errors);
+    required(source, &[AzureFile::SECRET_NAME, AzureFile::SHARE_NAME], errors);
     let namespace = source.at(AzureFile::SECRET_NAMESPACE);
     if namespace.get_str() == Some("") {
         errors.push(namespace.required(""));
@@ -153,13 +139,13 @@ fn local(source: FieldRef<Local>, errors: &mut FieldErrors) {
     if directory.is_empty() {
         return errors.push(directory.required(""));
     }
-    paths::no_backsteps(&directory.path(), directory.str(), errors);
+    paths::no_backsteps(&directory, directory.str(), errors);
 }
 
 fn csi(source: FieldRef<Csi>, errors: &mut FieldErrors) {
     let driver = source.at(Csi::DRIVER);
-    sources::csi_driver_name(&driver.path(), driver.str(), errors);
-    needs(source, &[Csi::VOLUME_HANDLE], errors);
+    sources::csi_driver_name(&driver, driver.str(), errors);
+    required(source, &[Csi::VOLUME_HANDLE], errors);
     for secret in [
         Csi::CONTROLLER_PUBLISH_SECRET_REF,
         Csi::CONTROLLER_EXPAND_SECRET_REF,

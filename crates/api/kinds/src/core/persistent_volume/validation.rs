@@ -133,9 +133,10 @@ fn volume(volume: FieldRef<Volume>, old: Option<FieldRef<Volume>>, errors: &mut 
     let affinity = spec.at(Spec::NODE_AFFINITY);
     let selector = affinity.at(REQUIRED);
     if selector.is_set() {
-        let old = old.map(|old| old.at(Volume::SPEC).at(Spec::NODE_AFFINITY).at(REQUIRED).value());
-        let any_value = old.is_some_and(scheduling::has_invalid_label_values);
-        scheduling::node_selector(selector.value(), any_value, &selector.path(), errors);
+        let any_value = old.is_some_and(|old| {
+            scheduling::has_invalid_label_values(old.at(Volume::SPEC).at(Spec::NODE_AFFINITY).at(REQUIRED))
+        });
+        scheduling::node_selector(selector, any_value, errors);
     } else if affinity.is_set() {
         errors.push(selector.required("must specify required node constraints"));
     }

@@ -12,7 +12,7 @@ use binnacle_fields::types::{List, Map, Quantity, Str};
 use binnacle_meta::{ErrorValue, FieldErrors};
 use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::resource_names;
-use binnacle_validation::selectors::no_operator;
+use binnacle_validation::selectors::unknown_operator;
 
 use crate::internal;
 
@@ -94,7 +94,7 @@ fn selector(spec: FieldRef<Spec>, standard: &[&str], errors: &mut FieldErrors) {
                 errors.push(values.invalid(why));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            text => errors.push(no_operator(text, &requirement.path())),
+            text => errors.push(unknown_operator(&operator, text)),
         }
     }
     let named: Vec<&str> =

@@ -35,16 +35,16 @@ pub(super) fn validate(features: &Features, service: FieldRef<Service>, old: Opt
     let (kind, ports) = (spec.at(Spec::TYPE), spec.at(Spec::PORTS));
     topology_annotations(service, e);
 
-    if ports.is_empty() && !cluster_ips::is_headless(spec.value()) && kind.str() != "ExternalName" {
+    if ports.is_empty() && !cluster_ips::is_headless(spec) && kind.str() != "ExternalName" {
         e.push(ports.required(""));
     }
     type_rules(spec, e);
     port_rules(ports, e);
     let selector = spec.at(Spec::SELECTOR);
-    metadata::labels(selector.get(), &selector.path(), e);
+    metadata::validate_labels(selector, e);
     session_affinity(spec, e);
     let legacy = Legacy::of(features);
-    cluster_ips::validate(spec.value(), old_spec.map(|old| old.value()), &legacy, &spec.path(), e);
+    cluster_ips::validate(spec, old_spec, &legacy, e);
     let known = old_spec.iter().flat_map(|old| old.at(Spec::EXTERNAL_IPS).strs());
     external_addresses(spec.at(Spec::EXTERNAL_IPS), &legacy.clone().knowing(known), e);
     checks::required_one_of(&kind, kind.str(), &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"], e);
@@ -81,7 +81,7 @@ pub(super) fn validate(features: &Features, service: FieldRef<Service>, old: Opt
 pub(super) fn validate_update(features: &Features, service: FieldRef<Service>, old: FieldRef<Service>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, old_spec) = (service.at(Service::SPEC), old.at(Service::SPEC));
-    cluster_ips::validate_update(spec.value(), old_spec.value(), &spec.path(), &mut errors);
+    cluster_ips::validate_update(spec, old_spec, &mut errors);
     let class = spec.at(Spec::LOAD_BALANCER_CLASS);
     if spec.at(Spec::TYPE).str() == "LoadBalancer"
         && old_spec.at(Spec::TYPE).str() == "LoadBalancer"
@@ -200,7 +200,7 @@ fn topology_annotations(service: FieldRef<Service>, errors: &mut FieldErrors) {
 fn type_rules(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
     let addresses = spec.at(Spec::CLUSTER_IPS);
     match spec.at(Spec::TYPE).str() {
-        kind @ ("LoadBalancer" | "NodePort") if cluster_ips::is_headless(spec.value()) => {
+        kind @ ("LoadBalancer" | "NodePort") if cluster_ips::is_headless(spec) => {
             let why = format!("may not be set to 'None' for {kind} services");
             errors.extend(addresses.items().map(|none| none.invalid(&why)));
         }

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{
-    Container, PodSecurityContext as PodContext, PodSpec, SeccompProfile, SecurityContext as Context,
+    Container, PodSecurityContext as PodContext, PodSpec, SeccompProfile, SecurityContext as Context, Toleration,
 };
 use binnacle_fields::meta::v1::ObjectMeta;
-use binnacle_fields::types::{Map, Str};
+use binnacle_fields::types::{List, Map, Str};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Object, Value, json};
-use binnacle_validation::tolerations::tolerations as toleration_rules;
+use binnacle_validation::tolerations;
 
 use super::{PodValidationOptions, containers, is_windows, paths};
 
@@ -141,7 +141,9 @@ pub(super) fn is_mirror(metadata: Option<FieldRef<ObjectMeta>>) -> bool {
 fn tolerations(value: &str, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     match json::parse(value.as_bytes(), &Limits::default()) {
         Ok(Value::List(list)) => {
-            toleration_rules(&list, options.compares_tolerations(), &path.child(TOLERATIONS), errors);
+            let (list, path) = (Value::List(list), path.child(TOLERATIONS));
+            let list = FieldRef::<List<Toleration>>::located(&list, &path);
+            tolerations::validate(list.items(), options.compares_tolerations(), errors);
         }
         Ok(Value::Null) => {}
         Ok(_) => {

@@ -14,9 +14,8 @@ use binnacle_validation::{checks, names, ports};
 
 use super::requirements::{self, Holder};
 use super::volumes::Volumes;
-use super::{
-    PodValidationOptions, env, forbid, handlers, mounts, pull_policy, repeated, required, required_by, security,
-};
+use super::{PodValidationOptions, env, forbid, handlers, mounts, pull_policy, required, required_by, security};
+use crate::checks::repeated;
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const RESTART_ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];

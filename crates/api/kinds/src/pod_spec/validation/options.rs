@@ -178,7 +178,7 @@ fn has_invalid_label_values(spec: FieldRef<PodSpec>) -> bool {
     let affinity = spec.at(PodSpec::AFFINITY);
     let affinity = affinity.at(Affinity::NODE_AFFINITY);
     let required = affinity.at(NodeAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
-    scheduling::has_invalid_label_values(required.value())
+    scheduling::has_invalid_label_values(required)
 }
 
 /// Returns true if label keys of topology spread constraints are merged into their selectors.

@@ -174,7 +174,7 @@ fn trust_bundle(bundle: FieldRef<TrustBundle>, files: &mut Files<'_>, errors: &m
                 errors.push(signer.required("must be a valid signer name"));
             }
             signers::signer_name(&signer, given, errors);
-            selectors::label_selector(selector.get(), false, &selector.path(), errors);
+            selectors::validate(selector, false, errors);
         }
         (None, None) => errors.push(bundle.required("either name or signerName must be specified")),
     }

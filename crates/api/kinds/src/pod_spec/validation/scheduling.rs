@@ -10,9 +10,8 @@ use binnacle_fields::core::v1::{
 };
 use binnacle_fields::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use binnacle_fields::types::{Int, List};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::selectors::{self, no_operator};
+use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_validation::selectors::{self, unknown_operator};
 use binnacle_validation::{checks, names};
 
 use super::{PodValidationOptions, optional_one_of};
@@ -41,7 +40,7 @@ pub(super) fn affinity(spec: FieldRef<PodSpec>, options: &PodValidationOptions<'
 fn node_affinity(rules: FieldRef<NodeAffinity>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let required = rules.at(NodeAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
     if required.is_set() {
-        node_selector(required.value(), options.any_node_label_value, &required.path(), errors);
+        node_selector(required, options.any_node_label_value, errors);
     }
     let preferred = rules.at(NodeAffinity::PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION);
     for term in errors.while_room(preferred.items()) {
@@ -51,8 +50,7 @@ fn node_affinity(rules: FieldRef<NodeAffinity>, options: &PodValidationOptions<'
 }
 
 /// Validates a node selector, which needs at least one term. `any_value` accepts invalid label values.
-pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let selector = FieldRef::<NodeSelector>::located(selector, path);
+pub(crate) fn node_selector(selector: FieldRef<NodeSelector>, any_value: bool, errors: &mut FieldErrors) {
     let terms = selector.at(NodeSelector::NODE_SELECTOR_TERMS);
     if terms.is_empty() {
         errors.push(terms.required("must have at least one node selector term"));
@@ -63,8 +61,7 @@ pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath,
 }
 
 /// Returns true if a term of a node selector has invalid label values.
-pub(crate) fn has_invalid_label_values(selector: &Value) -> bool {
-    let selector = FieldRef::<NodeSelector>::root(selector);
+pub(crate) fn has_invalid_label_values(selector: FieldRef<NodeSelector>) -> bool {
     selector.at(NodeSelector::NODE_SELECTOR_TERMS).items().any(|term| {
         term.at(NodeSelectorTerm::MATCH_EXPRESSIONS).items().any(|requirement| {
             let mut values = requirement.at(Requirement::VALUES).strs();
@@ -86,7 +83,8 @@ fn node_selector_term(term: FieldRef<NodeSelectorTerm>, any_value: bool, errors:
 
 fn label_requirement(requirement: FieldRef<Requirement>, any_value: bool, errors: &mut FieldErrors) {
     let values = requirement.at(Requirement::VALUES);
-    match requirement.at(Requirement::OPERATOR).str() {
+    let operator = requirement.at(Requirement::OPERATOR);
+    match operator.str() {
         "In" | "NotIn" if values.is_empty() => {
             errors.push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
         }
@@ -97,7 +95,7 @@ fn label_requirement(requirement: FieldRef<Requirement>, any_value: bool, errors
             errors.push(values.required("must be specified single value when `operator` is 'Lt' or 'Gt'"));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => errors.push(no_operator(other, &requirement.path())),
+        other => errors.push(unknown_operator(&operator, other)),
     }
     let key = requirement.at(Requirement::KEY);
     checks::qualified_name(&key, key.str(), errors);
@@ -111,13 +109,14 @@ fn label_requirement(requirement: FieldRef<Requirement>, any_value: bool, errors
 /// Validates a requirement on a field of a node; the only supported field is its name.
 fn field_requirement(requirement: FieldRef<Requirement>, errors: &mut FieldErrors) {
     let values = requirement.at(Requirement::VALUES);
-    match requirement.at(Requirement::OPERATOR).str() {
+    let operator = requirement.at(Requirement::OPERATOR);
+    match operator.str() {
         "In" | "NotIn" if values.len() != 1 => {
             let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
             errors.push(values.required(why));
         }
         "In" | "NotIn" => {}
-        other => errors.push(no_operator(other, &requirement.path())),
+        other => errors.push(unknown_operator(&operator, other)),
     }
     let key = requirement.at(Requirement::KEY);
     if key.str() != "metadata.name" {
@@ -131,7 +130,7 @@ fn field_requirement(requirement: FieldRef<Requirement>, errors: &mut FieldError
 fn pod_term(term: FieldRef<PodAffinityTerm>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     for selector in [PodAffinityTerm::LABEL_SELECTOR, PodAffinityTerm::NAMESPACE_SELECTOR] {
         let selector = term.at(selector);
-        selectors::label_selector(selector.get(), options.any_selector_value, &selector.path(), errors);
+        selectors::validate(selector, options.any_selector_value, errors);
     }
     let namespaces = term.at(PodAffinityTerm::NAMESPACES);
     for namespace in errors.while_room(namespaces.strs()) {
@@ -242,7 +241,7 @@ pub(super) fn topology_spread(
         }
         if !options.any_spread_selector {
             let selector = constraint.at(Constraint::LABEL_SELECTOR);
-            selectors::label_selector(selector.get(), false, &selector.path(), errors);
+            selectors::validate(selector, false, errors);
         }
     }
 }

@@ -10,7 +10,8 @@ use binnacle_meta::FieldErrors;
 use binnacle_validation::checks;
 use binnacle_validation::names::inclusive_range_error;
 
-use super::{PodValidationOptions, containers, optional_one_of, paths, repeated, windows};
+use super::{PodValidationOptions, containers, optional_one_of, paths, windows};
+use crate::checks::repeated;
 use crate::{Features, internal};
 
 const ID_MAX: i64 = i32::MAX as i64;

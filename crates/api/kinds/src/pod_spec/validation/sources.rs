@@ -11,8 +11,7 @@ use binnacle_fields::core::v1::{
     SecretVolumeSource as Secret, StorageOSVolumeSource as StorageOs,
 };
 use binnacle_fields::types::{Int, List, Str};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location};
-use binnacle_schema::Value;
+use binnacle_meta::{FieldError, FieldErrors, Location};
 use binnacle_validation::checks;
 use binnacle_validation::names::{self, inclusive_range_error};
 
@@ -24,8 +23,7 @@ const CSI_DRIVER_MAX: usize = 63;
 const HOST_PATH_TYPES: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-pub(crate) fn host_path(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::<HostPath>::located(source, path);
+pub(crate) fn host_path(source: FieldRef<HostPath>, errors: &mut FieldErrors) {
     let directory = source.at(HostPath::PATH);
     if directory.is_empty() {
         return errors.push(directory.required(""));
@@ -40,14 +38,12 @@ pub(super) fn git_repo(source: FieldRef<GitRepo>, errors: &mut FieldErrors) {
     paths::descending(&directory, directory.str(), errors);
 }
 
-pub(crate) fn gce_disk(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::located(source, path);
+pub(crate) fn gce_disk(source: FieldRef<GceDisk>, errors: &mut FieldErrors) {
     required(source, &[GceDisk::PD_NAME], errors);
     partition(source.at(GceDisk::PARTITION), errors);
 }
 
-pub(crate) fn aws_store(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::located(source, path);
+pub(crate) fn aws_store(source: FieldRef<AwsStore>, errors: &mut FieldErrors) {
     required(source, &[AwsStore::VOLUME_ID], errors);
     partition(source.at(AwsStore::PARTITION), errors);
 }
@@ -84,8 +80,7 @@ pub(super) fn file_mode(mode: FieldRef<Int>, errors: &mut FieldErrors) {
     }
 }
 
-pub(crate) fn nfs(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::located(source, path);
+pub(crate) fn nfs(source: FieldRef<Nfs>, errors: &mut FieldErrors) {
     required(source, &[Nfs::SERVER, Nfs::PATH], errors);
     let directory = source.at(Nfs::PATH);
     if !directory.str().starts_with('/') {
@@ -96,15 +91,13 @@ pub(crate) fn nfs(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 pub(super) fn iscsi(source: FieldRef<Iscsi>, errors: &mut FieldErrors) {
     const PREFIXES: &str = "must be valid format starting with iqn, eui, or naa";
     required(source, &[Iscsi::TARGET_PORTAL], errors);
-    let path = source.path();
-    iscsi_rules(source.value(), &path, PREFIXES, errors);
-    iscsi_initiator(source.value(), &path, PREFIXES, errors);
+    iscsi_rules(source, PREFIXES, errors);
+    iscsi_initiator(source, PREFIXES, errors);
 }
 
 /// Validates an iSCSI source: the qualified name, the unit and the secret; `unknown` is the error for names of unknown
 /// types.
-pub(crate) fn iscsi_rules(source: &Value, path: &FieldPath, unknown: &str, errors: &mut FieldErrors) {
-    let source = FieldRef::<Iscsi>::located(source, path);
+pub(crate) fn iscsi_rules(source: FieldRef<Iscsi>, unknown: &str, errors: &mut FieldErrors) {
     let name = source.at(Iscsi::IQN);
     match iscsi_name(name.str()) {
         _ if name.is_empty() => errors.push(name.required("")),
@@ -123,8 +116,7 @@ pub(crate) fn iscsi_rules(source: &Value, path: &FieldPath, unknown: &str, error
     }
 }
 
-pub(crate) fn iscsi_initiator(source: &Value, path: &FieldPath, unknown: &str, errors: &mut FieldErrors) {
-    let source = FieldRef::<Iscsi>::located(source, path);
+pub(crate) fn iscsi_initiator(source: FieldRef<Iscsi>, unknown: &str, errors: &mut FieldErrors) {
     let initiator = source.at(Iscsi::INITIATOR_NAME);
     let Some(name) = initiator.get_str() else { return };
     let initiator = initiator.reported_as("initiatorname");
@@ -135,8 +127,7 @@ pub(crate) fn iscsi_initiator(source: &Value, path: &FieldPath, unknown: &str, e
     }
 }
 
-pub(crate) fn flocker(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::<Flocker>::located(source, path);
+pub(crate) fn flocker(source: FieldRef<Flocker>, errors: &mut FieldErrors) {
     let (name, uuid) = (source.at(Flocker::DATASET_NAME), source.at(Flocker::DATASET_UUID));
     if name.is_empty() && uuid.is_empty() {
         errors.push(source.required("one of datasetName and datasetUUID is required"));
@@ -149,14 +140,13 @@ pub(crate) fn flocker(source: &Value, path: &FieldPath, errors: &mut FieldErrors
     }
 }
 
-pub(crate) fn rbd(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::<Rbd>::located(source, path);
+pub(crate) fn rbd(source: FieldRef<Rbd>, errors: &mut FieldErrors) {
     some_monitors(source.at(Rbd::MONITORS), errors);
     required(source, &[Rbd::IMAGE], errors);
 }
 
-pub(crate) fn monitors(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    some_monitors(FieldRef::<CephFs>::located(source, path).at(CephFs::MONITORS), errors);
+pub(crate) fn ceph_fs(source: FieldRef<CephFs>, errors: &mut FieldErrors) {
+    some_monitors(source.at(CephFs::MONITORS), errors);
 }
 
 fn some_monitors(monitors: FieldRef<List<Str>>, errors: &mut FieldErrors) {
@@ -166,14 +156,12 @@ fn some_monitors(monitors: FieldRef<List<Str>>, errors: &mut FieldErrors) {
 }
 
 /// Validates a Cinder source; secrets of persistent volumes have a namespace.
-pub(crate) fn cinder(source: &Value, persistent: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::located(source, path);
+pub(crate) fn cinder(source: FieldRef<Cinder>, persistent: bool, errors: &mut FieldErrors) {
     required(source, &[Cinder::VOLUME_ID], errors);
     secret_reference(source.at(Cinder::SECRET_REF).cast(), persistent, errors);
 }
 
-pub(crate) fn storage_os(source: &Value, persistent: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::<StorageOs>::located(source, path);
+pub(crate) fn storage_os(source: FieldRef<StorageOs>, persistent: bool, errors: &mut FieldErrors) {
     required_by(source.at(StorageOs::VOLUME_NAME), names::dns1123_label, errors);
     let namespace = source.at(StorageOs::VOLUME_NAMESPACE);
     if !namespace.is_empty() {
@@ -182,9 +170,8 @@ pub(crate) fn storage_os(source: &Value, persistent: bool, path: &FieldPath, err
     secret_reference(source.at(StorageOs::SECRET_REF).cast(), persistent, errors);
 }
 
-pub(crate) fn quobyte(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(crate) fn quobyte(source: FieldRef<Quobyte>, errors: &mut FieldErrors) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
-    let source = FieldRef::<Quobyte>::located(source, path);
     let (registry, tenant) = (source.at(Quobyte::REGISTRY), source.at(Quobyte::TENANT));
     if registry.is_empty() {
         errors.push(registry.required(PAIRS));
@@ -197,8 +184,7 @@ pub(crate) fn quobyte(source: &Value, path: &FieldPath, errors: &mut FieldErrors
     required(source, &[Quobyte::VOLUME], errors);
 }
 
-pub(crate) fn fibre_channel(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::<FibreChannel>::located(source, path);
+pub(crate) fn fibre_channel(source: FieldRef<FibreChannel>, errors: &mut FieldErrors) {
     let (names, ids) = (source.at(FibreChannel::TARGET_WWNS), source.at(FibreChannel::WWIDS));
     if names.is_empty() && ids.is_empty() {
         errors.push(names.required("must specify either targetWWNs or wwids, but not both"));
@@ -215,8 +201,7 @@ pub(crate) fn fibre_channel(source: &Value, path: &FieldPath, errors: &mut Field
     }
 }
 
-pub(crate) fn flex(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let source = FieldRef::located(source, path);
+pub(crate) fn flex(source: FieldRef<Flex>, errors: &mut FieldErrors) {
     required(source, &[Flex::DRIVER], errors);
     let options = source.at(Flex::OPTIONS);
     for (key, option) in errors.while_room(options.entries()) {
@@ -228,11 +213,10 @@ pub(crate) fn flex(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-pub(crate) fn azure_disk(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(crate) fn azure_disk(source: FieldRef<AzureDisk>, errors: &mut FieldErrors) {
     const MANAGED: &str =
         "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
     const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
-    let source = FieldRef::located(source, path);
     required(source, &[AzureDisk::DISK_NAME, AzureDisk::DISK_URI], errors);
     optional_one_of(source.at(AzureDisk::CACHING_MODE), &["None", "ReadOnly", "ReadWrite"], errors);
     let (kind, uri) = (source.at(AzureDisk::KIND), source.at(AzureDisk::DISK_URI));

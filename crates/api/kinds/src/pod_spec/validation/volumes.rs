@@ -11,8 +11,7 @@ use binnacle_fields::core::v1::{
     Volume, VsphereVirtualDiskVolumeSource as Vsphere,
 };
 use binnacle_fields::types::{List, Str};
-use binnacle_meta::{FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_meta::FieldErrors;
 use binnacle_validation::pod_resources::quantity;
 use binnacle_validation::{checks, names};
 
@@ -84,31 +83,31 @@ fn source(volume: FieldRef<Volume>, pod_name: &str, options: &PodValidationOptio
         }};
     }
     one!(EMPTY_DIR, empty_dir);
-    one!(HOST_PATH, shared(sources::host_path));
+    one!(HOST_PATH, sources::host_path);
     one!(GIT_REPO, sources::git_repo);
-    one!(GCE_PERSISTENT_DISK, shared(sources::gce_disk), own: "persistentDisk");
-    one!(AWS_ELASTIC_BLOCK_STORE, shared(sources::aws_store));
+    one!(GCE_PERSISTENT_DISK, sources::gce_disk, own: "persistentDisk");
+    one!(AWS_ELASTIC_BLOCK_STORE, sources::aws_store);
     one!(SECRET, sources::secret);
-    one!(NFS, shared(sources::nfs));
+    one!(NFS, sources::nfs);
     one!(ISCSI, sources::iscsi);
     iscsi_names(volume, errors);
     one!(GLUSTERFS, |s, e| required(s, &[Glusterfs::ENDPOINTS, Glusterfs::PATH], e));
-    one!(FLOCKER, shared(sources::flocker));
+    one!(FLOCKER, sources::flocker);
     one!(PERSISTENT_VOLUME_CLAIM, |s, e| required(s, &[Claim::CLAIM_NAME], e));
-    one!(RBD, shared(sources::rbd));
-    one!(CINDER, shared(|s, p, e| sources::cinder(s, false, p, e)));
-    one!(CEPHFS, shared(sources::monitors), second: "cephFS");
-    one!(QUOBYTE, shared(sources::quobyte));
+    one!(RBD, sources::rbd);
+    one!(CINDER, |s, e| sources::cinder(s, false, e));
+    one!(CEPHFS, sources::ceph_fs, second: "cephFS");
+    one!(QUOBYTE, sources::quobyte);
     one!(DOWNWARD_API, projected::downward_api, second: "downwarAPI");
-    one!(FC, shared(sources::fibre_channel));
-    one!(FLEX_VOLUME, shared(sources::flex));
+    one!(FC, sources::fibre_channel);
+    one!(FLEX_VOLUME, sources::flex);
     one!(CONFIG_MAP, sources::config_map);
     one!(AZURE_FILE, |s, e| required(s, &[AzureFile::SECRET_NAME, AzureFile::SHARE_NAME], e));
     one!(VSPHERE_VOLUME, |s, e| required(s, &[Vsphere::VOLUME_PATH], e));
     one!(PHOTON_PERSISTENT_DISK, |s, e| required(s, &[PhotonDisk::PD_ID], e));
     one!(PORTWORX_VOLUME, |s, e| required(s, &[Portworx::VOLUME_ID], e));
-    one!(AZURE_DISK, shared(sources::azure_disk));
-    one!(STORAGEOS, shared(|s, p, e| sources::storage_os(s, false, p, e)));
+    one!(AZURE_DISK, sources::azure_disk);
+    one!(STORAGEOS, |s, e| sources::storage_os(s, false, e));
     one!(PROJECTED, |s, e| projected::projected(s, options, e));
     one!(SCALE_IO, |s, e| required(s, &[ScaleIo::GATEWAY, ScaleIo::SYSTEM, ScaleIo::VOLUME_NAME], e));
     one!(CSI, csi);
@@ -136,11 +135,6 @@ fn one_source<S>(
         *found = true;
         rules(own, errors);
     }
-}
-
-/// Returns rules that persistent volumes have too.
-fn shared<S>(rules: fn(&Value, &FieldPath, &mut FieldErrors)) -> impl FnOnce(FieldRef<S>, &mut FieldErrors) {
-    move |source, errors| rules(source.value(), &source.path(), errors)
 }
 
 fn empty_dir(source: FieldRef<EmptyDir>, errors: &mut FieldErrors) {

@@ -12,7 +12,7 @@ use binnacle_fields::{Field, FieldMut, FieldRef, Message, route};
 use binnacle_meta::{ErrorValue, FieldErrors};
 use binnacle_schema::{Value, json};
 use binnacle_validation::names::inclusive_range_error;
-use binnacle_validation::tolerations::tolerations as toleration_rules;
+use binnacle_validation::tolerations;
 
 use super::{annotations_of, metadata_and_spec};
 use crate::Features;
@@ -123,7 +123,7 @@ fn tolerations(
     if old.items().any(|old| !kept.contains(&key(old))) {
         return errors.push(new.forbidden("existing toleration can not be modified except its tolerationSeconds"));
     }
-    toleration_rules(new.list(), options.compares_tolerations(), &new.path(), errors);
+    tolerations::validate(new.items(), options.compares_tolerations(), errors);
 }
 
 fn scheduling_gates(
