@@ -5,8 +5,8 @@ use std::sync::Arc;
 use binnacle_audit::Policy;
 use binnacle_metrics::Registry;
 
+use super::config_files::Named;
 use super::inputs::{load_egress, load_plugin_options};
-use super::named::Named;
 use super::{StartFailure, manifests};
 use crate::authentication::{AuthenticationError, Bundle, keep_apart};
 use crate::data_dir::default_path;

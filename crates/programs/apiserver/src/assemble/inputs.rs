@@ -15,7 +15,7 @@ use prometheus::GaugeVec;
 use tokio::sync::Notify;
 
 use super::address::reachable;
-use super::named::Named;
+use super::config_files::Named;
 use super::validation_metrics::ValidationMetrics;
 use super::{StartFailure, build, not_registered};
 use crate::admin_socket::AdminSocket;

@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::background::Background;
 use super::handlers::{handlers, limits};
-use super::untold::Untold;
+use super::storage_version_gate::Untold;
 use crate::running::Assembled;
 use crate::server::{About, Progress};
 

@@ -13,8 +13,8 @@ use binnacle_webhook::Itself;
 use rustls::client::ResolvesClientCert;
 
 use super::client_access::ClientAccess;
+use super::config_files::Named;
 use super::inputs::{Base, Holdings, Inputs};
-use super::named::Named;
 use super::{StartFailure, not_registered, webhooks};
 use crate::authentication::{self, AuthenticationError, Bundle};
 use crate::authorization::Made as Authorization;
