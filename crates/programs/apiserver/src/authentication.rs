@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::authorities::SharedAuthority;
 use crate::bound_objects::CachedObjects;
-use crate::issuers::MadeIssuers;
+use crate::issuers::AcceptedIssuers;
 use crate::settings;
 use crate::signing::Signing;
 
@@ -54,7 +54,7 @@ pub(crate) enum AuthenticationError {
 }
 
 /// Data read from the files in flags.
-pub(crate) struct Named {
+pub(crate) struct AuthenticationFiles {
     /// The token with which this server authenticates to itself.
     own: TokenFile,
     pub(crate) own_token: String,
@@ -88,7 +88,7 @@ impl Bundle {
     }
 }
 
-impl Named {
+impl AuthenticationFiles {
     pub(crate) fn load(flags: &settings::Authentication, egress: &Egress) -> Result<Self, AuthenticationError> {
         let mut keys = Vec::new();
         for path in &flags.service_accounts.key_files {
@@ -191,8 +191,8 @@ pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&
 /// Tries front proxies, certificates, then tokens. Requests without credentials are anonymous, invalid ones fail.
 pub(crate) fn build(
     flags: &settings::Authentication,
-    named: Named,
-    issuers: &MadeIssuers,
+    files: AuthenticationFiles,
+    issuers: &AcceptedIssuers,
     clients: &Bundle,
     keys: Arc<dyn TokenKeys>,
     resources: &Catalog,
@@ -200,8 +200,8 @@ pub(crate) fn build(
 ) -> Result<Authentication, AuthenticationError> {
     let audiences = audiences(flags);
     let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
-    tokens.push(Box::new(named.own.for_audiences(audiences.clone())));
-    if let Some(file) = named.tokens {
+    tokens.push(Box::new(files.own.for_audiences(audiences.clone())));
+    if let Some(file) = files.tokens {
         tokens.push(Box::new(file.for_audiences(audiences.clone())));
     }
     let options = ServiceAccountOptions {
@@ -218,7 +218,7 @@ pub(crate) fn build(
     }
     tokens.push(Box::new(issuers.issuers.clone()));
     let cache = TokenCacheMetrics::register(metrics.registry())?;
-    if let (Some(webhook), Some(flags)) = (named.webhook, &flags.webhook) {
+    if let (Some(webhook), Some(flags)) = (files.webhook, &flags.webhook) {
         let times = CacheTimes { success: flags.cache_ttl, failure: flags.cache_ttl };
         tokens.push(Box::new(TokenCache::new(webhook, times, cache.clone())?));
     }
@@ -227,7 +227,7 @@ pub(crate) fn build(
     let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<Vec<_>>();
     let mut known: Vec<Box<dyn Authenticator>> = Vec::new();
     let (mut proxy_headers, mut proxy_prefixes) = (Vec::new(), Vec::new());
-    if let (Some(header), Some(proxies)) = (&flags.request_header, named.proxies) {
+    if let (Some(header), Some(proxies)) = (&flags.request_header, files.proxies) {
         let options = FrontProxyOptions {
             allowed_names: header.allowed_names.clone(),
             username_headers: lower(&header.username_headers),

@@ -43,7 +43,7 @@ impl UnsafeDeletes for UnsafeDeletion {
 }
 
 /// Data read from files, before anything is changed that could be left behind.
-pub(crate) struct Prepared {
+pub(crate) struct AuthorizationFiles {
     config: AuthorizationConfig,
     /// The file of the configuration, and its bytes.
     file: Option<(PathBuf, Vec<u8>)>,
@@ -52,14 +52,14 @@ pub(crate) struct Prepared {
 }
 
 /// The authorizers of a server.
-pub(crate) struct Made {
+pub(crate) struct Authorizers {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) roles: Arc<RolesFeed>,
     nodes: Option<Arc<NodeGraph>>,
     file: Option<(ConfigFile, Arc<Reloading>)>,
 }
 
-impl Prepared {
+impl AuthorizationFiles {
     pub(crate) fn load(flags: &Authorization) -> Result<Self, AuthorizationError> {
         let (config, file) = match &flags.source {
             Source::Flags(config) => (config.clone(), None),
@@ -83,14 +83,14 @@ impl Prepared {
         Ok(Self { config, file, abac, paths })
     }
 
-    /// Creates the authorizers. They follow nothing before [`Made::follow`].
-    pub(crate) fn make(
+    /// Creates the authorizers. They follow nothing before [`Authorizers::follow`].
+    pub(crate) fn build(
         self,
         resources: &Catalog,
         dialer: Option<Arc<Dialer>>,
         server: &str,
         registry: &binnacle_metrics::Registry,
-    ) -> Result<Made, AuthorizationError> {
+    ) -> Result<Authorizers, AuthorizationError> {
         let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
         // Writes of roles are checked against roles, even without the RBAC authorizer.
         let roles = RolesFeed::new(resources.clone());
@@ -105,16 +105,16 @@ impl Prepared {
         let parts = Parts { abac: self.abac, node, rbac, paths: self.paths, metrics, dialer };
         let union = parts.assemble(&self.config).map_err(invalid)?;
         let Some((path, data)) = self.file else {
-            return Ok(Made { authorizer: Arc::new(union), roles, nodes, file: None });
+            return Ok(Authorizers { authorizer: Arc::new(union), roles, nodes, file: None });
         };
         let reloading = Reloading::new(union);
         let metrics = ReloadMetrics::of_authorization(registry, server).map_err(failed)?;
         let file = ConfigFile { file: Followed::new(path, data), parts, config: self.config, metrics };
-        Ok(Made { authorizer: reloading.clone(), roles, nodes, file: Some((file, reloading)) })
+        Ok(Authorizers { authorizer: reloading.clone(), roles, nodes, file: Some((file, reloading)) })
     }
 }
 
-impl Made {
+impl Authorizers {
     /// Starts to follow the objects and the file; the tasks end with the shutdown signal.
     pub(crate) fn follow(self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.roles.start(tasks, shutdown);

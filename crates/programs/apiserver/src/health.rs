@@ -162,18 +162,18 @@ impl HealthCheck for InformersCheck {
 }
 
 /// Checks that no task that follows objects and files has panicked, and that no supervised one panics repeatedly. Its
-/// data would become stale unnoticed, so a server that lost a task needs a restart.
+/// data would become stale unnoticed, so a server with such a task needs a restart.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lost(Arc<AtomicUsize>);
+pub(crate) struct FailedTasks(Arc<AtomicUsize>);
 
-impl Lost {
-    /// Counts lost tasks. Never returns.
+impl FailedTasks {
+    /// Counts the tasks that panic. Never returns.
     pub(crate) async fn watch(&self, tasks: &mut JoinSet<()>) {
         self.wait(tasks).await;
         std::future::pending().await
     }
 
-    /// Counts lost tasks until all tasks have ended.
+    /// Counts the tasks that panic until all tasks have ended.
     pub(crate) async fn wait(&self, tasks: &mut JoinSet<()>) {
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended
@@ -186,7 +186,7 @@ impl Lost {
     }
 }
 
-impl HealthCheck for Lost {
+impl HealthCheck for FailedTasks {
     fn name(&self) -> &str {
         "background-tasks"
     }
@@ -199,7 +199,7 @@ impl HealthCheck for Lost {
                 0 => {
                     Err(format!("tasks that panic whenever they are begun again, see the log: {}", failing.join(", ")))
                 }
-                lost => Err(format!("{lost} tasks have panicked, see the log; start the server again")),
+                count => Err(format!("{count} tasks have panicked, see the log; start the server again")),
             }
         })
     }
@@ -211,13 +211,13 @@ mod tests {
 
     #[tokio::test]
     async fn tasks_that_panic_are_missed() {
-        let (lost, mut tasks) = (Lost::default(), JoinSet::new());
+        let (failed, mut tasks) = (FailedTasks::default(), JoinSet::new());
         tasks.spawn(async {});
-        lost.wait(&mut tasks).await;
-        assert_eq!(lost.check().await, Ok(()));
+        failed.wait(&mut tasks).await;
+        assert_eq!(failed.check().await, Ok(()));
         tasks.spawn(async { panic!("on purpose") });
         tasks.spawn(async {});
-        lost.wait(&mut tasks).await;
-        assert!(lost.check().await.is_err_and(|error| error.starts_with("1 tasks")));
+        failed.wait(&mut tasks).await;
+        assert!(failed.check().await.is_err_and(|error| error.starts_with("1 tasks")));
     }
 }

@@ -35,7 +35,7 @@ pub(crate) enum IssuersError {
 }
 
 /// The issuers in the flags or the file, validated but not in use.
-pub(crate) struct NamedIssuers {
+pub(crate) struct IssuersConfig {
     config: Checked,
     algorithms: Vec<Algorithm>,
     /// The path and contents of the file.
@@ -43,14 +43,14 @@ pub(crate) struct NamedIssuers {
 }
 
 /// The accepted issuers, and the settings of anonymous requests.
-pub(crate) struct MadeIssuers {
+pub(crate) struct AcceptedIssuers {
     /// They have no keys before they are followed.
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) file: Option<IssuersFile>,
     pub(crate) anonymous: AnonymousConfig,
 }
 
-impl NamedIssuers {
+impl IssuersConfig {
     pub(crate) fn load(flags: &settings::Authentication) -> Result<Self, IssuersError> {
         let (mut algorithms, mut file) = (Algorithm::ALL.to_vec(), None);
         let config = match &flags.issuers {
@@ -79,14 +79,14 @@ impl NamedIssuers {
         Ok(Self { config, algorithms, file })
     }
 
-    pub(crate) fn make(
+    pub(crate) fn build(
         self,
         flags: &settings::Authentication,
         server: &str,
         registry: &binnacle_metrics::Registry,
         egress: Option<Egress>,
         records_fetches: bool,
-    ) -> Result<MadeIssuers, IssuersError> {
+    ) -> Result<AcceptedIssuers, IssuersError> {
         let in_file = self.config.anonymous().cloned();
         let file = match self.file {
             None => None,
@@ -105,7 +105,7 @@ impl NamedIssuers {
         };
         let by_flag = || AnonymousConfig { enabled: flags.anonymous, paths: Vec::new() };
         let anonymous = in_file.unwrap_or_else(by_flag);
-        Ok(MadeIssuers { issuers: Arc::new(Issuers::new(self.config, options)?), file, anonymous })
+        Ok(AcceptedIssuers { issuers: Arc::new(Issuers::new(self.config, options)?), file, anonymous })
     }
 }
 

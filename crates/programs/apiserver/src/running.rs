@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::admin_socket::AdminSocket;
 use crate::data_dir::DataDir;
 use crate::encryption::AtRest;
-use crate::health::Lost;
+use crate::health::FailedTasks;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
@@ -29,7 +29,7 @@ pub(crate) struct Assembled {
     pub(crate) controllers: Manager,
     /// Tasks that follow the authorizers' data; they end with the server.
     pub(crate) followers: JoinSet<()>,
-    pub(crate) lost: Lost,
+    pub(crate) failed_tasks: FailedTasks,
     /// Background tasks beside the requests.
     pub(crate) upkeep: Upkeep,
     pub(crate) auditor: Option<Arc<Auditor>>,
@@ -72,7 +72,7 @@ impl Assembled {
             };
             tokio::select! {
                 () = serving => {}
-                () = self.lost.watch(&mut self.followers) => {}
+                () = self.failed_tasks.watch(&mut self.followers) => {}
             }
         }
         drop((self.upkeep, self.at_rest));
@@ -80,7 +80,7 @@ impl Assembled {
             auditor.shutdown().await;
         }
         self.controllers.ended().await;
-        self.lost.wait(&mut self.followers).await;
+        self.failed_tasks.wait(&mut self.followers).await;
         drop(self.admin_socket);
         self.resources.close();
         self.stores.close().await;

@@ -23,8 +23,8 @@ use super::inputs::{Base, Holdings};
 use super::security::{Commands, Security};
 use super::{StartFailure, not_registered, policies};
 use crate::authorities;
-use crate::health::Lost;
-use crate::issuers::MadeIssuers;
+use crate::health::FailedTasks;
+use crate::issuers::AcceptedIssuers;
 use crate::renewal::Users;
 use crate::signing::Signing;
 use crate::upkeep::Upkeep;
@@ -48,7 +48,7 @@ pub(super) struct Background {
     pub(super) fairness: Option<Arc<FlowControl>>,
     pub(super) tracer: Option<Arc<Tracer>>,
     pub(super) upkeep: Upkeep,
-    pub(super) lost: Lost,
+    pub(super) failed_tasks: FailedTasks,
     pub(super) health: Arc<Health>,
     pub(super) health_metrics: Arc<HealthMetrics>,
 }
@@ -85,7 +85,7 @@ impl Background {
         let upkeep = Upkeep::start(&holdings.stores, &built_in.resources, &base.config.storage, base.registry());
         let upkeep = upkeep.map_err(not_registered)?;
         let health_metrics = HealthMetrics::new().map_err(not_registered)?;
-        let lost = Lost::default();
+        let failed_tasks = FailedTasks::default();
         let checked = Checked {
             canary: &holdings.canary,
             features: &base.features,
@@ -96,7 +96,7 @@ impl Background {
             access: &access,
             fairness: fairness.as_ref(),
             upkeep: &upkeep,
-            lost: &lost,
+            failed_tasks: &failed_tasks,
             hooks: &hooks,
             livez_grace: Instant::now().checked_add(base.config.generic.livez_grace_period),
             terminating: signals.terminating.clone(),
@@ -119,14 +119,14 @@ impl Background {
             fairness,
             tracer,
             upkeep,
-            lost,
+            failed_tasks,
             health,
             health_metrics,
         })
     }
 }
 
-fn follow_issuers(issuers: MadeIssuers, followers: &mut JoinSet<()>, shutdown: &Shutdown) {
+fn follow_issuers(issuers: AcceptedIssuers, followers: &mut JoinSet<()>, shutdown: &Shutdown) {
     let file = Arc::new(tokio::sync::Mutex::new(issuers.file));
     let (issuers, stopped) = (issuers.issuers, shutdown.clone());
     followers.spawn(supervise("authentication config", move || {

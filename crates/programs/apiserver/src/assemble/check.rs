@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_audit::Policy;
 use binnacle_metrics::Registry;
 
-use super::config_files::Named;
+use super::config_files::ConfigFiles;
 use super::inputs::{load_egress, load_plugin_options};
 use super::{StartFailure, manifests};
 use crate::authentication::{AuthenticationError, Bundle, keep_apart};
@@ -16,8 +16,8 @@ use crate::settings::Settings;
 pub(crate) fn check_files(settings: &Settings) -> Result<(), StartFailure> {
     // These metrics are never shown.
     let metrics = Registry::new();
-    let named = Named::load(settings, &load_egress(settings, &metrics)?)?;
-    check_own_authority(settings, &named)?;
+    let files = ConfigFiles::load(settings, &load_egress(settings, &metrics)?)?;
+    check_own_authority(settings, &files)?;
     let features = Arc::new(settings.features());
     let plugins = load_plugin_options(settings, &features)?;
     manifests::check(&plugins.manifests, &features)?;
@@ -31,11 +31,11 @@ pub(crate) fn check_files(settings: &Settings) -> Result<(), StartFailure> {
 }
 
 /// Checks that proxies do not have the authority that the server made for clients, if it has made one already.
-fn check_own_authority(settings: &Settings, named: &Named) -> Result<(), StartFailure> {
+fn check_own_authority(settings: &Settings, files: &ConfigFiles) -> Result<(), StartFailure> {
     let default = || if settings.storage.ephemeral { None } else { default_path() };
     let directory = settings.storage.data_dir.clone().or_else(default);
     let bundle = directory.map(|directory| directory.join("pki/ca-bundle.crt")).filter(|path| path.exists());
-    let (None, Some(path), Some(proxies)) = (&named.authentication.clients, bundle, &named.authentication.proxies)
+    let (None, Some(path), Some(proxies)) = (&files.authentication.clients, bundle, &files.authentication.proxies)
     else {
         return Ok(());
     };

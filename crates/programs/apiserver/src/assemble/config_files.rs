@@ -11,28 +11,28 @@ use rustls::client::ResolvesClientCert;
 
 use super::StartFailure;
 use super::client_access::{read_text, serving_pair};
-use crate::authentication;
-use crate::authorization::Prepared;
-use crate::issuers::NamedIssuers;
+use crate::authentication::AuthenticationFiles;
+use crate::authorization::AuthorizationFiles;
+use crate::issuers::IssuersConfig;
 use crate::settings::Settings;
 
 /// Data read from the files in flags, before anything is changed that could be left behind.
-pub(super) struct Named {
-    pub(super) authentication: authentication::Named,
-    pub(super) issuers: NamedIssuers,
+pub(super) struct ConfigFiles {
+    pub(super) authentication: AuthenticationFiles,
+    pub(super) issuers: IssuersConfig,
     /// The certificate and key, with the text of the certificate file.
     pub(super) tls: Option<(DefaultCertificate, String)>,
-    pub(super) authorization: Prepared,
+    pub(super) authorization: AuthorizationFiles,
     pub(super) kubelets: Kubelets,
     /// The client certificate for servers of aggregated APIs.
     pub(super) proxy_client: Option<Arc<dyn ResolvesClientCert>>,
     pub(super) tracing: Option<TracingConfig>,
 }
 
-impl Named {
+impl ConfigFiles {
     pub(super) fn load(config: &Settings, egress: &Egress) -> Result<Self, StartFailure> {
-        let authentication = authentication::Named::load(&config.authentication, egress)?;
-        let issuers = NamedIssuers::load(&config.authentication)?;
+        let authentication = AuthenticationFiles::load(&config.authentication, egress)?;
+        let issuers = IssuersConfig::load(&config.authentication)?;
         let kept = config.serving.cert_dir.as_deref().map(serving_pair);
         let kept = kept.filter(|files| files.certificate.exists() && files.key.exists());
         let tls = match config.serving.tls_files.clone().or(kept) {
@@ -45,7 +45,7 @@ impl Named {
                 Some((DefaultCertificate::Files(files), text))
             }
         };
-        let authorization = Prepared::load(&config.authorization)?;
+        let authorization = AuthorizationFiles::load(&config.authorization)?;
         let way =
             Way { bytes_per_second: config.misc.connection_bytes_per_second, dialer: egress.dialer(Network::Cluster) };
         let kubelets = Kubelets::new(&config.misc.kubelet)?.by(way);

@@ -11,7 +11,7 @@ use binnacle_server::{Canary, Health, HealthMetrics, LogCheck, ShutdownCheck};
 
 use super::built_in::Access;
 use crate::encryption::AtRest;
-use crate::health::{HookCheck, InformersCheck, Lost, ORDER, StartedCheck};
+use crate::health::{FailedTasks, HookCheck, InformersCheck, ORDER, StartedCheck};
 use crate::renewal::{CertificateCheck, Expiry};
 use crate::settings::Storage;
 use crate::stores::Stores;
@@ -28,7 +28,7 @@ pub(super) struct Checked<'a> {
     pub(super) access: &'a Access,
     pub(super) fairness: Option<&'a Arc<FlowControl>>,
     pub(super) upkeep: &'a Upkeep,
-    pub(super) lost: &'a Lost,
+    pub(super) failed_tasks: &'a FailedTasks,
     pub(super) hooks: &'a [PostStartHook],
     /// The time until which `/livez` treats hooks as done.
     pub(super) livez_grace: Option<Instant>,
@@ -45,7 +45,8 @@ impl Checked<'_> {
             health = at_rest.add_checks(health);
         }
         let (roles, webhooks) = (self.access.roles.index().clone(), self.access.webhooks.sources());
-        let health = health.ready(Arc::new(InformersCheck { roles, webhooks })).ready(Arc::new(self.lost.clone()));
+        let health =
+            health.ready(Arc::new(InformersCheck { roles, webhooks })).ready(Arc::new(self.failed_tasks.clone()));
         let health =
             self.hooks.iter().filter(|hook| self.lists(hook)).fold(health, |health, hook| self.hook(health, hook));
         self.started(health).ready(Arc::new(ShutdownCheck(self.terminating.clone()))).in_order(&ORDER)

@@ -15,7 +15,7 @@ use prometheus::GaugeVec;
 use tokio::sync::Notify;
 
 use super::address::reachable;
-use super::config_files::Named;
+use super::config_files::ConfigFiles;
 use super::validation_metrics::ValidationMetrics;
 use super::{StartFailure, build, not_registered};
 use crate::admin_socket::AdminSocket;
@@ -56,7 +56,7 @@ pub(super) struct Holdings {
 pub(super) struct Inputs {
     pub(super) base: Base,
     pub(super) holdings: Holdings,
-    pub(super) named: Named,
+    pub(super) files: ConfigFiles,
     pub(super) external: Option<External>,
     pub(super) plugins: PluginOptions,
 }
@@ -79,7 +79,7 @@ impl Inputs {
         let version = build(config.generic.reported_version.as_deref());
         let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
         let egress = load_egress(&config, metrics.registry())?;
-        let named = Named::load(&config, &egress)?;
+        let files = ConfigFiles::load(&config, &egress)?;
         let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
         let plugins = load_plugin_options(&config, &features)?;
         let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
@@ -96,7 +96,7 @@ impl Inputs {
         let admin_socket = stores.offer();
         let base = Base { config, features, metrics, egress, server_name, address, url };
         let holdings = Holdings { front, canary, port, data, disk_failed, stores, admin_socket, at_rest };
-        Ok(Self { base, holdings, named, external, plugins })
+        Ok(Self { base, holdings, files, external, plugins })
     }
 }
 

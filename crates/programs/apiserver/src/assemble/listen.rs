@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::background::Background;
 use super::handlers::{handlers, limits};
-use super::storage_version_gate::Untold;
+use super::storage_version_gate::StorageVersionGate;
 use crate::running::Assembled;
 use crate::server::{About, Progress};
 
@@ -81,7 +81,7 @@ pub(super) fn listen(mut server: Background) -> (Assembled, About) {
         at_rest: holdings.at_rest,
         controllers: built_in.controllers,
         followers: server.followers,
-        lost: server.lost,
+        failed_tasks: server.failed_tasks,
         upkeep: server.upkeep,
         auditor: server.auditor,
         data: holdings.data.or(commands.directory),
@@ -101,7 +101,7 @@ fn links(server: &mut Background) -> Links {
     let is_complete = move || aggregator.is_complete() && definitions.as_ref().is_none_or(PostStartHook::is_done);
     let mut detours: Vec<Arc<dyn Detour>> = server.peers.take().map(|peers| Arc::new(peers) as _).into_iter().collect();
     if server.base.features.enabled("StorageVersionAPI") {
-        detours.push(Arc::new(Untold(server.built_in.plane.storage_versions().clone())));
+        detours.push(Arc::new(StorageVersionGate(server.built_in.plane.storage_versions().clone())));
     }
     Links::new(handlers).complete_once(is_complete).with_detours(detours)
 }

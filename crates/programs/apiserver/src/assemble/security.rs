@@ -13,13 +13,13 @@ use binnacle_webhook::Itself;
 use rustls::client::ResolvesClientCert;
 
 use super::client_access::ClientAccess;
-use super::config_files::Named;
+use super::config_files::ConfigFiles;
 use super::inputs::{Base, Holdings, Inputs};
 use super::{StartFailure, not_registered, webhooks};
 use crate::authentication::{self, AuthenticationError, Bundle};
-use crate::authorization::Made as Authorization;
+use crate::authorization::Authorizers;
 use crate::data_dir::DataDir;
-use crate::issuers::MadeIssuers;
+use crate::issuers::AcceptedIssuers;
 use crate::pki::{Clock, system_clock};
 use crate::renewal::Own;
 use crate::signing::{External, Signing};
@@ -42,9 +42,9 @@ pub(super) struct Security {
     pub(super) clients: Bundle,
     pub(super) proxies: Option<Bundle>,
     pub(super) signing: Signing,
-    pub(super) issuers: MadeIssuers,
+    pub(super) issuers: AcceptedIssuers,
     pub(super) authentication: Authentication,
-    pub(super) authorization: Authorization,
+    pub(super) authorization: Authorizers,
     /// How the server calls itself.
     pub(super) itself: Itself,
     pub(super) commands: Commands,
@@ -63,8 +63,8 @@ pub(super) struct Commands {
 
 impl Security {
     pub(super) fn prepare(inputs: Inputs) -> Result<Self, StartFailure> {
-        let Inputs { base, holdings, named, external, plugins } = inputs;
-        let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client, tracing } = named;
+        let Inputs { base, holdings, files, external, plugins } = inputs;
+        let ConfigFiles { mut authentication, issuers, tls, authorization, kubelets, proxy_client, tracing } = files;
         let named_clients = authentication.clients.take();
         let clock = system_clock();
         let access =
@@ -85,13 +85,13 @@ impl Security {
         };
         let selected = base.config.debugging.egress_config.is_some().then(|| base.egress.clone());
         let records_fetches = base.features.enabled("StructuredAuthenticationConfigurationJWKSMetrics");
-        let issuers = issuers.make(flags, &base.server_name, base.registry(), selected, records_fetches)?;
+        let issuers = issuers.build(flags, &base.server_name, base.registry(), selected, records_fetches)?;
         let itself = webhooks::itself(&authentication.own_token, tls.certificates());
         let keys = signing.keys.clone();
         let authentication =
             authentication::build(flags, authentication, &issuers, &clients, keys, &catalog, &base.metrics)?;
         let dialer = base.egress.dialer(Network::ControlPlane);
-        let authorization = authorization.make(&catalog, dialer, &base.server_name, base.registry())?;
+        let authorization = authorization.build(&catalog, dialer, &base.server_name, base.registry())?;
         let outward = OutboundClients::new(kubelets, base.registry()).map_err(not_registered)?;
         let commands = Commands { kubeconfig, kubectl, controllers, directory: place };
         Ok(Self {

@@ -6,9 +6,9 @@ use binnacle_meta::Status;
 use binnacle_request::{BoxFuture, Detour, Preferences, Request, Response};
 
 /// A link that refuses requests that must wait.
-pub(super) struct Untold(pub(super) StorageVersions);
+pub(super) struct StorageVersionGate(pub(super) StorageVersions);
 
-impl Detour for Untold {
+impl Detour for StorageVersionGate {
     fn takes(&self, request: &Request) -> bool {
         self.0.refusal(&request.info, &request.user).is_some()
     }
