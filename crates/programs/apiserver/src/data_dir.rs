@@ -1,11 +1,13 @@
-//! The directory for persistent files, and files that only their owner may read.
+//! The directory for persistent files.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use binnacle_pki::private_files::{close_to_others, create_private};
 
 /// A directory of the server. If this start created it, it is removed again unless [`keep`](Self::keep) is called, so
 /// that a failed start leaves nothing behind.
@@ -29,14 +31,6 @@ enum AtEnd {
 pub(crate) struct DataDirError {
     path: String,
     error: io::Error,
-}
-
-/// The durability of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Durability {
-    Lasting,
-    /// The files are deleted with the process anyway.
-    Passing,
 }
 
 /// The entries that the server itself creates in its directory, and the one of file systems.
@@ -136,65 +130,6 @@ pub(crate) fn default_path() -> Option<PathBuf> {
     Some(data.or_else(|| Some(set("HOME")?.join(".local/share")))?.join("binnacle"))
 }
 
-/// Writes a file that only its owner can read, atomically.
-pub(crate) fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io::Result<()> {
-    if fs::read(path).is_ok_and(|present| present == contents) {
-        return close_to_others(path);
-    }
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let new = PathBuf::from(name);
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    let written = file
-        // The permissions do not depend on the umask.
-        .set_permissions(Permissions::from_mode(0o600))
-        .and_then(|()| file.write_all(contents))
-        .and_then(|()| if durability == Durability::Lasting { file.sync_all() } else { Ok(()) })
-        .and_then(|()| fs::rename(&new, path));
-    if let Err(error) = written {
-        // On a full disk the unfinished file takes space that others need; if it cannot be removed, nothing is lost.
-        let _ = fs::remove_file(&new);
-        return Err(error);
-    }
-    sync_directory_of(path, durability)
-}
-
-/// Makes the name of a file survive a power cut.
-pub(crate) fn sync_directory_of(path: &Path, durability: Durability) -> io::Result<()> {
-    match path.parent() {
-        Some(parent) if durability == Durability::Lasting => File::open(parent)?.sync_all(),
-        _ => Ok(()),
-    }
-}
-
-/// Removes the permissions of all users but the owner, with a warning.
-pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.mode() & 0o7777;
-    if mode & 0o077 == 0 {
-        return Ok(());
-    }
-    fs::set_permissions(path, Permissions::from_mode(mode & 0o700))?;
-    tracing::warn!("others could read {} (mode {mode:04o}): it is for its owner only now", path.display());
-    Ok(())
-}
-
-/// Warns that others can read a secret file, whose permissions the server does not change.
-pub(crate) fn warn_if_open(path: &Path) {
-    if let Ok(file) = fs::metadata(path)
-        && file.mode() & 0o007 != 0
-    {
-        tracing::warn!(
-            "everybody on this machine can read the key in {} (mode {:04o})",
-            path.display(),
-            file.mode() & 0o7777
-        );
-    }
-}
-
 /// Removes other users' permissions for a directory that has only the server's own files. Any other directory, such as
 /// a home or `/tmp`, is an error: it may be in use by others.
 fn keep_to_itself(path: &Path) -> io::Result<()> {
@@ -215,14 +150,13 @@ fn keep_to_itself(path: &Path) -> io::Result<()> {
     close_to_others(path)
 }
 
-/// Creates a directory with full access for the owner, whatever the umask is.
-fn create_private(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(path)?;
-    fs::set_permissions(path, Permissions::from_mode(0o700))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use binnacle_pki::private_files::{Durability, write_private};
+
     use super::*;
 
     #[test]

@@ -20,12 +20,12 @@ use super::apis::{Apis, Signals};
 use super::built_in::{Access, BuiltIn};
 use super::health::Checked;
 use super::inputs::{Base, Holdings};
+use super::own_certificates::Users;
 use super::security::{Commands, Security};
 use super::{StartFailure, not_registered, policies};
 use crate::authorities;
 use crate::health::FailedTasks;
 use crate::issuers::AcceptedIssuers;
-use crate::renewal::Users;
 use crate::signing::Signing;
 use crate::upkeep::Upkeep;
 
@@ -69,8 +69,8 @@ impl Background {
             clients: security.clients.authorities.clone(),
             trust: access.trust.clone(),
         };
-        let own_certificate = security.own.expiry();
-        security.own.follow(users, security.clock, &mut followers, shutdown);
+        let own_certificate = security.renewer.expiry();
+        security.renewer.start(users, security.clock, &mut followers, shutdown);
         follow_issuers(security.issuers, &mut followers, shutdown);
         security.authorization.follow(&catalog, &mut followers, shutdown);
         manifests.follow(&mut followers, shutdown);

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_controlplane::default_advertise_address;
+use binnacle_pki::private_files::{Durability, warn_if_open};
+use binnacle_pki::{
+    ClientFile, ClientFiles, Clock, Files, OperatorCertificate, Pki, Renewer, SERVING_CERTIFICATE, SERVING_KEY,
+    SubjectAltNames,
+};
 use binnacle_server::{CertificateFiles, DefaultCertificate, TlsError};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 
 use super::StartFailure;
+use super::own_certificates::tls_files;
 use crate::authentication::Bundle;
-use crate::data_dir::{DataDir, Durability, warn_if_open, write_private};
-use crate::kubeconfig::kubeconfig;
-use crate::pki::{Clock, Files, Names, Pki};
-use crate::renewal::Own;
+use crate::data_dir::DataDir;
 use crate::settings::Settings;
 
 /// The server's certificate, and the files and commands for clients.
@@ -30,8 +31,8 @@ pub(super) struct ClientAccess {
     pub(super) service_account: String,
     /// The temporary directory of kubectl's file if there is no data directory; it is removed with the server.
     pub(super) place: Option<DataDir>,
-    /// The certificates and files that are renewed while the server runs.
-    pub(super) own: Own,
+    /// Renews the certificates and files while the server runs.
+    pub(super) renewer: Renewer,
 }
 
 impl ClientAccess {
@@ -44,7 +45,8 @@ impl ClientAccess {
         url: &str,
         clock: &Clock,
     ) -> Result<Self, StartFailure> {
-        let mut names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
+        let mut names =
+            SubjectAltNames::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
         names.add(config.generic.external_hostname.as_deref(), config.public_address(default_advertise_address));
         warn_of_open_keys(config);
         let place = if data.is_none() { Some(DataDir::temporary()?) } else { None };
@@ -56,27 +58,27 @@ impl ClientAccess {
         let given = config.serving.tls_files.is_some();
         // A certificate that an earlier start wrote to `--cert-dir` is the server's own, and is renewed like it.
         let named_tls = named_tls.filter(|(_, text)| given || !pki.has_signed(text));
-        let (tls, foreign) = match named_tls {
+        let (tls, operators) = match named_tls {
             Some((files, text)) => (files, Some(text)),
-            None => (DefaultCertificate::Made(pki.serving_files()?), None),
+            None => (DefaultCertificate::Made(tls_files(pki.serving_certificate()?)), None),
         };
         let home = data.path();
-        let (clients, kubectl, kubeconfig) = match named_clients {
+        let (clients, kubectl, file) = match named_clients {
             None => {
                 let own = Bundle::new("the server's own authority", pki.bundle.as_bytes())?;
                 let path = home.join("admin.kubeconfig");
-                (own, format!("kubectl --kubeconfig {}", quoted(&path)), Shape::Kubeconfig(path))
+                (own, format!("kubectl --kubeconfig {}", quoted(&path)), ClientFile::Kubeconfig(path))
             }
             // Administrators have certificates of the given authority.
             Some(clients) => {
                 let path = home.join("server-ca.crt");
                 let kubectl = format!("kubectl --server {url} --certificate-authority {}", quoted(&path));
-                (clients, kubectl, Shape::Authority(path))
+                (clients, kubectl, ClientFile::Authority(path))
             }
         };
-        let identity = match &kubeconfig {
-            Shape::Kubeconfig(path) => quoted(path),
-            Shape::Authority(_) => "KUBECONFIG".to_owned(),
+        let identity = match &file {
+            ClientFile::Kubeconfig(path) => quoted(path),
+            ClientFile::Authority(_) => "KUBECONFIG".to_owned(),
         };
         let own_key = files.path("sa.key");
         let accounts = &config.authentication.service_accounts;
@@ -94,91 +96,22 @@ impl ClientAccess {
         };
         let controllers =
             format!("kube-controller-manager --kubeconfig {identity}{signing} --root-ca-file {}", quoted(&root),);
-        let path = match &kubeconfig {
-            Shape::Kubeconfig(path) => Some(path.clone()),
-            Shape::Authority(_) => None,
+        let kubeconfig = match &file {
+            ClientFile::Kubeconfig(path) => Some(path.clone()),
+            ClientFile::Authority(_) => None,
         };
-        let foreign = foreign.map(|text| Foreign { path: root.clone(), text });
-        let told = Told {
+        let operator = operators.map(|text| OperatorCertificate { path: root.clone(), text });
+        let client_files = ClientFiles {
             url: url.to_owned(),
-            shape: kubeconfig,
-            cert_dir: config.serving.cert_dir.clone().filter(|_| foreign.is_none()),
-            foreign,
+            file,
+            serving_copy: config.serving.cert_dir.clone().filter(|_| operator.is_none()),
+            operator,
             durability,
         };
-        told.write(&pki)?;
+        client_files.write(&pki)?;
         let service_account = pki.service_account.clone();
-        let own = Own::new(files, names, told, pki);
-        Ok(Self { tls, clients, kubeconfig: path, kubectl, controllers, service_account, place, own })
-    }
-}
-
-/// The files with the data that clients need to reach the server.
-pub(crate) struct Told {
-    url: String,
-    shape: Shape,
-    /// A serving certificate that is not the server's own: clients trust only this one.
-    foreign: Option<Foreign>,
-    /// The directory that gets a copy of the serving certificate.
-    cert_dir: Option<PathBuf>,
-    durability: Durability,
-}
-
-/// A certificate of the operator, which may be replaced while the server runs.
-struct Foreign {
-    path: PathBuf,
-    text: String,
-}
-
-/// The kind of the file for clients.
-enum Shape {
-    /// A complete kubeconfig.
-    Kubeconfig(PathBuf),
-    /// The authority to trust; clients have their own credentials.
-    Authority(PathBuf),
-}
-
-impl Told {
-    /// Returns true if administrators use certificates of the server's own authority.
-    pub(crate) fn has_administrator(&self) -> bool {
-        matches!(self.shape, Shape::Kubeconfig(_))
-    }
-
-    /// Returns true if the operator replaces the certificate that clients trust.
-    pub(crate) fn follows_others(&self) -> bool {
-        self.foreign.is_some()
-    }
-
-    /// Reads a certificate of the operator again. An incomplete file is ignored.
-    pub(crate) fn read_again(&mut self) {
-        if let Some(foreign) = &mut self.foreign
-            && let Ok(text) = std::fs::read_to_string(&foreign.path)
-            && CertificateDer::from_pem_slice(text.as_bytes()).is_ok()
-        {
-            foreign.text = text;
-        }
-    }
-
-    pub(crate) fn write(&self, pki: &Pki) -> Result<(), StartFailure> {
-        if let Some(directory) = &self.cert_dir {
-            let files = serving_pair(directory);
-            std::fs::create_dir_all(directory)
-                .map_err(|error| StartFailure::Write { path: directory.display().to_string(), error })?;
-            self.write_file(&files.key, &pki.serving.key)?;
-            self.write_file(&files.certificate, &pki.serving.certificate)?;
-        }
-        let trusted = self.foreign.as_ref().map_or(&pki.bundle, |foreign| &foreign.text);
-        match &self.shape {
-            Shape::Authority(path) => self.write_file(path, trusted),
-            Shape::Kubeconfig(path) => {
-                self.write_file(path, &kubeconfig(&self.url, trusted, &pki.admin.certificate, &pki.admin.key))
-            }
-        }
-    }
-
-    fn write_file(&self, path: &Path, text: &str) -> Result<(), StartFailure> {
-        write_private(path, text.as_bytes(), self.durability)
-            .map_err(|error| StartFailure::Write { path: path.display().to_string(), error })
+        let renewer = Renewer::new(files, names, client_files, pki);
+        Ok(Self { tls, clients, kubeconfig, kubectl, controllers, service_account, place, renewer })
     }
 }
 
@@ -199,7 +132,7 @@ fn warn_of_open_keys(config: &Settings) {
 
 /// Returns the paths of the serving certificate in `--cert-dir`.
 pub(super) fn serving_pair(directory: &Path) -> CertificateFiles {
-    CertificateFiles { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") }
+    CertificateFiles { certificate: directory.join(SERVING_CERTIFICATE), key: directory.join(SERVING_KEY) }
 }
 
 pub(super) fn read_text(path: &Path) -> Result<String, StartFailure> {
@@ -209,35 +142,18 @@ pub(super) fn read_text(path: &Path) -> Result<String, StartFailure> {
 
 #[cfg(test)]
 mod tests {
-    use time::OffsetDateTime;
-
     use super::*;
 
     #[test]
-    fn clients_are_told_of_a_certificate_that_was_replaced() {
-        let place = DataDir::temporary().unwrap();
-        let files = Files::new(place.private("pki").unwrap(), Durability::Passing);
-        let names = Names::new([127, 0, 0, 1].into(), [10, 0, 0, 1].into());
-        let pki = Pki::open(&files, &names, OffsetDateTime::now_utc()).unwrap();
-        let (path, out) = (place.path().join("tls.crt"), place.path().join("server-ca.crt"));
-        let mut told = Told {
-            url: String::new(),
-            shape: Shape::Authority(out.clone()),
-            foreign: Some(Foreign { path: path.clone(), text: pki.admin.certificate.clone() }),
-            cert_dir: None,
-            durability: Durability::Passing,
-        };
-        for (text, want) in [
-            (&pki.serving.certificate[..], &pki.serving.certificate),
-            ("-----BEGIN CERTIFICATE-----\nhalf", &pki.serving.certificate),
-            ("", &pki.serving.certificate),
-            (&pki.admin.certificate, &pki.admin.certificate),
-        ] {
-            std::fs::write(&path, text).unwrap();
-            told.read_again();
-            told.write(&pki).unwrap();
-            assert_eq!(std::fs::read_to_string(&out).unwrap(), *want);
-        }
+    fn certificate_of_any_address_has_the_addresses_of_interfaces() {
+        let names = |listen: [u8; 4]| SubjectAltNames::new(listen.into(), [10, 0, 0, 1].into());
+        let own = default_advertise_address(false);
+        let any = names([0, 0, 0, 0]);
+        assert!(own.is_none_or(|own| any.ips.contains(&own)), "{own:?} {any:?}");
+        assert!(any.ips.iter().all(|ip| !ip.is_unspecified()));
+        assert_eq!(names([127, 0, 0, 1]).ips.len(), 3);
+        let both = SubjectAltNames::new(std::net::Ipv6Addr::UNSPECIFIED.into(), [10, 0, 0, 1].into());
+        assert!(any.ips.iter().all(|ip| both.ips.contains(ip)), "{any:?} {both:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use binnacle_admission::AdmissionConfigError;
 use binnacle_authn::AuthoritiesError;
 use binnacle_egress::EgressError;
 use binnacle_encryption::ConfigError;
+use binnacle_pki::PkiError;
 use binnacle_server::{ListenError, TlsError};
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
@@ -13,7 +14,6 @@ use crate::authentication::AuthenticationError;
 use crate::authorization::AuthorizationError;
 use crate::data_dir::DataDirError;
 use crate::issuers::IssuersError;
-use crate::pki::PkiError;
 use crate::settings::SettingsError;
 use crate::signing::SigningError;
 use crate::stand_in::StandInError;
@@ -49,8 +49,6 @@ pub(crate) enum StartFailure {
     Encryption(#[from] ConfigError),
     #[error(transparent)]
     Pki(#[from] PkiError),
-    #[error("cannot write {path}: {error}")]
-    Write { path: String, error: std::io::Error },
     #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
     NoPlace,
     #[error(transparent)]

@@ -6,13 +6,14 @@ use std::time::Instant;
 use binnacle_controllers::PostStartHook;
 use binnacle_features::Features;
 use binnacle_flowcontrol::FlowControl;
+use binnacle_pki::Expiry;
 use binnacle_request::Shutdown;
 use binnacle_server::{Canary, Health, HealthMetrics, LogCheck, ShutdownCheck};
 
 use super::built_in::Access;
+use super::own_certificates::CertificateCheck;
 use crate::encryption::AtRest;
 use crate::health::{FailedTasks, HookCheck, InformersCheck, ORDER, StartedCheck};
-use crate::renewal::{CertificateCheck, Expiry};
 use crate::settings::Storage;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use binnacle_admission::PluginOptions;
 use binnacle_egress::Network;
+use binnacle_pki::{Clock, Renewer, system_clock};
 use binnacle_registry::Catalog;
 use binnacle_server::{Authentication, Tls};
 use binnacle_subresources::OutboundClients;
@@ -20,8 +21,6 @@ use crate::authentication::{self, AuthenticationError, Bundle};
 use crate::authorization::Authorizers;
 use crate::data_dir::DataDir;
 use crate::issuers::AcceptedIssuers;
-use crate::pki::{Clock, system_clock};
-use crate::renewal::Own;
 use crate::signing::{External, Signing};
 
 pub(super) struct Security {
@@ -35,8 +34,8 @@ pub(super) struct Security {
     pub(super) tracing: Option<TracingConfig>,
     pub(super) catalog: Catalog,
     pub(super) tls: Tls,
-    /// The certificates and files that are renewed while the server runs.
-    pub(super) own: Own,
+    /// Renews the server's own certificates and files while it runs.
+    pub(super) renewer: Renewer,
     pub(super) clock: Clock,
     /// The authorities of clients, and of front proxies.
     pub(super) clients: Bundle,
@@ -69,7 +68,7 @@ impl Security {
         let clock = system_clock();
         let access =
             ClientAccess::prepare(tls, named_clients, &base.config, holdings.data.as_ref(), &base.url, &clock)?;
-        let ClientAccess { tls, clients, kubeconfig, kubectl, controllers, place, service_account, own } = access;
+        let ClientAccess { tls, clients, kubeconfig, kubectl, controllers, place, service_account, renewer } = access;
         let proxies = authentication.proxies.clone();
         let flags = &base.config.authentication;
         if let Some(proxies) = &proxies {
@@ -104,7 +103,7 @@ impl Security {
             tracing,
             catalog,
             tls,
-            own,
+            renewer,
             clock,
             clients,
             proxies,

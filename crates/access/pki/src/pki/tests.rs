@@ -7,23 +7,26 @@ use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls_pki_types::{ServerName, UnixTime};
+use tempfile::TempDir;
 
 use super::*;
-use crate::data_dir::{DataDir, Durability};
+use crate::private_files::{Durability, create_private};
 
-fn names(listen: [u8; 4]) -> Names {
-    Names::new(listen.into(), [10, 0, 0, 1].into())
+fn names(listen: [u8; 4]) -> SubjectAltNames {
+    SubjectAltNames::new(listen.into(), [10, 0, 0, 1].into())
 }
 
 struct Place {
-    _base: DataDir,
+    _base: TempDir,
     files: Files,
 }
 
 impl Place {
     fn new() -> Self {
-        let base = DataDir::temporary().unwrap();
-        let files = Files::new(base.private("pki").unwrap(), Durability::Passing);
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("pki");
+        create_private(&directory).unwrap();
+        let files = Files::new(directory, Durability::Passing);
         Self { _base: base, files }
     }
 
@@ -45,7 +48,7 @@ impl Place {
 
 /// Returns a time at which nothing is due.
 fn usual() -> OffsetDateTime {
-    making::EARLIEST + Duration::days(200)
+    issuance::EARLIEST + Duration::days(200)
 }
 
 /// Returns true if a client with this clock and these trusted authorities accepts the server.
@@ -57,7 +60,7 @@ fn accepts(trusted: &str, pki: &Pki, at: OffsetDateTime) -> bool {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
     let since = std::time::Duration::from_secs(at.unix_timestamp().try_into().unwrap());
-    let chain = pki.serving_files().unwrap().chain;
+    let chain = pki.serving_certificate().unwrap().chain;
     let name = ServerName::try_from("kubernetes.default.svc").unwrap();
     verifier.verify_server_cert(&chain[0], &[], &name, &[], UnixTime::since_unix_epoch(since)).is_ok()
 }
@@ -67,7 +70,7 @@ fn count(bundle: &str) -> usize {
 }
 
 #[test]
-fn reused_and_made_anew() {
+fn reuses_files_and_creates_missing_ones() {
     let place = Place::new();
     let open = |listen| Pki::open(&place.files, &names(listen), usual()).unwrap();
     let first = open([0, 0, 0, 0]);
@@ -109,17 +112,6 @@ fn reused_and_made_anew() {
 }
 
 #[test]
-fn listening_at_any_address_is_at_those_of_interfaces() {
-    let own = binnacle_controlplane::default_advertise_address(false);
-    let any = names([0, 0, 0, 0]);
-    assert!(own.is_none_or(|own| any.ips.contains(&own)), "{own:?} {any:?}");
-    assert!(any.ips.iter().all(|ip| !ip.is_unspecified()));
-    assert_eq!(names([127, 0, 0, 1]).ips.len(), 3);
-    let both = Names::new(std::net::Ipv6Addr::UNSPECIFIED.into(), [10, 0, 0, 1].into());
-    assert!(any.ips.iter().all(|ip| both.ips.contains(ip)), "{any:?} {both:?}");
-}
-
-#[test]
 fn broken_files_stop_the_start() {
     for file in ["ca.crt", "ca.key", "apiserver.crt", "admin.key", "sa.key"] {
         let place = Place::new();
@@ -144,7 +136,7 @@ fn wrong_clocks_cost_nothing() {
     let right = usual();
     for (wrong, what) in [
         (OffsetDateTime::UNIX_EPOCH + Duration::days(1), "no battery"),
-        (making::EARLIEST - Duration::days(1000), "some years ago"),
+        (issuance::EARLIEST - Duration::days(1000), "some years ago"),
         (right - Duration::days(20), "weeks ago"),
         (right + Duration::days(340), "nearly a year ahead"),
         (right + Duration::days(2000), "years ahead"),

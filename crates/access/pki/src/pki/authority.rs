@@ -6,7 +6,7 @@ use rustls_pki_types::pem::PemObject;
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{Files, Pair, PkiError, making, own_id, validity};
+use super::{Files, Pair, PkiError, issuance, own_id, validity};
 
 /// The time before the newest authority's end at which its successor is added: longer than the life of any certificate
 /// that it signs, so that clients with a certificate from that time know both authorities.
@@ -123,7 +123,7 @@ fn read(files: &Files, n: usize) -> Result<Option<Authority>, PkiError> {
 
 fn make(files: &Files, n: usize, now: OffsetDateTime) -> Result<Authority, PkiError> {
     let files = files.pair(&name(n));
-    let pair = making::authority(now)?;
+    let pair = issuance::authority(now)?;
     files.write(&pair)?;
     Authority::parse(pair, |error| files.broken(error))
 }

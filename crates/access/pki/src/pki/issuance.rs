@@ -14,7 +14,8 @@ use sec1::{EcParameters, EcPrivateKey, LineEnding};
 use time::{Duration, OffsetDateTime};
 
 use super::authority::Authority;
-use super::{Names, Pair, PkiError};
+use super::{Pair, PkiError};
+use crate::SubjectAltNames;
 
 /// The earliest time that a correct clock can show.
 pub(super) const EARLIEST: OffsetDateTime = match OffsetDateTime::from_unix_timestamp(1_767_225_600) {
@@ -38,7 +39,7 @@ pub(super) fn authority(now: OffsetDateTime) -> Result<Pair, PkiError> {
     Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-pub(super) fn serving(issuer: &Authority, names: &Names, now: OffsetDateTime) -> Result<Pair, PkiError> {
+pub(super) fn serving(issuer: &Authority, names: &SubjectAltNames, now: OffsetDateTime) -> Result<Pair, PkiError> {
     let mut params = leaf("kube-apiserver", issuer, now);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     for name in &names.dns {

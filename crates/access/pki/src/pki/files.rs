@@ -8,11 +8,11 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{Pair, PkiError, fs, io};
-use crate::data_dir::{Durability, close_to_others, sync_directory_of, write_private};
+use crate::private_files::{Durability, close_to_others, sync_directory_of, write_private};
 
 /// The directory of all files.
 #[derive(Clone, Debug)]
-pub(crate) struct Files {
+pub struct Files {
     directory: PathBuf,
     durability: Durability,
 }
@@ -25,11 +25,13 @@ pub(super) struct PairFiles {
 }
 
 impl Files {
-    pub(crate) fn new(directory: PathBuf, durability: Durability) -> Self {
+    /// Uses a directory that exists.
+    pub fn new(directory: PathBuf, durability: Durability) -> Self {
         Self { directory, durability }
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    /// Returns the path of a file in the directory.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 

@@ -3,72 +3,59 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use binnacle_authn::Authorities;
-use binnacle_controlplane::Trust;
-use binnacle_request::{BoxFuture, Shutdown};
-use binnacle_server::{Certificates, HealthCheck};
+use binnacle_request::Shutdown;
 use binnacle_supervise::supervise;
 use parking_lot::Mutex;
 use time::{Duration, OffsetDateTime};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::assemble::{StartFailure, Told};
-use crate::pki::{Clock, Files, Names, Pki};
+use crate::{ClientFiles, Clock, Files, Pki, PkiError, ServingCertificate, SubjectAltNames};
 
 /// The interval between checks of the clock, and before a failed renewal is retried.
 const LOOK_AGAIN: Duration = Duration::minutes(1);
 /// The maximum difference between clock and elapsed time that does not count as a change of the clock.
 const STEP: Duration = Duration::seconds(30);
 
-/// The server's own certificates, and the files for clients.
-pub(crate) struct Own {
+/// Renews the server's own certificates and the files for clients.
+pub struct Renewer {
     files: Files,
-    names: Names,
-    told: Told,
+    names: SubjectAltNames,
+    client_files: ClientFiles,
     current: Pki,
     expiry: Expiry,
 }
 
 /// The end of the server's own serving certificate, in seconds of Unix time. Clones share the value.
 #[derive(Clone, Debug)]
-pub(crate) struct Expiry(Arc<AtomicI64>);
+pub struct Expiry(Arc<AtomicI64>);
 
 impl Expiry {
     fn of(pki: &Pki) -> Self {
         Self(Arc::new(AtomicI64::new(pki.serving_ends())))
     }
 
-    fn is_over(&self, now: OffsetDateTime) -> bool {
+    /// Returns true if the certificate has ended.
+    pub fn is_over(&self, now: OffsetDateTime) -> bool {
         now.unix_timestamp() > self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Checks that the server's own certificate has not ended. If it has, a restart creates another.
-pub(crate) struct CertificateCheck(pub(crate) Expiry);
+/// The components that use the certificates. An error is logged, and the old certificates stay in use.
+pub trait CertificateUsers: Send + Sync {
+    /// Serves new connections with this certificate.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the certificate cannot be used.
+    fn serve(&self, certificate: ServingCertificate) -> Result<(), String>;
 
-impl HealthCheck for CertificateCheck {
-    fn name(&self) -> &str {
-        "loopback-serving-certificate"
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async {
-            match self.0.is_over(OffsetDateTime::now_utc()) {
-                true => Err("loopback serving certificate is expired".to_owned()),
-                false => Ok(()),
-            }
-        })
-    }
-}
-
-/// The components that use the certificates.
-pub(crate) struct Users {
-    pub(crate) serving: Arc<Certificates>,
-    /// The authorities of clients.
-    pub(crate) clients: Arc<Authorities>,
-    /// What extension API servers are told.
-    pub(crate) trust: Trust,
+    /// Trusts clients with certificates of these authorities, as PEM.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the authorities cannot be used.
+    fn trust(&self, authorities: &str) -> Result<(), String>;
 }
 
 /// The certificates that were renewed together.
@@ -79,27 +66,34 @@ struct Renewed {
     authorities: bool,
 }
 
-impl Own {
-    pub(crate) fn new(files: Files, names: Names, told: Told, current: Pki) -> Self {
+impl Renewer {
+    /// Renews `current`, which was read from `files`, and the files for clients that were written from it.
+    pub fn new(files: Files, names: SubjectAltNames, client_files: ClientFiles, current: Pki) -> Self {
         let expiry = Expiry::of(&current);
-        Self { files, names, told, current, expiry }
+        Self { files, names, client_files, current, expiry }
     }
 
     /// Returns the end of the serving certificate, which is kept up to date.
-    pub(crate) fn expiry(&self) -> Expiry {
+    pub fn expiry(&self) -> Expiry {
         self.expiry.clone()
     }
 
     /// Renews certificates until the server ends.
-    pub(crate) fn follow(self, users: Users, clock: Clock, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+    pub fn start(
+        self,
+        users: impl CertificateUsers + 'static,
+        clock: Clock,
+        tasks: &mut JoinSet<()>,
+        shutdown: &Shutdown,
+    ) {
         let stopped = shutdown.fired();
-        let own = Arc::new(Mutex::new(self));
+        let renewer = Arc::new(Mutex::new(self));
         tasks.spawn(async move {
             let renewing = supervise("own certificates", || async {
                 let mut seen = (clock(), Instant::now());
                 let mut failed = false;
                 loop {
-                    let due = own.lock().current.due;
+                    let due = renewer.lock().current.due;
                     let wait = if failed { LOOK_AGAIN } else { (due - clock()).min(LOOK_AGAIN) };
                     tokio::time::sleep(wait.max(Duration::SECOND).unsigned_abs()).await;
                     let (before, now) = (seen, clock());
@@ -109,12 +103,12 @@ impl Own {
                         let way = if by.is_positive() { "forward" } else { "back" };
                         tracing::warn!("the clock went {way} by {} seconds at once", by.whole_seconds().abs());
                     }
-                    if set.is_none() && now < due && !own.lock().told.follows_others() {
+                    if set.is_none() && now < due && !renewer.lock().client_files.has_operator_certificate() {
                         continue;
                     }
                     // File access must not block a thread that serves requests.
-                    let turning = own.clone();
-                    let outcome = match tokio::task::spawn_blocking(move || turning.lock().turn(now)).await {
+                    let renewing = renewer.clone();
+                    let outcome = match tokio::task::spawn_blocking(move || renewing.lock().renew(now)).await {
                         Ok(outcome) => outcome,
                         // The panic must reach the health check.
                         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -123,7 +117,7 @@ impl Own {
                     };
                     failed = outcome.is_err();
                     match outcome {
-                        Ok(renewed) => own.lock().put_to_use(renewed, &users),
+                        Ok(renewed) => renewer.lock().apply(renewed, &users),
                         Err(error) => tracing::error!("certificates cannot be renewed, the old ones stay: {error}"),
                     }
                 }
@@ -136,10 +130,10 @@ impl Own {
     }
 
     /// Renews the certificates that are due.
-    fn turn(&mut self, now: OffsetDateTime) -> Result<Renewed, StartFailure> {
+    fn renew(&mut self, now: OffsetDateTime) -> Result<Renewed, PkiError> {
         let new = Pki::open(&self.files, &self.names, now)?;
-        self.told.read_again();
-        self.told.write(&new)?;
+        self.client_files.reload();
+        self.client_files.write(&new)?;
         let renewed = Renewed {
             serving: new.serving != self.current.serving,
             admin: new.admin != self.current.admin,
@@ -150,28 +144,23 @@ impl Own {
         Ok(renewed)
     }
 
-    fn put_to_use(&self, renewed: Renewed, users: &Users) {
+    /// Passes renewed certificates to the components that use them.
+    fn apply(&self, renewed: Renewed, users: &impl CertificateUsers) {
         if renewed.serving {
-            let shown = self
-                .current
-                .serving_files()
-                .map_err(|error| error.to_string())
-                .and_then(|files| users.serving.replace_made(files).map_err(|error| error.to_string()));
-            match shown {
+            let certificate = self.current.serving_certificate().map_err(|error| error.to_string());
+            match certificate.and_then(|certificate| users.serve(certificate)) {
                 Ok(()) => tracing::info!("the serving certificate was renewed and is shown to newcomers"),
                 Err(error) => tracing::error!("the renewed serving certificate cannot be shown: {error}"),
             }
         }
-        if renewed.admin && self.told.has_administrator() {
+        if renewed.admin && self.client_files.has_administrator() {
             tracing::info!("the administrator's certificate was renewed, admin.kubeconfig has the new one");
         }
-        if renewed.authorities && self.told.has_administrator() {
-            let bundle = self.current.bundle.clone();
-            if let Err(error) = users.clients.replace(bundle.as_bytes()) {
-                tracing::error!("the new authority is not trusted: {error}");
-                return;
-            }
-            users.trust.set_clients(bundle);
+        if renewed.authorities
+            && self.client_files.has_administrator()
+            && let Err(error) = users.trust(&self.current.bundle)
+        {
+            tracing::error!("the new authority is not trusted: {error}");
         }
     }
 }

@@ -1,0 +1,127 @@
+//! The files with the data that clients need to reach the server.
+
+use std::path::{Path, PathBuf};
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+use crate::kubeconfig::kubeconfig;
+use crate::private_files::{Durability, write_private};
+use crate::{Pki, PkiError};
+
+/// The name of the serving certificate's file in a directory for copies.
+pub const SERVING_CERTIFICATE: &str = "apiserver.crt";
+/// The name of the file beside it with the key.
+pub const SERVING_KEY: &str = "apiserver.key";
+
+/// The files with the data that clients need to reach the server.
+pub struct ClientFiles {
+    /// The URL at which clients on this machine reach the server.
+    pub url: String,
+    pub file: ClientFile,
+    /// A serving certificate that is not the server's own: clients trust only this one.
+    pub operator: Option<OperatorCertificate>,
+    /// The directory that gets a copy of the serving certificate and its key.
+    pub serving_copy: Option<PathBuf>,
+    pub durability: Durability,
+}
+
+/// A serving certificate of the operator, which may be replaced while the server runs.
+pub struct OperatorCertificate {
+    pub path: PathBuf,
+    /// The contents of the file, as PEM.
+    pub text: String,
+}
+
+/// The kind of the file for clients, and its path.
+pub enum ClientFile {
+    /// A complete kubeconfig for the administrator.
+    Kubeconfig(PathBuf),
+    /// The authority to trust; clients have their own credentials.
+    Authority(PathBuf),
+}
+
+impl ClientFiles {
+    /// Returns true if administrators use certificates of the server's own authority.
+    pub fn has_administrator(&self) -> bool {
+        matches!(self.file, ClientFile::Kubeconfig(_))
+    }
+
+    /// Returns true if the operator replaces the certificate that clients trust.
+    pub(crate) fn has_operator_certificate(&self) -> bool {
+        self.operator.is_some()
+    }
+
+    /// Reads the operator's certificate again. An incomplete file is ignored.
+    pub(crate) fn reload(&mut self) {
+        if let Some(operator) = &mut self.operator
+            && let Ok(text) = std::fs::read_to_string(&operator.path)
+            && CertificateDer::from_pem_slice(text.as_bytes()).is_ok()
+        {
+            operator.text = text;
+        }
+    }
+
+    /// Writes all files.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PkiError::Write`] for the first file that cannot be written.
+    pub fn write(&self, pki: &Pki) -> Result<(), PkiError> {
+        if let Some(directory) = &self.serving_copy {
+            std::fs::create_dir_all(directory).map_err(|error| not_written(directory, error))?;
+            self.write_file(&directory.join(SERVING_KEY), &pki.serving.key)?;
+            self.write_file(&directory.join(SERVING_CERTIFICATE), &pki.serving.certificate)?;
+        }
+        let trusted = self.operator.as_ref().map_or(&pki.bundle, |operator| &operator.text);
+        match &self.file {
+            ClientFile::Authority(path) => self.write_file(path, trusted),
+            ClientFile::Kubeconfig(path) => {
+                self.write_file(path, &kubeconfig(&self.url, trusted, &pki.admin.certificate, &pki.admin.key))
+            }
+        }
+    }
+
+    fn write_file(&self, path: &Path, text: &str) -> Result<(), PkiError> {
+        write_private(path, text.as_bytes(), self.durability).map_err(|error| not_written(path, error))
+    }
+}
+
+fn not_written(path: &Path, error: std::io::Error) -> PkiError {
+    PkiError::Write { path: path.display().to_string(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::*;
+    use crate::{Files, SubjectAltNames};
+
+    #[test]
+    fn clients_trust_an_operator_certificate_that_was_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let files = Files::new(place.path().to_owned(), Durability::Passing);
+        let names = SubjectAltNames::new([127, 0, 0, 1].into(), [10, 0, 0, 1].into());
+        let pki = Pki::open(&files, &names, OffsetDateTime::now_utc()).unwrap();
+        let (path, out) = (place.path().join("tls.crt"), place.path().join("server-ca.crt"));
+        let mut client_files = ClientFiles {
+            url: String::new(),
+            file: ClientFile::Authority(out.clone()),
+            operator: Some(OperatorCertificate { path: path.clone(), text: pki.admin.certificate.clone() }),
+            serving_copy: None,
+            durability: Durability::Passing,
+        };
+        for (text, want) in [
+            (&pki.serving.certificate[..], &pki.serving.certificate),
+            ("-----BEGIN CERTIFICATE-----\nhalf", &pki.serving.certificate),
+            ("", &pki.serving.certificate),
+            (&pki.admin.certificate, &pki.admin.certificate),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            client_files.reload();
+            client_files.write(&pki).unwrap();
+            assert_eq!(std::fs::read_to_string(&out).unwrap(), *want);
+        }
+    }
+}
