@@ -26,7 +26,6 @@ mod authorities;
 mod authorization;
 mod bound_objects;
 mod data_dir;
-mod embedded_metrics;
 mod encryption;
 mod fairness;
 mod health;
@@ -39,9 +38,7 @@ mod server;
 pub mod settings;
 mod signing;
 mod stand_in;
-mod storage_metrics;
 mod stores;
-mod timed_store;
 mod upkeep;
 
 pub use assemble::build;

@@ -11,6 +11,7 @@ use binnacle_metrics::Registry;
 use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
+use binnacle_storage_metrics::{TimedStore, register_embedded};
 use binnacle_store::{Store, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use binnacle_store_etcd::{EtcdOptions, EtcdStore, KeyOwner, Metrics, TlsPaths};
@@ -21,7 +22,6 @@ use crate::assemble::{StartFailure, not_registered};
 use crate::data_dir::DataDir;
 use crate::health::StoreCheck;
 use crate::settings::{DiskFailure, Etcd, Host, OnReading, Storage};
-use crate::timed_store::TimedStore;
 
 /// Keys of heartbeats and leader elections of the cluster and of its servers, which go on when the disk is full.
 const HEARTBEATS: [&str; 2] = ["leases/", "masterleases/"];
@@ -74,7 +74,7 @@ impl Stores {
                     ..EmbeddedOptions::new(&directory)
                 };
                 let store = Arc::new(EmbeddedStore::open(options)?);
-                crate::embedded_metrics::register(&store, registry).map_err(not_registered)?;
+                register_embedded(&store, registry).map_err(not_registered)?;
                 data.locked();
                 (store, Some(directory))
             }

@@ -13,13 +13,15 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-pub(crate) struct TimedStore {
+/// The embedded store; `metrics` counts its requests and observes how long they take.
+pub struct TimedStore {
     store: Arc<EmbeddedStore>,
     metrics: Metrics,
 }
 
 impl TimedStore {
-    pub(crate) fn new(store: Arc<EmbeddedStore>, metrics: Metrics) -> Self {
+    /// Counts the requests of `store` in `metrics`.
+    pub fn new(store: Arc<EmbeddedStore>, metrics: Metrics) -> Self {
         Self { store, metrics }
     }
 

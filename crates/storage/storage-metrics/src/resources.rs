@@ -80,13 +80,13 @@ families! {
 }
 
 /// Registers the metrics of all resources.
-pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Result<(), prometheus::Error> {
+pub fn register_resources(resources: &[Arc<Resource>], registry: &Registry) -> Result<(), prometheus::Error> {
     // One entry for all versions of a resource.
     let mut seen = HashSet::new();
     let known = resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone()));
     let collections = known.map(|resource| {
         let name = resource.group_resource();
-        Told { group: name.group.to_string(), resource: name.resource.to_string(), of: resource.collection.clone() }
+        Labelled { group: name.group.to_string(), resource: name.resource.to_string(), of: resource.collection.clone() }
     });
     let versions = resources.iter().map(|resource| {
         let name = resource.kind();
@@ -94,7 +94,7 @@ pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Resu
         Version { labels, sent: resource.sent.clone(), watch_lists: resource.watch_lists.clone() }
     });
     let (collections, versions): (Vec<_>, Vec<_>) = (collections.collect(), versions.collect());
-    let sharded = collections.first().is_some_and(|told| told.of.features.enabled("ShardedListAndWatch"));
+    let sharded = collections.first().is_some_and(|labelled| labelled.of.features.enabled("ShardedListAndWatch"));
     let shards = if sharded { Some(ShardFamilies::build()?) } else { None };
     let histograms = HistogramFamilies::build()?;
     let histograms = if registry.has_native_histograms() {
@@ -110,7 +110,7 @@ pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Resu
 /// Has histograms of the registry count what the distributions do, which have no native buckets.
 fn count_natively(
     histograms: &HistogramFamilies,
-    collections: &[Told],
+    collections: &[Labelled],
     versions: &[Version],
     registry: &Registry,
 ) -> Result<(), prometheus::Error> {
@@ -125,13 +125,13 @@ fn count_natively(
         });
     };
     let (one, version) = (collections.first(), versions.first());
-    let waits = counting(&histograms.waits, one.map(|told| told.of.cache.waits()))?;
+    let waits = counting(&histograms.waits, one.map(|labelled| labelled.of.cache.waits()))?;
     let sizes = counting(&histograms.sizes, version.map(|version| &*version.sent))?;
     let lists = counting(&histograms.watch_lists, version.map(|version| &version.watch_lists[0].1))?;
-    let leases = counting(&histograms.leases, one.map(|told| &told.of.counts.leases))?;
-    for told in collections {
-        follow(told.of.cache.waits(), &waits, &[&told.group, &told.resource]);
-        follow(&told.of.counts.leases, &leases, &[]);
+    let leases = counting(&histograms.leases, one.map(|labelled| &labelled.of.counts.leases))?;
+    for labelled in collections {
+        follow(labelled.of.cache.waits(), &waits, &[&labelled.group, &labelled.resource]);
+        follow(&labelled.of.counts.leases, &leases, &[]);
     }
     for Version { labels: [group, version, resource], sent, watch_lists } in versions {
         follow(sent, &sizes, &[group, resource, version]);
@@ -142,7 +142,8 @@ fn count_natively(
     Ok(())
 }
 
-struct Told {
+/// A collection with the labels of its resource.
+struct Labelled {
     group: String,
     resource: String,
     of: Arc<Collection>,
@@ -157,7 +158,7 @@ struct Version {
 }
 
 struct StorageMetrics {
-    collections: Vec<Told>,
+    collections: Vec<Labelled>,
     versions: Vec<Version>,
     families: Families,
     /// Present if the feature gate for them is on.
@@ -193,9 +194,9 @@ impl Families {
 }
 
 impl StorageMetrics {
-    fn tell(&self, told: &Told) {
-        let labels = [told.group.as_str(), told.resource.as_str()];
-        let (families, counts) = (&self.families, &told.of.counts);
+    fn count(&self, labelled: &Labelled) {
+        let labels = [labelled.group.as_str(), labelled.resource.as_str()];
+        let (families, counts) = (&self.families, &labelled.of.counts);
         for (index, lists) in counts.cached() {
             let by_index = [labels[0], labels[1], index.as_str()];
             families.cached_lists.with_label_values(&by_index).inc_by(lists.lists);
@@ -204,7 +205,7 @@ impl StorageMetrics {
         }
         let stored = counts.stored();
         // A cache reads all objects once.
-        let stats = told.of.cache.stats();
+        let stats = labelled.of.cache.stats();
         let (read, objects) = (stats.initializations, stats.initial_events);
         if stored.lists + read > 0 {
             for (family, count) in [
@@ -246,7 +247,7 @@ impl StorageMetrics {
                 family.with_label_values(&labels).inc_by(count);
             }
         }
-        let version = told.of.cache.progress().0 % VERSION_DIGITS;
+        let version = labelled.of.cache.progress().0 % VERSION_DIGITS;
         families.version.with_label_values(&labels).set(version as f64);
         families.capacity.with_label_values(&labels).set(stats.capacity as f64);
     }
@@ -261,7 +262,7 @@ impl Collector for StorageMetrics {
 
     fn collect(&self) -> Vec<MetricFamily> {
         self.families.reset();
-        self.collections.iter().for_each(|told| self.tell(told));
+        self.collections.iter().for_each(|labelled| self.count(labelled));
         for Version { labels, sent, .. } in &self.versions {
             let (_, count, _) = sent.cumulative();
             if count > 0 {
@@ -282,7 +283,7 @@ impl StorageMetrics {
     fn distributions(&self, histograms: &HistogramFamilies) -> [MetricFamily; 4] {
         let HistogramFamilies { waits, sizes, watch_lists, leases } = histograms;
         let (mut of_waits, mut of_sizes, mut of_lists, mut of_leases) = (vec![], vec![], vec![], vec![]);
-        for Told { group, resource, of } in &self.collections {
+        for Labelled { group, resource, of } in &self.collections {
             of_waits.extend(histogram(of.cache.waits()).map(|counted| waits.metric(&[group, resource], counted)));
             // Only events have a time to live.
             of_leases.extend(histogram(&of.counts.leases).map(|counted| leases.metric(&[], counted)));

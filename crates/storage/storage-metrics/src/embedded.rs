@@ -29,8 +29,8 @@ families! {
     }
 }
 
-/// Registers the metrics, which are shown as long as the store exists.
-pub(crate) fn register(store: &Arc<EmbeddedStore>, registry: &Registry) -> Result<(), prometheus::Error> {
+/// Registers the metrics of the embedded store, which are shown as long as the store exists.
+pub fn register_embedded(store: &Arc<EmbeddedStore>, registry: &Registry) -> Result<(), prometheus::Error> {
     registry.register(EmbeddedMetrics { store: Arc::downgrade(store), families: Families::build()? })
 }
 
