@@ -1,9 +1,11 @@
-//! The control plane's own objects: what every cluster has ([`ControlPlane`]), and the informers that feed
-//! authorizers, webhooks, policies, and priority and fairness.
+//! The control plane's own objects: what every cluster has ([`ControlPlane`]), the informers that feed
+//! authorizers, webhooks, policies, and priority and fairness, and the objects that authenticators look up
+//! ([`CachedObjects`]).
 
 mod admission_webhooks;
 mod authorization;
 mod bootstrap_roles;
+mod bound_objects;
 mod cluster_authentication;
 mod config;
 mod config_maps;
@@ -23,6 +25,7 @@ mod work;
 
 pub use admission_webhooks::follow_webhooks;
 pub use authorization::{RolesFeed, follow_nodes, node_features, node_rules};
+pub use bound_objects::CachedObjects;
 pub use config::{Config, EndpointReconciler, Leadership, default_advertise_address};
 pub use flowcontrol::follow_flow_control;
 pub use identity_lease::identity_lease_name;

@@ -12,7 +12,7 @@ use binnacle_authn::{
     TokenAuthenticator, TokenCache, TokenCacheMetrics, TokenFile, TokenFileError, TokenUnion, Union, WebhookOptions,
     WebhookTokens, WebhookVersion, X509,
 };
-use binnacle_controlplane::RequestHeader;
+use binnacle_controlplane::{CachedObjects, RequestHeader};
 use binnacle_egress::{Dialer, Egress, Network};
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
 use binnacle_meta::Text;
@@ -23,7 +23,6 @@ use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
 use uuid::Uuid;
 
 use crate::authorities::SharedAuthority;
-use crate::bound_objects::CachedObjects;
 use crate::issuers::AcceptedIssuers;
 use crate::settings;
 use crate::signing::Signing;

@@ -24,7 +24,6 @@ mod assemble;
 mod authentication;
 mod authorities;
 mod authorization;
-mod bound_objects;
 mod data_dir;
 mod encryption;
 mod fairness;

@@ -20,14 +20,15 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 
 /// The objects that tokens depend on, from the resources of this server.
-pub(crate) struct CachedObjects {
+pub struct CachedObjects {
     resources: Catalog,
     /// The states of objects by revision, at which they never change.
     states: Mutex<Recent<(BoundKind, Revision), Arc<ObjectState>>>,
 }
 
 impl CachedObjects {
-    pub(crate) fn new(resources: Catalog) -> Self {
+    /// Reads the objects from the caches of these resources, once they are needed.
+    pub fn new(resources: Catalog) -> Self {
         Self { resources, states: Mutex::new(Recent::new(REMEMBERED)) }
     }
 
