@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use binnacle_client::{key_of_first_version, verify_first_version};
 use binnacle_meta::{Text, read_error};
-use binnacle_proxy::{key_of_first_version, verify_first_version};
 use binnacle_request::{ConnectionInfo, User};
 use parking_lot::Mutex;
 use rustls::server::WebPkiClientVerifier;

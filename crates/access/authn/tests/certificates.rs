@@ -216,8 +216,8 @@ async fn proxies() {
 async fn certificates_of_version_1() {
     use rustls_pki_types::CertificateDer;
     use rustls_pki_types::pem::PemObject;
-    const AUTHORITY: &str = include_str!("../../../network/proxy/test_data/first_version/ca.crt");
-    const USER: &str = include_str!("../../../network/proxy/test_data/first_version/user.crt");
+    const AUTHORITY: &str = include_str!("../../../network/client/test_data/first_version/ca.crt");
+    const USER: &str = include_str!("../../../network/client/test_data/first_version/user.crt");
     let certificate = CertificateDer::from_pem_slice(USER.as_bytes()).unwrap();
     let connection = || ConnectionInfo::new(([127, 0, 0, 1], 1).into(), vec![certificate.clone()], None);
     let known = X509::new(Arc::new(Authorities::from_pem("ca", AUTHORITY.as_bytes()).unwrap()));

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use binnacle_client::CertificateMetrics;
 use binnacle_controllers::{Handler, Informer, PostStartHook};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_fields::FieldRef;
@@ -19,7 +20,6 @@ use binnacle_fields::apiregistration::v1::{APIService, APIServiceSpec};
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{Status, Text};
 use binnacle_openapi::Others;
-use binnacle_proxy::CertificateMetrics;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use binnacle_client::PooledBody;
 use binnacle_meta::Text;
-use binnacle_proxy::PooledBody;
 use binnacle_request::{Body, User};
 use bytes::Bytes;
 use http::header::{ACCEPT, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, USER_AGENT};

@@ -14,7 +14,7 @@ const IMPERSONATE: &str = "impersonate-";
 /// `Connection` names is removed before, so that it cannot take these away again. The error is Go's message for a name
 /// or value that is invalid in a header.
 pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
-    binnacle_proxy::settle_connection(headers);
+    binnacle_streams::settle_connection(headers);
     let theirs: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name.as_str())).cloned().collect();
     for name in theirs {
         headers.remove(name);
@@ -58,7 +58,7 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
 
 /// Escapes a key for the name of a header.
 fn escape_key(key: &str) -> String {
-    binnacle_proxy::escape(key, b"!#$&'*+-.^_`|~")
+    binnacle_client::path::escape(key, b"!#$&'*+-.^_`|~")
 }
 
 #[cfg(test)]

@@ -210,7 +210,7 @@ impl Follower {
                 objects.replace(found);
                 return Ok(version);
             }
-            next = format!("&continue={}", binnacle_proxy::escape(token, b"-_.~"));
+            next = format!("&continue={}", binnacle_client::path::escape(token, b"-_.~"));
         }
     }
 
@@ -231,7 +231,7 @@ impl Follower {
     /// Reads one watch until it ends.
     async fn watch_once(&self, objects: &Weak<RemoteObjects>, version: &mut Text) -> WatchEnd {
         let seconds = WATCH.as_secs();
-        let from = binnacle_proxy::escape(version, b"-_.~");
+        let from = binnacle_client::path::escape(version, b"-_.~");
         let path = format!(
             "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}",
             self.path

@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use binnacle_client::{CertificateMetrics, Pool, Verification, Way, client_config};
 use binnacle_fields::FieldRef;
 use binnacle_fields::apiregistration::v1::{
     APIService, APIServiceCondition, APIServiceSpec, APIServiceStatus, ServiceReference,
 };
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::Text;
-use binnacle_proxy::{CertificateMetrics, Pool, Verification, Way, client_config};
 use binnacle_schema::Value;
 use binnacle_webhook::{Service, ServiceResolver};
 use parking_lot::Mutex;

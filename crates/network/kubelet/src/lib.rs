@@ -7,7 +7,7 @@ mod address;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use binnacle_proxy::{ClientIdentity, IdentityError, Target, Verification, Way, client_config};
+use binnacle_client::{ClientIdentity, IdentityError, Target, Verification, Way, client_config};
 use binnacle_schema::Value;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;

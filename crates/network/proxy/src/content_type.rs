@@ -3,14 +3,13 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use binnacle_client::{PooledAnswer, PooledBody};
 use binnacle_request::BoxError;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
-
-use crate::pool::{PooledAnswer, PooledBody};
 
 /// The number of bytes that the content type is guessed from.
 const LOOKED_AT: usize = 512;

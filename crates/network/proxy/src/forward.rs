@@ -1,14 +1,14 @@
 //! Forwarding of requests and responses; upgrades are passed through.
 
+use binnacle_client::{Target, path};
 use binnacle_meta::Status;
 use binnacle_request::{Body, Request, Response};
+use binnacle_streams::{headers, pass_through};
 use http::header::{HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 
 use crate::ending::{Broken, until_stopped};
 use crate::rewrite::{Links, leads_on, rewrite_links};
-use crate::target::Target;
-use crate::{client, headers, path, upgrade};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
@@ -26,7 +26,7 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
     let query = request.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     if headers::is_upgrade(&request.headers) {
         let path = if path.is_empty() { "/" } else { path.as_str() };
-        return upgrade::pass_through(request, to.target, &format!("{}{query}", path::escape_path(path))).await;
+        return pass_through(request, to.target, &format!("{}{query}", path::escape_path(path))).await;
     }
     let own_path = request.info.path.clone();
     if path.is_empty() && own_path.ends_with('/') {
@@ -59,7 +59,7 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
     *outgoing.headers_mut() = headers;
     headers::announce_body(&mut outgoing);
     let method = outgoing.method().clone();
-    let answer = client::send(to.target, outgoing)
+    let answer = binnacle_client::send(to.target, outgoing)
         .await
         .map_err(|error| Status::service_unavailable(format!("error trying to reach service: {error}")))?;
 

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use binnacle_client::{Pool, SendError, Target, path};
 use binnacle_request::{Body, Request, Response, trace};
+use binnacle_streams::{headers, pass_through};
 use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderMap, StatusCode, Uri};
 use rustls::ClientConfig;
 
-use crate::client::SendError;
+use crate::content_type;
 use crate::ending::{Broken, until_stopped};
-use crate::pool::Pool;
 use crate::rewrite::{Links, leads_on, rewrite_links};
-use crate::target::Target;
-use crate::{content_type, headers, path, upgrade};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -45,7 +44,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
         let mut target =
             Target::of_address(to.address, tls, name).map_err(|error| format!("error dialing backend: {error}"))?;
         target.way = to.pool.way().clone();
-        let upgraded = upgrade::pass_through(request, &target, &uri.to_string()).await;
+        let upgraded = pass_through(request, &target, &uri.to_string()).await;
         return upgraded.map_err(|status| status.message().to_owned());
     }
     let mut headers = headers::forwarded(&mut request);
@@ -98,7 +97,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
 }
 
 /// Returns the message for a server that cannot be reached.
-pub(crate) fn unreachable_words(error: &SendError) -> String {
+fn unreachable_words(error: &SendError) -> String {
     format!("error trying to reach service: {error}")
 }
 

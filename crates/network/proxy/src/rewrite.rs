@@ -4,6 +4,7 @@
 mod html;
 mod page;
 
+use binnacle_client::path::clean_keeping_slash;
 use binnacle_request::Response;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
@@ -69,7 +70,7 @@ impl OwnedLinks {
             rewritten.push_str(url.path);
         } else {
             let joined = format!("{}/{}", self.prefix, url.path);
-            rewritten.push_str(&crate::path::clean_keeping_slash(&joined));
+            rewritten.push_str(&clean_keeping_slash(&joined));
         }
         rewritten.push_str(url.rest);
         Some(rewritten)

@@ -7,7 +7,8 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use binnacle_proxy::{Forward, Target, Way, forward};
+use binnacle_client::{Target, Way};
+use binnacle_proxy::{Forward, forward};
 use binnacle_request::{
     Action, Body, BoxError, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Response, Shutdown,
     User, decode_path,

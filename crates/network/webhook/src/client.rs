@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use binnacle_client::{Flaws, Meter, is_unprocessed, webhook_certificates};
 use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
-use binnacle_proxy::{Flaws, Meter, is_unprocessed, webhook_certificates};
 use binnacle_request::trace;
 use binnacle_work::{Caller, Exceeded, WorkBudget, WorkLimits, allocate, current};
 use bytes::{Bytes, BytesMut};

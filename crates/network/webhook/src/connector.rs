@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use binnacle_client::{Flaws, Meter, Metered, explain, webhook_certificates};
 use binnacle_egress::{Dialer, Tunnel};
-use binnacle_proxy::{Flaws, Meter, Metered, explain, webhook_certificates};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;

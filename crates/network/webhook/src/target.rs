@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use base64::prelude::BASE64_STANDARD;
 use base64::{DecodeError, Engine};
+use binnacle_client::path::rest_path;
 use binnacle_egress::Dialer;
-use binnacle_proxy::rest_path;
 use http::Uri;
 use http::uri::PathAndQuery;
 

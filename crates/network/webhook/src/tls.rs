@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_proxy::{ClientIdentity, any_server, bundle_verifier, known_server};
+use binnacle_client::{ClientIdentity, any_server, bundle_verifier, known_server};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use binnacle_proxy::push;
 use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
+use binnacle_streams::push;
 use http::header::{ALLOW, CONTENT_TYPE, HOST, LOCATION, ORIGIN, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 

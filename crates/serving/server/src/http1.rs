@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use binnacle_proxy::{Meter, Metered};
+use binnacle_client::{Meter, Metered};
 use binnacle_request::{Body, ConnectionInfo};
 use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};

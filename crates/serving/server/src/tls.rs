@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use binnacle_authn::Authorities;
+use binnacle_client::{tls12_signature, tls13_signature};
 use binnacle_meta::read_error;
-use binnacle_proxy::{tls12_signature, tls13_signature};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};

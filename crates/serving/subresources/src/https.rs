@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_proxy::{Meter, Metered, Verification, client_config};
+use binnacle_client::{Meter, Metered, Verification, client_config};
 use http::Request;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;

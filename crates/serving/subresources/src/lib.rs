@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
+use binnacle_client::{Verification, client_config};
 use binnacle_endpoints::{UnstoredHandler, UnstoredKey};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
-use binnacle_proxy::{Verification, client_config};
 use binnacle_registry::Catalog;
 use binnacle_registry::admission::Admission;
 use binnacle_store::Store;

@@ -8,12 +8,14 @@ mod service;
 use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
+use binnacle_client::Target;
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
 use binnacle_meta::Status;
-use binnacle_proxy::{Forward, Target, forward, is_upgrade};
+use binnacle_proxy::{Forward, forward};
 use binnacle_registry::admission::Admission;
 use binnacle_request::{BoxFuture, RequestInfo};
 use binnacle_schema::value;
+use binnacle_streams::is_upgrade;
 use rustls::ClientConfig;
 
 use crate::connect::{Caller, may_create, unless_stopped};

@@ -1,6 +1,6 @@
 //! SPDY frames from kubelets.
 
-use binnacle_proxy::spdy::{Frame, Reader, Writer};
+use binnacle_streams::spdy::{Frame, Reader, Writer};
 use futures::FutureExt;
 
 /// The maximum number of frames; since they are processed one by one, more frames test nothing new.

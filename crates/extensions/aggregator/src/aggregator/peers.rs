@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
+use binnacle_client::Way;
 use binnacle_controllers::{Handler, Informer, PostStartHook};
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_fields::FieldRef;
 use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{LabelSelector, Status, Text};
-use binnacle_proxy::Way;
 use binnacle_registry::Catalog;
 use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_schema::Value;

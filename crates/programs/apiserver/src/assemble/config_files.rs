@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use binnacle_client::{ClientIdentity, Way};
 use binnacle_egress::{Egress, Network};
 use binnacle_kubelet::Kubelets;
-use binnacle_proxy::{ClientIdentity, Way};
 use binnacle_server::{DefaultCertificate, Tls};
 use binnacle_telemetry::traces::TracingConfig;
 use rustls::client::ResolvesClientCert;

@@ -56,7 +56,7 @@ pub(crate) enum StartFailure {
     #[error("unable to reach kubelets: {0}")]
     Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("unable to use the proxy client certificate: {0}")]
-    ProxyClient(binnacle_proxy::IdentityError),
+    ProxyClient(binnacle_client::IdentityError),
     #[error("error building peer proxy handler, {0}")]
     Peers(String),
     #[error(transparent)]

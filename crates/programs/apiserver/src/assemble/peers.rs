@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use binnacle_aggregator::{Aggregator, PeerAddresses, PeerMetrics, PeerOptions, Peers};
+use binnacle_client::Way;
 use binnacle_controlplane::identity_lease_name;
 use binnacle_egress::{Egress, Network};
-use binnacle_proxy::Way;
 use binnacle_registry::Catalog;
 use rustls::client::ResolvesClientCert;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::Status;
-use binnacle_proxy::{as_events, is_websocket};
 use binnacle_registry::WatchFrom;
 use binnacle_request::Response;
 use binnacle_scheme::Verb;
+use binnacle_streams::{as_events, is_websocket};
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::{Answer, Call};

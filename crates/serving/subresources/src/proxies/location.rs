@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use binnacle_client::{Target, Way};
 use binnacle_meta::Status;
-use binnacle_proxy::{Target, Way};
 use rustls::ClientConfig;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use binnacle_client::{Target, is_global_unicast, resolve};
 use binnacle_meta::{Status, go_quote};
-use binnacle_proxy::{Target, is_global_unicast, resolve};
 use binnacle_request::RequestInfo;
 use rustls::ClientConfig;
 

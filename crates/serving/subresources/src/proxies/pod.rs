@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use binnacle_client::{Target, is_global_unicast};
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Container, ContainerPort, Pod, PodIP, PodSpec, PodStatus};
 use binnacle_meta::{Status, go_quote};
-use binnacle_proxy::{Target, is_global_unicast};
 use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 use rustls::ClientConfig;
@@ -45,7 +45,7 @@ fn first_port(spec: FieldRef<PodSpec>) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_proxy::{Verification, client_config};
+    use binnacle_client::{Verification, client_config};
     use binnacle_schema::value;
 
     use super::*;

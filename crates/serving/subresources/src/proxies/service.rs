@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use binnacle_client::{Target, is_global_unicast};
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{
     EndpointAddress, EndpointPort, EndpointSubset, Endpoints, ObjectReference, Pod, PodIP, PodStatus, Service,
@@ -10,7 +11,6 @@ use binnacle_fields::core::v1::{
 };
 use binnacle_fields::types::List;
 use binnacle_meta::{Status, go_quote};
-use binnacle_proxy::{Target, is_global_unicast};
 use binnacle_registry::object;
 use binnacle_request::RequestInfo;
 use binnacle_schema::Value;

@@ -1,12 +1,14 @@
 //! The log of a container, streamed from its kubelet.
 
+use binnacle_client::{SendError, Target};
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Pod, PodSpec};
 use binnacle_meta::{GroupResource, Status};
-use binnacle_proxy::{Broken, SendError, Target, as_messages, is_websocket, until_stopped};
+use binnacle_proxy::{Broken, until_stopped};
 use binnacle_registry::object;
 use binnacle_request::{Body, BoxFuture, Request, Response};
+use binnacle_streams::{as_messages, is_websocket};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
 
@@ -65,7 +67,7 @@ impl Log {
         let mut ask = http::Request::new(Body::empty());
         *ask.uri_mut() = path_and_query.parse().map_err(|_| Status::bad_request("invalid path"))?;
         ask.headers_mut().insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
-        let answer = binnacle_proxy::send(target, ask).await.map_err(|error| {
+        let answer = binnacle_client::send(target, ask).await.map_err(|error| {
             if let SendError::Dial(dial) = &error
                 && dial.unverified
             {

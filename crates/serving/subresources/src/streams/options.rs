@@ -1,9 +1,9 @@
 //! The options of exec, attach and port-forward in the query.
 
+use binnacle_client::path::encode_query;
 use binnacle_fields::FieldMut;
 use binnacle_fields::core::v1::{PodExecOptions, PodPortForwardOptions};
 use binnacle_meta::{Status, go_quote};
-use binnacle_proxy::encode_query;
 use binnacle_request::Query;
 use binnacle_schema::{Value, value};
 

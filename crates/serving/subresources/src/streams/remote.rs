@@ -8,10 +8,10 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Pod, PodSpec};
 use binnacle_kubelet::Kubelet;
 use binnacle_meta::Status;
-use binnacle_proxy::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::object;
 use binnacle_request::{BoxFuture, Request, RequestInfo};
+use binnacle_streams::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
 
 use super::{Nodes, StreamMetrics, StreamOptions, container};
 use crate::connect::{Caller, may_create, unless_stopped};

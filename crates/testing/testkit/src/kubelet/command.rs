@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::process::Stdio;
 
-use binnacle_proxy::spdy::{Frame, Reader, Writer, header};
+use binnacle_streams::spdy::{Frame, Reader, Writer, header};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::process::Command;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use binnacle_proxy::spdy::{Frame, Headers, Reader, Writer, header};
+use binnacle_streams::spdy::{Frame, Headers, Reader, Writer, header};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_proxy::Way;
+use binnacle_client::Way;
 use parking_lot::Mutex;
 use rustls::client::ResolvesClientCert;
 

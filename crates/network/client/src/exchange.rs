@@ -35,9 +35,10 @@ pub enum SendError {
 /// A response whose connection ends with its body.
 pub type Answer = Response<AnswerBody>;
 
+/// The body of an [`Answer`].
 pub struct AnswerBody {
     body: Incoming,
-    pub(crate) meter: Meter,
+    meter: Meter,
     _driver: Driver,
 }
 
@@ -99,6 +100,13 @@ pub(crate) fn broken(error: &hyper::Error) -> SendError {
         },
     };
     SendError::Broken(text)
+}
+
+impl AnswerBody {
+    /// Lifts the limits of the connection, which has another protocol from now on.
+    pub fn upgraded(&self) {
+        self.meter.upgraded();
+    }
 }
 
 impl HttpBody for AnswerBody {

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::pin::pin;
 use std::time::Duration;
 
+use binnacle_client::{Answer, SendError, Target};
 use binnacle_meta::Status;
 use binnacle_request::{Body, ByteStream, Request, Response, Shutdown};
 use binnacle_work::{WorkBudget, current};
@@ -12,9 +13,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncWriteExt, copy, split};
 
-use crate::client::{self, Answer};
 use crate::headers;
-use crate::target::Target;
 use crate::throttled::Throttled;
 
 /// The time limit for sending the last bytes.
@@ -46,11 +45,11 @@ pub async fn pass_through(mut request: Request, target: &Target, path_and_query:
 
 /// Sends a request for an upgrade; a redirect is never followed.
 pub(crate) async fn send(target: &Target, request: http::Request<Body>) -> Result<Answer, Status> {
-    let answer = client::send(target, request).await.map_err(|error| match error {
-        client::SendError::Dial(error) => Status::unknown(500, &format!("error dialing backend: {error}")),
+    let answer = binnacle_client::send(target, request).await.map_err(|error| match error {
+        SendError::Dial(error) => Status::unknown(500, &format!("error dialing backend: {error}")),
         // Go reads the answer of an upgrade by itself, and then no end of it is expected.
-        client::SendError::Broken(text) if text == "EOF" => Status::unknown(500, "unexpected EOF"),
-        client::SendError::Broken(text) => Status::unknown(500, &text),
+        SendError::Broken(text) if text == "EOF" => Status::unknown(500, "unexpected EOF"),
+        SendError::Broken(text) => Status::unknown(500, &text),
     })?;
     let code = answer.status();
     if code != StatusCode::SWITCHING_PROTOCOLS && code.as_u16() < 400 {
@@ -76,7 +75,7 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn of(mut answer: Answer, target: &Target) -> Self {
-        answer.body().meter.upgraded();
+        answer.body().upgraded();
         Self { upgrade: hyper::upgrade::on(&mut answer), answer, bytes_per_second: target.way.bytes_per_second }
     }
 

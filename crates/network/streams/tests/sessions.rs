@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use binnacle_proxy::spdy::{Frame, Reader, Writer, header};
-use binnacle_proxy::{Streams, Target, Way, as_events, translate};
+use binnacle_client::{Target, Way};
 use binnacle_request::{
     Action, Body, ByteStream, ConnectionInfo, Decision, Permit, Query, Record, Request, RequestInfo, Shutdown,
     ShutdownTrigger, Upgrade, User,
 };
+use binnacle_streams::spdy::{Frame, Reader, Writer, header};
+use binnacle_streams::{Streams, as_events, translate};
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use http::Method;

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 
-use crate::client::{self, MAX_HEAD_BYTES, exchange};
+use crate::exchange::{self, MAX_HEAD_BYTES, exchange};
 use crate::metered::{Meter, Metered};
 use crate::target::{Target, Way};
 use crate::tls::{Verification, client_config};
@@ -247,6 +247,6 @@ async fn floods_of_frames_are_read_slowly() {
 #[tokio::test]
 async fn refused_answers_name_the_limit() {
     let target = server(b"", b"HTTP/1.1 102 Processing\r\n\r\n".to_vec(), None).await;
-    let error = client::send(&target, get()).await.err().expect("no answer");
+    let error = exchange::send(&target, get()).await.err().expect("no answer");
     assert_eq!(error.to_string(), "net/http: server response headers exceeded 1048576 bytes; aborted");
 }

@@ -16,7 +16,7 @@ use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use crate::client::MAX_HEAD_BYTES;
+use crate::exchange::MAX_HEAD_BYTES;
 
 /// The most bytes that are read at once into a large buffer.
 const SLICE: usize = 16 << 10;

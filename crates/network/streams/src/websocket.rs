@@ -2,6 +2,7 @@
 
 mod pieces;
 
+use binnacle_client::{Meter, Metered};
 use binnacle_request::{Body, ByteStream, Request, Response};
 use bytes::Bytes;
 use futures::SinkExt;
@@ -16,7 +17,6 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::headers;
-use crate::metered::{Meter, Metered};
 pub(crate) use pieces::Content;
 
 pub(crate) const PROTOCOL: HeaderName = HeaderName::from_static("sec-websocket-protocol");

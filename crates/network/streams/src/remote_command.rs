@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
+use binnacle_client::Target;
 use binnacle_request::{Body, ByteStream};
 use http::header::{CONNECTION, HeaderName, HeaderValue, LOCATION, UPGRADE, USER_AGENT};
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use tokio::io::{ReadHalf, WriteHalf, split};
 
+use crate::headers;
 use crate::outcome::VERSIONS;
 use crate::spdy::{Flood, Frame, Reader, Reset, Writer};
-use crate::target::Target;
 use crate::upgrade::Upstream;
-use crate::{client, headers};
 
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
 
@@ -142,7 +142,7 @@ async fn connect(target: &Target, path_and_query: &str) -> Result<(Box<dyn ByteS
     for version in VERSIONS {
         sent.append(PROTOCOL_VERSION, HeaderValue::from_static(version));
     }
-    let answer = client::send(target, request).await.map_err(|error| post(&url, &error.to_string()))?;
+    let answer = binnacle_client::send(target, request).await.map_err(|error| post(&url, &error.to_string()))?;
     let text = |name: HeaderName| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !headers::upgrades_to_spdy(answer.headers()) {
         if answer.status().is_redirection()

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use binnacle_client::Target;
 use binnacle_meta::Status;
 use binnacle_request::{ByteStream, Request, Response, Shutdown};
 use bytes::Bytes;
@@ -15,7 +16,6 @@ use tokio::sync::Mutex;
 use crate::outcome::Outcome;
 use crate::remote_command::{Session, Streams, hang_up};
 use crate::spdy::{Flood, Frame, Reader, Writer};
-use crate::target::Target;
 use crate::upgrade::take_over;
 use crate::websocket::{self, Content, Incoming, Outgoing};
 

@@ -1,4 +1,4 @@
-//! Paths as Go's `path` and `net/url` treat them.
+//! Paths and queries as Go's `path` and `net/url` treat them.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ pub fn clean(path: &str) -> String {
 }
 
 /// As [`clean`], but keeps a slash at the end and the empty path.
-pub(crate) fn clean_keeping_slash(path: &str) -> String {
+pub fn clean_keeping_slash(path: &str) -> String {
     if path.is_empty() {
         return String::new();
     }
@@ -57,7 +57,7 @@ const PATH: &[u8] = b"-_.~$&+,/:;=@";
 
 /// Escapes the path of a request, including bytes that are not UTF-8. `raw` is used only if it decodes to `decoded`,
 /// the path that was authorized.
-pub(crate) fn escape_path_of(raw: &str, decoded: &str) -> String {
+pub fn escape_path_of(raw: &str, decoded: &str) -> String {
     match decoded.contains(char::REPLACEMENT_CHARACTER).then(|| unescape(raw)).flatten() {
         Some(bytes) if String::from_utf8_lossy(&bytes) == decoded => escape_bytes(&bytes, PATH),
         _ => escape_path(decoded),
@@ -102,7 +102,7 @@ pub fn encode_query(pairs: Vec<(&str, &str)>) -> String {
 
 /// Escapes the query of a request, including bytes that are not UTF-8. `raw` is used only if it decodes to `pairs`, the
 /// parsed query.
-pub(crate) fn encode_query_of(raw: Option<&str>, pairs: Vec<(&str, &str)>) -> String {
+pub fn encode_query_of(raw: Option<&str>, pairs: Vec<(&str, &str)>) -> String {
     let unclear = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);
     if !pairs.iter().any(|(key, value)| unclear(key) || unclear(value)) {
         return encode_query(pairs);

@@ -21,7 +21,7 @@ use rustls::ClientConfig;
 use tokio::task::AbortHandle;
 
 use crate::certificates::{CertificateMetrics, Flaws};
-use crate::client::{MAX_HEAD_BYTES, SendError, broken};
+use crate::exchange::{MAX_HEAD_BYTES, SendError, broken};
 use crate::go_client;
 use crate::metered::Meter;
 use crate::resend::{Resend, is_unprocessed};
@@ -170,7 +170,7 @@ impl Pool {
     }
 
     /// Returns the settings of its connections.
-    pub(crate) fn way(&self) -> &Way {
+    pub fn way(&self) -> &Way {
         &self.way
     }
 

@@ -5,7 +5,7 @@ use http::{HeaderMap, Response};
 use hyper::client::conn::http1::Builder;
 use hyper::ext::ReasonPhrase;
 
-use crate::client::{MAX_HEAD_BYTES, MAX_HEADERS, SendError};
+use crate::exchange::{MAX_HEAD_BYTES, MAX_HEADERS, SendError};
 
 /// Returns the settings of HTTP/1.1 connections: bounds for responses, headers that continue in a second line are read, and invalid
 /// ones left out.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use binnacle_client::Target;
 use binnacle_meta::Status;
 use binnacle_request::{Body, ByteStream, Request, Response, Shutdown};
 use bytes::{Bytes, BytesMut};
@@ -13,7 +14,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::remote_command::PROTOCOL_VERSION;
-use crate::target::Target;
 use crate::upgrade::{self, Upstream, take_over};
 use crate::websocket::{self, Content, Incoming, Outgoing};
 use crate::{headers, is_websocket};

@@ -69,13 +69,13 @@ fn asks_for_http(headers: &HeaderMap) -> bool {
 }
 
 /// Returns true if an answer switches to SPDY.
-pub(crate) fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
+pub fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
     let says = |name, what| headers.get(name).is_some_and(|value| contains(value, what));
     says(CONNECTION, "upgrade") && says(UPGRADE, "spdy/3.1")
 }
 
 /// Takes the headers of a request for the next server, without those of the connection.
-pub(crate) fn forwarded(request: &mut Request) -> HeaderMap {
+pub fn forwarded(request: &mut Request) -> HeaderMap {
     let mut headers = std::mem::take(&mut request.headers);
     let trailers = headers.get(TE).is_some_and(|value| contains(value, "trailers"));
     strip_hop_by_hop(&mut headers);
@@ -89,14 +89,14 @@ pub(crate) fn forwarded(request: &mut Request) -> HeaderMap {
 }
 
 /// Returns the headers of a request for an upgrade, with those of the connection.
-pub(crate) fn upgraded(request: &Request) -> HeaderMap {
+pub fn upgraded(request: &Request) -> HeaderMap {
     let mut headers = request.headers.clone();
     complete(&mut headers, &request.uri, request.connection.peer);
     headers
 }
 
 /// Removes the headers of the connection between the two servers.
-pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     // The encoding delimits the body; Content-Length beside it is ignored (RFC 9112, 6.3).
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
@@ -113,7 +113,7 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
 }
 
 /// Removes the hop-by-hop headers of a response, but announces its forwarded trailers again.
-pub(crate) fn strip_from_answer(headers: &mut HeaderMap) {
+pub fn strip_from_answer(headers: &mut HeaderMap) {
     let announced: Vec<HeaderValue> = headers.get_all(TRAILER).iter().cloned().collect();
     let is_chunked = headers.contains_key(TRANSFER_ENCODING);
     strip_hop_by_hop(headers);
@@ -122,7 +122,7 @@ pub(crate) fn strip_from_answer(headers: &mut HeaderMap) {
     }
 }
 
-pub(crate) fn strip_cors(headers: &mut HeaderMap) {
+pub fn strip_cors(headers: &mut HeaderMap) {
     for name in &CORS {
         headers.remove(name);
     }
@@ -130,7 +130,7 @@ pub(crate) fn strip_cors(headers: &mut HeaderMap) {
 
 /// Announces the body of a request as Go's client does: the length zero only with methods that are for bodies, and chunks
 /// where the library would leave out a body that it does not expect.
-pub(crate) fn announce_body(request: &mut http::Request<Body>) {
+pub fn announce_body(request: &mut http::Request<Body>) {
     let is_empty = request.body().is_end_stream();
     let sends = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
     let headers = request.headers_mut();
@@ -145,7 +145,7 @@ pub(crate) fn announce_body(request: &mut http::Request<Body>) {
 }
 
 /// Leaves the length of an answer to HEAD open, unless the other server says it.
-pub(crate) fn leave_length_open(method: &Method, response: &mut Response) {
+pub fn leave_length_open(method: &Method, response: &mut Response) {
     if *method == Method::HEAD && !response.headers().contains_key(CONTENT_LENGTH) {
         *response.body_mut() = Body::of_unknown_length();
     }

@@ -1,0 +1,34 @@
+//! Connections to other servers: kubelets, pods, webhooks, and servers of aggregated APIs.
+//!
+//! A [`Target`] is dialed for each request that is [sent](send); a [`Pool`] keeps connections between them. TLS verifies
+//! certificates with the messages of Go ([`client_config`]), and a [`Meter`] limits what a server may send beside data.
+//!
+//! Independent of the contents of requests.
+
+mod certificates;
+mod exchange;
+mod go_client;
+#[cfg(test)]
+mod hostile;
+mod identity;
+mod lenient;
+mod metered;
+pub mod path;
+mod pool;
+mod resend;
+#[cfg(test)]
+mod shutdowns;
+mod target;
+mod tls;
+
+pub use certificates::{CertificateMetrics, Flaws, register_webhook_certificates, webhook_certificates};
+pub use exchange::{Answer, AnswerBody, SendError, send};
+pub use identity::{ClientIdentity, IdentityError};
+pub use metered::{Meter, Metered};
+pub use pool::{Pool, PooledAnswer, PooledBody};
+pub use resend::is_unprocessed;
+pub use target::{DialError, Target, Way, is_global_unicast, resolve};
+pub use tls::{
+    Verification, any_server, bundle_verifier, client_config, explain, key_of_first_version, known_server,
+    tls12_signature, tls13_signature, verify_first_version,
+};

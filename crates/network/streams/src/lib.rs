@@ -1,0 +1,25 @@
+//! Streams over upgraded connections between clients and other servers, which are mostly kubelets.
+//!
+//! [`pass_through`] forwards an upgraded connection unchanged; [`translate`] and [`tunnel`] turn a client's WebSocket into
+//! the [SPDY](spdy) that kubelets speak, and [`as_messages`] and [`as_events`] send a body on a WebSocket, [`push`] texts.
+//! All of them have backpressure: they read no faster than the receiver does.
+//!
+//! Independent of resources, and of what is streamed.
+
+pub mod headers;
+mod messages;
+mod outcome;
+mod remote_command;
+pub mod spdy;
+mod throttled;
+mod translate;
+mod tunnel;
+mod upgrade;
+mod websocket;
+
+pub use headers::{is_upgrade, is_websocket, settle_connection};
+pub use messages::{as_events, as_messages, push};
+pub use remote_command::Streams;
+pub use translate::{translate, wants_translation};
+pub use tunnel::{tunnel, wants_tunnel};
+pub use upgrade::pass_through;
