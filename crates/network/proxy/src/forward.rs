@@ -3,11 +3,12 @@
 use binnacle_client::{Target, path};
 use binnacle_meta::Status;
 use binnacle_request::{Body, Request, Response};
-use binnacle_streams::{headers, pass_through};
+use binnacle_streams::{is_upgrade, pass_through};
 use http::header::{HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 
 use crate::ending::{Broken, until_stopped};
+use crate::headers;
 use crate::rewrite::{Links, leads_on, rewrite_links};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -24,7 +25,7 @@ pub struct Forward<'a> {
 pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, Status> {
     let mut path = path::clean_keeping_slash(to.path);
     let query = request.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    if headers::is_upgrade(&request.headers) {
+    if is_upgrade(&request.headers) {
         let path = if path.is_empty() { "/" } else { path.as_str() };
         return pass_through(request, to.target, &format!("{}{query}", path::escape_path(path))).await;
     }

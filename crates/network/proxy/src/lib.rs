@@ -8,6 +8,7 @@
 mod content_type;
 mod ending;
 mod forward;
+mod headers;
 mod relay;
 mod rewrite;
 

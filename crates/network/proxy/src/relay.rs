@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use binnacle_client::{Pool, SendError, Target, path};
 use binnacle_request::{Body, Request, Response, trace};
-use binnacle_streams::{headers, pass_through};
+use binnacle_streams::{is_upgrade, pass_through};
 use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderMap, StatusCode, Uri};
 use rustls::ClientConfig;
 
 use crate::content_type;
 use crate::ending::{Broken, until_stopped};
+use crate::headers;
 use crate::rewrite::{Links, leads_on, rewrite_links};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -38,7 +39,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     let query = path::encode_query_of(request.uri.query(), request.query.iter().collect());
     let uri: Uri = format!("{escaped}{query}").parse().map_err(|error| format!("invalid path: {error}"))?;
     let host = HeaderValue::from_str(to.address).map_err(|error| format!("invalid host: {error}"))?;
-    if headers::is_upgrade(&request.headers) {
+    if is_upgrade(&request.headers) {
         request.headers.insert(HOST, host);
         let (tls, name) = (Some(to.upgrade_tls.clone()), Some(to.server_name.to_owned()));
         let mut target =

@@ -1,14 +1,12 @@
-//! Headers of proxied requests and answers.
+//! Headers of a single connection, and of requests that another server gets.
 
 use std::net::SocketAddr;
 
-use binnacle_request::{Body, Request, Response};
+use binnacle_request::Request;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-    USER_AGENT,
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
-use http::{HeaderMap, Method, Uri};
-use http_body::Body as _;
+use http::{HeaderMap, Uri};
 
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -24,14 +22,6 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     TRAILER,
     TRANSFER_ENCODING,
     UPGRADE,
-];
-
-/// The headers by which a backend could allow other origins than the API server does.
-const CORS: [HeaderName; 4] = [
-    HeaderName::from_static("access-control-allow-credentials"),
-    HeaderName::from_static("access-control-allow-headers"),
-    HeaderName::from_static("access-control-allow-methods"),
-    HeaderName::from_static("access-control-allow-origin"),
 ];
 
 /// Returns true if a request asks for its connection to be upgraded.
@@ -69,29 +59,15 @@ fn asks_for_http(headers: &HeaderMap) -> bool {
 }
 
 /// Returns true if an answer switches to SPDY.
-pub fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
+pub(crate) fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
     let says = |name, what| headers.get(name).is_some_and(|value| contains(value, what));
     says(CONNECTION, "upgrade") && says(UPGRADE, "spdy/3.1")
 }
 
-/// Takes the headers of a request for the next server, without those of the connection.
-pub fn forwarded(request: &mut Request) -> HeaderMap {
-    let mut headers = std::mem::take(&mut request.headers);
-    let trailers = headers.get(TE).is_some_and(|value| contains(value, "trailers"));
-    strip_hop_by_hop(&mut headers);
-    if trailers {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
-    }
-    // The listener has handled it.
-    headers.remove(EXPECT);
-    complete(&mut headers, &request.uri, request.connection.peer);
-    headers
-}
-
 /// Returns the headers of a request for an upgrade, with those of the connection.
-pub fn upgraded(request: &Request) -> HeaderMap {
+pub(crate) fn upgraded(request: &Request) -> HeaderMap {
     let mut headers = request.headers.clone();
-    complete(&mut headers, &request.uri, request.connection.peer);
+    complete_headers(&mut headers, &request.uri, request.connection.peer);
     headers
 }
 
@@ -112,47 +88,8 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
 }
 
-/// Removes the hop-by-hop headers of a response, but announces its forwarded trailers again.
-pub fn strip_from_answer(headers: &mut HeaderMap) {
-    let announced: Vec<HeaderValue> = headers.get_all(TRAILER).iter().cloned().collect();
-    let is_chunked = headers.contains_key(TRANSFER_ENCODING);
-    strip_hop_by_hop(headers);
-    if is_chunked {
-        headers.extend(announced.into_iter().map(|names| (TRAILER, names)));
-    }
-}
-
-pub fn strip_cors(headers: &mut HeaderMap) {
-    for name in &CORS {
-        headers.remove(name);
-    }
-}
-
-/// Announces the body of a request as Go's client does: the length zero only with methods that are for bodies, and chunks
-/// where the library would leave out a body that it does not expect.
-pub fn announce_body(request: &mut http::Request<Body>) {
-    let is_empty = request.body().is_end_stream();
-    let sends = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
-    let headers = request.headers_mut();
-    if is_empty {
-        headers.remove(CONTENT_LENGTH);
-        if sends {
-            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        }
-    } else if !headers.contains_key(CONTENT_LENGTH) {
-        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-    }
-}
-
-/// Leaves the length of an answer to HEAD open, unless the other server says it.
-pub fn leave_length_open(method: &Method, response: &mut Response) {
-    if *method == Method::HEAD && !response.headers().contains_key(CONTENT_LENGTH) {
-        *response.body_mut() = Body::of_unknown_length();
-    }
-}
-
 /// Adds Host, which HTTP/2 has in the URI, and the client's address.
-fn complete(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketAddr>) {
+pub fn complete_headers(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketAddr>) {
     if !headers.contains_key(HOST)
         && let Some(authority) = uri.authority()
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
@@ -251,49 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn trailers_are_announced_again() {
-        let mut headers = map(&[("transfer-encoding", "chunked"), ("trailer", "X-T"), ("connection", "close")]);
-        strip_from_answer(&mut headers);
-        assert_eq!(headers, map(&[("trailer", "X-T")]));
-        let mut headers = map(&[("content-length", "2"), ("trailer", "X-T")]);
-        strip_from_answer(&mut headers);
-        assert_eq!(headers, map(&[("content-length", "2")]));
-    }
-
-    #[test]
     fn who_asked() {
         let peer = Some(([10, 0, 0, 9], 1).into());
         let mut headers = map(&[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "2.2.2.2")]);
-        complete(&mut headers, &"https://h:1/x".parse().unwrap(), peer);
+        complete_headers(&mut headers, &"https://h:1/x".parse().unwrap(), peer);
         assert_eq!(headers, map(&[("x-forwarded-for", "1.1.1.1, 2.2.2.2, 10.0.0.9"), ("host", "h:1")]));
         for (agents, want) in [(&["a", "b"][..], &[("user-agent", "a")][..]), (&[""], &[]), (&[], &[])] {
             let mut headers = map(&agents.iter().map(|agent| ("user-agent", *agent)).collect::<Vec<_>>());
-            complete(&mut headers, &"/".parse().unwrap(), None);
+            complete_headers(&mut headers, &"/".parse().unwrap(), None);
             assert_eq!(headers, map(want), "{agents:?}");
-        }
-    }
-
-    #[test]
-    fn how_bodies_are_announced() {
-        let chunks = || Body::stream(futures::stream::once(async { Ok::<_, std::io::Error>(bytes::Bytes::from("x")) }));
-        let length = |text| Some(("content-length", text));
-        let chunked = Some(("transfer-encoding", "chunked"));
-        for (method, body, told, want) in [
-            (Method::GET, Body::empty(), None, None),
-            (Method::GET, Body::empty(), length("0"), None),
-            (Method::DELETE, Body::empty(), length("0"), None),
-            (Method::POST, Body::empty(), None, length("0")),
-            (Method::POST, Body::full("x"), length("1"), length("1")),
-            (Method::GET, Body::full("x"), length("1"), length("1")),
-            (Method::GET, chunks(), None, chunked),
-            (Method::POST, chunks(), None, chunked),
-        ] {
-            let case = format!("{method} {told:?}");
-            let mut request = http::Request::new(body);
-            *request.method_mut() = method;
-            *request.headers_mut() = map(told.as_slice());
-            announce_body(&mut request);
-            assert_eq!(*request.headers(), map(want.as_slice()), "{case}");
         }
     }
 }

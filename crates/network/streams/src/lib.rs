@@ -6,7 +6,7 @@
 //!
 //! Independent of resources, and of what is streamed.
 
-pub mod headers;
+mod headers;
 mod messages;
 mod outcome;
 mod remote_command;
@@ -17,7 +17,7 @@ mod tunnel;
 mod upgrade;
 mod websocket;
 
-pub use headers::{is_upgrade, is_websocket, settle_connection};
+pub use headers::{complete_headers, is_upgrade, is_websocket, settle_connection, strip_hop_by_hop};
 pub use messages::{as_events, as_messages, push};
 pub use remote_command::Streams;
 pub use translate::{translate, wants_translation};
