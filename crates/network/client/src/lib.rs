@@ -3,6 +3,18 @@
 //! A [`Target`] is dialed for each request that is [sent](send); a [`Pool`] keeps connections between them. TLS verifies
 //! certificates with the messages of Go ([`client_config`]), and a [`Meter`] limits what a server may send beside data.
 //!
+//! ```no_run
+//! # async fn example() -> Result<(), binnacle_client::SendError> {
+//! use binnacle_client::{Target, send};
+//! use binnacle_request::Body;
+//!
+//! let target = Target::of_address("10.0.0.1:8080", None, None)?;
+//! let answer = send(&target, http::Request::new(Body::empty())).await?;
+//! println!("{}", answer.status());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Independent of the contents of requests.
 
 mod certificates;

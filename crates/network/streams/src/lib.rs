@@ -4,6 +4,18 @@
 //! the [SPDY](spdy) that kubelets speak, and [`as_messages`] and [`as_events`] send a body on a WebSocket, [`push`] texts.
 //! All of them have backpressure: they read no faster than the receiver does.
 //!
+//! ```
+//! use binnacle_streams::spdy::{Frame, Reader, Writer};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (kubelet, client) = tokio::io::duplex(1024);
+//! Writer::new(kubelet).write(&Frame::Ping(1)).await?;
+//! assert_eq!(Reader::new(client).next().await?, Some(Frame::Ping(1)));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Independent of resources, and of what is streamed.
 
 mod headers;
