@@ -19,6 +19,7 @@ use binnacle_meta::Text;
 use binnacle_registry::Catalog;
 use binnacle_request::User;
 use binnacle_server::{Authentication, Metrics};
+use binnacle_transport::AuthorityNames;
 use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
 use uuid::Uuid;
 
@@ -84,6 +85,12 @@ impl Bundle {
     pub(crate) fn new(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
         let authorities = Arc::new(Authorities::from_pem(path, pem)?);
         Ok(Self { authorities, pem: String::from_utf8_lossy(pem).into_owned() })
+    }
+
+    /// Returns the source of the names that the listener sends to clients.
+    pub(crate) fn names(&self) -> AuthorityNames {
+        let authorities = self.authorities.clone();
+        Arc::new(move || authorities.names())
     }
 }
 

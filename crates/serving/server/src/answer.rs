@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Status;
 use binnacle_request::{AnsweredStatus, Body, Preferences, Response};
+pub(crate) use binnacle_transport::{CloseConnection, SendBy, error_text, plain_text};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
@@ -17,7 +18,9 @@ pub(crate) enum Refusal {
     Status(Status),
     /// A Status whose message quotes the client's input: browsers must not guess another type.
     Quoting(Status),
-    /// A Status for an unauthenticated caller, whose connection is closed: see [`CloseConnection`].
+    /// A Status for an unauthenticated caller, whose HTTP/2 connection is closed. HTTP/2 is cheap to abuse
+    /// (CVE-2023-44487), so such callers do not keep a connection, as in kube-apiserver
+    /// (`UnauthenticatedHTTP2DOSMitigation`).
     StatusThenClose(Status),
     /// The server is too busy or about to stop; the client should retry.
     TryLater { code: StatusCode, text: &'static str, seconds: u32, close: bool },
@@ -58,15 +61,6 @@ impl Refusal {
     }
 }
 
-/// Response extension: the HTTP/2 connection is closed after this answer. HTTP/2 is cheap to abuse (CVE-2023-44487), so
-/// unauthenticated callers do not keep a connection, as in kube-apiserver (`UnauthenticatedHTTP2DOSMitigation`).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CloseConnection;
-
-/// Response extension: the time by which the answer must have been sent. Long-running requests have none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SendBy(pub(crate) std::time::Instant);
-
 /// Response extension: the answer precedes auditing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unaudited;
@@ -87,22 +81,6 @@ pub fn json_failure(status: &Status, _: &Preferences) -> Response {
     if let Some(seconds) = status.details().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response
-}
-
-/// Returns a text with status 200.
-pub fn plain_text(text: impl Into<Body>) -> Response {
-    let mut response = Response::new(text.into());
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
-}
-
-/// Returns a plain text with an error code; browsers must not guess another type.
-pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
-    text.push('\n');
-    let mut response = plain_text(text);
-    *response.status_mut() = code;
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

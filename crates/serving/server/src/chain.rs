@@ -10,6 +10,7 @@ use binnacle_features::Features;
 use binnacle_flowcontrol::FlowControl;
 use binnacle_request::latency;
 use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Response, Shutdown, Upgrade};
+use binnacle_transport::Service;
 use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
 use http::{HeaderValue, StatusCode};
 
@@ -27,7 +28,7 @@ use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, Making};
 use crate::seats::HeldSeat;
 use crate::tracked::Tracked;
-use crate::{FailureWriter, Links, Metrics, filters};
+use crate::{FailureWriter, Links, Metrics, filters, health};
 
 /// The configuration of a chain.
 pub struct ChainConfig {
@@ -74,12 +75,28 @@ pub struct Chain {
     compresses: bool,
 }
 
-impl Chain {
-    /// Returns true once the server is about to stop.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.config.options.leaving.as_ref().is_some_and(Shutdown::is_fired)
+impl Service for Chain {
+    type Body = Tracked;
+
+    fn serve(
+        &self,
+        request: http::Request<Body>,
+        connection: Arc<ConnectionInfo>,
+    ) -> impl Future<Output = http::Response<Tracked>> + Send {
+        Self::serve(self, request, connection)
     }
 
+    fn is_probe(&self, path: &str) -> bool {
+        health::is_path(path)
+    }
+
+    /// Returns true once the server is about to stop.
+    fn is_leaving(&self) -> bool {
+        self.config.options.leaving.as_ref().is_some_and(Shutdown::is_fired)
+    }
+}
+
+impl Chain {
     pub fn new(config: ChainConfig) -> Self {
         let inflight = config.metrics.inflight().clone();
         let constrained = config.features.enabled("ConstrainedImpersonation");

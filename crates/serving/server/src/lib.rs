@@ -1,47 +1,32 @@
-//! The generic API server: listener, TLS, handler chain, health, metrics, shutdown. It is independent of kinds and
-//! serves the links that it is given.
+//! The generic API server: handler chain, health, metrics, shutdown. It is independent of kinds and serves the links
+//! that it is given; `binnacle-transport` has its connections.
 
 mod answer;
 mod canary;
 mod chain;
 mod compress;
-mod connections;
-mod cork;
-mod date;
 mod debug;
 mod duration;
 mod exchange;
 mod exposition;
 mod filters;
 mod flow_dump;
-mod frames;
-mod gather;
-mod handlers;
 mod health;
-mod http1;
-mod http2;
 mod impersonation;
 mod inflight;
-mod linger;
 mod links;
-mod listener;
-mod meter;
 mod metrics;
 mod process;
 mod seats;
 mod server;
 mod slis;
 mod slow;
-mod sniff;
-mod throttle;
-mod tls;
 mod tracked;
 mod version;
 
-pub use answer::{FailureWriter, json_failure, plain_text};
+pub use answer::{FailureWriter, json_failure};
 pub use canary::{Canary, CanaryTimes};
 pub use chain::{Chain, ChainConfig, ChainOptions};
-pub use connections::ConnectionLimits;
 pub use debug::{
     ConfigPage, DebugFlag, DebugFlagsLink, DebugSocket, DebugTextLink, HeapProfile, LogsLink, PprofLink, ZPagesLink,
 };
@@ -53,14 +38,10 @@ pub use flow_dump::FlowDumpLink;
 pub use health::{HasBeenReady, Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;
 pub use links::Links;
-pub use listener::{BoundPort, ListenError, Listener, PortSharing};
 pub use metrics::{InFlightCounts, Metrics, MetricsLink};
 pub use process::ProcessUsage;
 pub use server::{Server, Stopping};
 pub use slis::{HealthMetrics, HealthMetricsLink};
 pub use slow::SLOW_REQUESTS;
-pub use tls::{
-    CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles, TlsSettings,
-};
 pub use tracked::Tracked;
 pub use version::{Build, KUBERNETES_VERSION, VersionLink};

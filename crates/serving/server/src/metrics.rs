@@ -14,6 +14,7 @@ use binnacle_meta::GoDuration;
 use binnacle_metrics::{Exposed, Gathered, Registry};
 use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
+use binnacle_transport::ConnectionMetrics;
 use http::Method;
 use prometheus::IntGauge;
 
@@ -36,6 +37,7 @@ pub struct Metrics {
     inflight: Arc<InFlight>,
     families: Families,
     work: WorkMetrics,
+    connections: ConnectionMetrics,
     filters: FilterMetrics,
     impersonation: ImpersonationMetrics,
     /// A further receiver of ended requests.
@@ -54,6 +56,7 @@ impl Metrics {
         let metrics = Self {
             families: Families::register(&registry)?,
             work: WorkMetrics::register(&registry)?,
+            connections: ConnectionMetrics::register(&registry)?,
             filters: FilterMetrics::register(&registry)?,
             impersonation: ImpersonationMetrics::register(&registry)?,
             inflight: InFlight::new(),
@@ -103,8 +106,8 @@ impl Metrics {
         &self.filters
     }
 
-    pub(crate) fn handshake_failed(&self) {
-        self.families.tls_handshake_errors.inc();
+    pub(crate) fn connections(&self) -> &ConnectionMetrics {
+        &self.connections
     }
 
     pub(crate) fn authenticated(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_request::ShutdownTrigger;
+use binnacle_transport::Listener;
 
+use crate::Chain;
 use crate::inflight::RequestKind;
-use crate::{Chain, Listener};
 
 /// The longest wait for the next connection to end, once no short requests are left: watches have been ended, so only
 /// connections whose clients do not read remain.
@@ -63,7 +64,11 @@ impl Server {
 
     /// Serves until `stop` resolves, then shuts down. On return, all requests have been answered or aborted.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let mut listening = self.listener.start(self.chain.clone());
+        let mut listening = self.listener.start(
+            self.chain.clone(),
+            self.chain.shutdown().clone(),
+            self.chain.metrics().connections().clone(),
+        );
         stop.await;
         let stopping = self.stopping;
         if let Some(terminating) = &stopping.terminating {
@@ -76,10 +81,8 @@ impl Server {
         }
         // Ends the accept loop and the listener, tells connections to take no more requests, and ends watches.
         self.trigger.fire();
-        if let Err(error) = (&mut listening.accepting).await {
-            tracing::error!("the listener ended in a panic: {error}");
-        }
-        let (inflight, connections) = (self.chain.inflight(), &listening.connections);
+        listening.ended().await;
+        let (inflight, connections) = (self.chain.inflight(), &listening);
         let _ = tokio::time::timeout(stopping.drain_short, inflight.all_made()).await;
         // A connection ends when its last answer has been sent and its client knows. Clients that read are waited for.
         let closed = async {

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use binnacle_request::latency::{self, Part};
 use binnacle_request::{Body, BoxError, Pieces, Record};
+use binnacle_transport::AnswerBody;
 use binnacle_work::{PieceTurn, WorkBudget};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
@@ -36,12 +37,13 @@ pub struct Tracked {
     pub(crate) inflight: Arc<InFlight>,
 }
 
-impl Tracked {
-    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
-    pub(crate) fn hold(&self, guard: impl std::any::Any + Send) {
+impl AnswerBody for Tracked {
+    fn hold(&self, guard: impl std::any::Any + Send) {
         self.record.hold(guard);
     }
+}
 
+impl Tracked {
     /// Ends the send time of the previous piece: it counts as sent when the next one is polled.
     fn taken(&mut self) {
         if let Some(at) = self.handed.take() {

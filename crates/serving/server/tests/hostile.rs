@@ -7,12 +7,12 @@ mod rig;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_server::ConnectionLimits;
 use binnacle_testkit::frames::{
     DATA, END_STREAM, Frame, Frames, GOAWAY, INITIAL_WINDOW, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{PATIENCE, wait_until};
+use binnacle_transport::ConnectionLimits;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -16,37 +16,41 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::answer::error_text;
-use crate::tracked::Tracked;
-use crate::{Chain, health};
+use crate::service::{AnswerBody, Service};
 
-/// The chain and its runtime.
-#[derive(Clone)]
-pub(crate) struct Handlers {
-    pub(crate) chain: Arc<Chain>,
+/// The service and its runtime.
+pub(crate) struct Handlers<S> {
+    pub(crate) service: Arc<S>,
     /// The runtime of the workers, if it is not the one that serves connections.
     pub(crate) workers: Option<Handle>,
 }
 
+impl<S> Clone for Handlers<S> {
+    fn clone(&self) -> Self {
+        Self { service: self.service.clone(), workers: self.workers.clone() }
+    }
+}
+
 /// The body of an answer.
-pub(crate) enum Outgoing {
+pub(crate) enum Outgoing<B> {
     /// Boxed because an answer is moved several times until it is sent.
-    Tracked(Box<Tracked>),
+    Direct(Box<B>),
     Relayed(Relayed),
     /// A text of the server itself.
     Text(Body),
 }
 
-impl Handlers {
+impl<S: Service> Handlers<S> {
     pub(crate) async fn serve(
         &self,
         request: http::Request<Body>,
         connection: Arc<ConnectionInfo>,
-    ) -> http::Response<Outgoing> {
+    ) -> http::Response<Outgoing<S::Body>> {
         match &self.workers {
-            Some(workers) if !health::is_path(request.uri().path()) => {
-                relay(workers, self.chain.clone(), request, connection).await
+            Some(workers) if !self.service.is_probe(request.uri().path()) => {
+                relay(workers, self.service.clone(), request, connection).await
             }
-            _ => self.chain.serve(request, connection).await.map(|body| Outgoing::Tracked(Box::new(body))),
+            _ => self.service.serve(request, connection).await.map(|body| Outgoing::Direct(Box::new(body))),
         }
     }
 }
@@ -68,16 +72,16 @@ impl Drop for Ending {
     }
 }
 
-async fn relay(
+async fn relay<S: Service>(
     workers: &Handle,
-    chain: Arc<Chain>,
+    service: Arc<S>,
     request: http::Request<Body>,
     connection: Arc<ConnectionInfo>,
-) -> http::Response<Outgoing> {
+) -> http::Response<Outgoing<S::Body>> {
     let (begun, begins) = tokio::sync::oneshot::channel();
     let (sender, frames) = mpsc::channel(1);
     let task = async move {
-        let (head, mut body) = chain.serve(request, connection).await.into_parts();
+        let (head, mut body) = service.serve(request, connection).await.into_parts();
         let size = body.size_hint();
         if begun.send((head, size)).is_err() {
             return;
@@ -93,18 +97,18 @@ async fn relay(
         Ok((head, left)) => {
             http::Response::from_parts(head, Outgoing::Relayed(Relayed { frames, left, held: None, _task: task }))
         }
-        // The chain itself answers for panics: only a runtime that shuts down drops a task.
+        // The service itself answers for panics: only a runtime that shuts down drops a task.
         Err(_) => {
             error_text(http::StatusCode::SERVICE_UNAVAILABLE, "the server is stopping".to_owned()).map(Outgoing::Text)
         }
     }
 }
 
-impl Outgoing {
+impl<B: AnswerBody> Outgoing<B> {
     /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
     pub(crate) fn hold(&mut self, guard: impl std::any::Any + Send) {
         match self {
-            Self::Tracked(body) => body.hold(guard),
+            Self::Direct(body) => body.hold(guard),
             Self::Relayed(body) => body.held = Some(Box::new(guard)),
             Self::Text(_) => drop(guard),
         }
@@ -134,13 +138,13 @@ impl HttpBody for Relayed {
     }
 }
 
-impl HttpBody for Outgoing {
+impl<B: AnswerBody> HttpBody for Outgoing<B> {
     type Data = Pieces;
     type Error = BoxError;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         match self.get_mut() {
-            Self::Tracked(body) => Pin::new(body).poll_frame(cx),
+            Self::Direct(body) => Pin::new(body).poll_frame(cx),
             Self::Relayed(body) => Pin::new(body).poll_frame(cx),
             Self::Text(body) => Pin::new(body).poll_frame(cx),
         }
@@ -148,7 +152,7 @@ impl HttpBody for Outgoing {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Tracked(body) => body.is_end_stream(),
+            Self::Direct(body) => body.is_end_stream(),
             Self::Relayed(body) => body.is_end_stream(),
             Self::Text(body) => body.is_end_stream(),
         }
@@ -156,7 +160,7 @@ impl HttpBody for Outgoing {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Tracked(body) => body.size_hint(),
+            Self::Direct(body) => body.size_hint(),
             Self::Relayed(body) => body.size_hint(),
             Self::Text(body) => body.size_hint(),
         }

@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::answer::{CloseConnection, SendBy, plain_text};
 use crate::connections::Connection;
 use crate::handlers::{Handlers, Outgoing};
+use crate::service::Service;
 
 /// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: usize = 1 << 20;
@@ -27,15 +28,16 @@ const MAX_HEADER_BYTES: usize = 1 << 20;
 const MAX_HEADERS: usize = 512;
 
 /// Serves a connection until it ends or is upgraded. `leave` resolves when it should take no further requests.
-pub(crate) async fn serve<S>(
-    stream: S,
-    handlers: &Handlers,
+pub(crate) async fn serve<T, S>(
+    stream: T,
+    handlers: &Handlers<S>,
     info: &Arc<ConnectionInfo>,
     connection: &Arc<Connection>,
     leave: impl Future<Output = ()>,
 ) -> Result<(), hyper::Error>
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service,
 {
     // The library reads digits and extensions of chunk sizes without a limit.
     let meter = Meter::default();
@@ -59,7 +61,7 @@ where
             name_status(&mut response);
             // Closing an idle connection may meet the next request, which HTTP/1 cannot send again; one that the client has been
             // told of does not.
-            let leaves = response.status() != StatusCode::SWITCHING_PROTOCOLS && handlers.chain.is_leaving();
+            let leaves = response.status() != StatusCode::SWITCHING_PROTOCOLS && handlers.service.is_leaving();
             if leaves || response.extensions().get::<CloseConnection>().is_some() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

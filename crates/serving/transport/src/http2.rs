@@ -22,6 +22,7 @@ use crate::answer::{CloseConnection, SendBy};
 use crate::connections::{Answering, Connection, Taken};
 use crate::cork::PendingFlush;
 use crate::handlers::{Handlers, Outgoing};
+use crate::service::Service;
 use incoming::Incoming;
 
 /// The limit on the headers of one request, as in Go.
@@ -42,17 +43,18 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 const LOCAL_RESETS: usize = 1024;
 
 /// Serves a connection until it ends. `leave` resolves when it should take no further requests.
-pub(crate) async fn serve<S>(
-    stream: S,
+pub(crate) async fn serve<T, S>(
+    stream: T,
     pending_flush: PendingFlush,
     max_streams: u32,
-    handlers: &Handlers,
+    handlers: &Handlers<S>,
     info: &Arc<ConnectionInfo>,
     connection: &Arc<Connection>,
     leave: impl Future<Output = ()>,
 ) -> Result<(), h2::Error>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Service,
 {
     let mut builder = h2::server::Builder::new();
     builder
@@ -123,10 +125,10 @@ impl Alive {
 }
 
 /// Answers the request of one stream.
-async fn answer(
+async fn answer<S: Service>(
     request: http::Request<RecvStream>,
     reply: SendResponse<Pieces>,
-    handlers: Handlers,
+    handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
     taken: Taken,
@@ -146,8 +148,8 @@ async fn answer(
 }
 
 /// An answer whose head has been sent.
-struct Begun {
-    body: Outgoing,
+struct Begun<B> {
+    body: Outgoing<B>,
     stream: SendStream<Pieces>,
     /// The deadline for sending all of it.
     deadline: Option<Instant>,
@@ -155,14 +157,14 @@ struct Begun {
 }
 
 /// Sends the head of the answer; `None` if there is no body.
-async fn begin_answer(
+async fn begin_answer<S: Service>(
     request: http::Request<RecvStream>,
     mut reply: SendResponse<Pieces>,
-    handlers: Handlers,
+    handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
     taken: Taken,
-) -> Option<Begun> {
+) -> Option<Begun<S::Body>> {
     let turn = tokio::select! {
         biased;
         turn = connection.turn() => turn,

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_request::ConnectionInfo;
+use binnacle_request::{ConnectionInfo, Shutdown};
 use binnacle_supervise::supervise;
 use bytes::{Bytes, BytesMut};
 use rustls::server::Acceptor;
@@ -22,9 +22,11 @@ use crate::frames::FrameMeter;
 use crate::handlers::Handlers;
 use crate::linger::Lingering;
 use crate::meter::Meter;
+use crate::metrics::ConnectionMetrics;
+use crate::service::Service;
 use crate::sniff::{self, First};
 use crate::throttle::Throttle;
-use crate::{Chain, Tls, http1, http2};
+use crate::{Tls, http1, http2};
 
 /// The longest time for a client's half of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,9 +79,7 @@ pub struct ListenError {
 }
 
 impl BoundPort {
-    /// Binds the port; 0 selects a free one. Clients can connect from here on, and wait for [`Server::run`].
-    ///
-    /// [`Server::run`]: crate::Server::run
+    /// Binds the port; 0 selects a free one. Clients can connect from here on, and wait for [`Listener::start`].
     pub async fn bind(address: SocketAddr, sharing: PortSharing) -> Result<Self, ListenError> {
         let failed = |error| ListenError { address, error };
         let tcp = listen(address, sharing).map_err(failed)?;
@@ -122,24 +122,23 @@ impl Listener {
     }
 
     /// Sets the runtime that accepts connections, does handshakes and answers health checks, independent of the work of
-    /// other requests. Without one, all of it runs where [`Server::run`] is called.
-    ///
-    /// [`Server::run`]: crate::Server::run
+    /// other requests. Without one, all of it runs where [`Listener::start`] is called.
     #[must_use]
     pub fn front(self, front: Handle) -> Self {
         Self { front: Some(front), ..self }
     }
 
-    /// Starts accepting connections. Those that do not belong to the front's runtime run on the current one.
-    pub(crate) fn start(self, chain: Arc<Chain>) -> Accepting {
+    /// Starts accepting connections, until the shutdown. Those that do not belong to the front's runtime run on the
+    /// current one.
+    pub fn start<S: Service>(self, service: Arc<S>, shutdown: Shutdown, metrics: ConnectionMetrics) -> Accepting {
         let connections = Connections::new(self.limits);
         let certificates = self.tls.certificates().clone();
         if certificates.has_files() {
-            let stopped = chain.shutdown().fired();
+            let stopped = shutdown.clone();
             tokio::spawn(async move {
                 tokio::select! {
                     () = supervise("serving certificates", || certificates.clone().follow()) => {}
-                    () = stopped => {}
+                    () = stopped.fired() => {}
                 }
             });
         }
@@ -147,7 +146,9 @@ impl Listener {
         let front = self.front.clone().unwrap_or_else(|| workers.clone());
         let shared = Arc::new(Shared {
             tls: self.tls,
-            chain,
+            service,
+            shutdown,
+            metrics,
             max_streams: self.max_streams,
             workers: self.front.is_some().then_some(workers),
         });
@@ -159,11 +160,35 @@ impl Listener {
 }
 
 /// A running listener.
-pub(crate) struct Accepting {
-    pub(crate) connections: Arc<Connections>,
+pub struct Accepting {
+    connections: Arc<Connections>,
     /// Ends when the server stops.
-    pub(crate) accepting: JoinHandle<()>,
+    accepting: JoinHandle<()>,
     sweeping: JoinHandle<()>,
+}
+
+impl Accepting {
+    /// Resolves when the port is closed, after the shutdown.
+    pub async fn ended(&mut self) {
+        if let Err(error) = (&mut self.accepting).await {
+            tracing::error!("the listener ended in a panic: {error}");
+        }
+    }
+
+    /// Counts the open connections, except for upgraded ones, which end by themselves.
+    pub fn left(&self) -> usize {
+        self.connections.left()
+    }
+
+    /// Resolves when a connection has ended.
+    pub fn changed(&self) -> impl Future<Output = ()> {
+        self.connections.changed()
+    }
+
+    /// Closes all remaining connections at once.
+    pub fn close_all(&self) {
+        self.connections.close_all();
+    }
 }
 
 impl Drop for Accepting {
@@ -174,16 +199,18 @@ impl Drop for Accepting {
 }
 
 /// State that all connections share.
-struct Shared {
+struct Shared<S> {
     tls: Tls,
-    chain: Arc<Chain>,
+    service: Arc<S>,
+    shutdown: Shutdown,
+    metrics: ConnectionMetrics,
     max_streams: u32,
     /// The runtime of connections that do not begin with a health check.
     workers: Option<Handle>,
 }
 
 /// Accepts connections until the server stops.
-async fn accept(tcp: TcpListener, shared: Arc<Shared>, connections: Arc<Connections>) {
+async fn accept<S: Service>(tcp: TcpListener, shared: Arc<Shared<S>>, connections: Arc<Connections>) {
     // The port was bound on another runtime.
     let tcp = match tcp.into_std().and_then(TcpListener::from_std) {
         Ok(tcp) => tcp,
@@ -192,9 +219,9 @@ async fn accept(tcp: TcpListener, shared: Arc<Shared>, connections: Arc<Connecti
     supervise("listener", || accept_all(&tcp, &shared, &connections)).await;
 }
 
-async fn accept_all(tcp: &TcpListener, shared: &Arc<Shared>, connections: &Arc<Connections>) {
+async fn accept_all<S: Service>(tcp: &TcpListener, shared: &Arc<Shared<S>>, connections: &Arc<Connections>) {
     static FAILURES: Throttle = Throttle::every(Duration::from_secs(10));
-    let mut stopped = pin!(shared.chain.shutdown().fired());
+    let mut stopped = pin!(shared.shutdown.fired());
     let mut rest = REST;
     loop {
         let accepted = tokio::select! {
@@ -237,14 +264,14 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot: Slot) {
+async fn connection<S: Service>(shared: Arc<Shared<S>>, tcp: TcpStream, peer: SocketAddr, slot: Slot) {
     // Answers are written in whole pieces, so Nagle's algorithm would only delay them.
     let _ = tcp.set_nodelay(true);
     let state = slot.connection().clone();
     let begun = tokio::select! {
         biased;
         () = state.closing() => return,
-        () = shared.chain.shutdown().fired() => return,
+        () = shared.shutdown.fired() => return,
         begun = begin(&shared, tcp, peer, &state) => begun,
     };
     let Some(Begun { mut stream, ahead, first }) = begun else { return };
@@ -270,7 +297,7 @@ struct Begun {
     first: First,
 }
 
-async fn begin(shared: &Shared, tcp: TcpStream, peer: SocketAddr, state: &Connection) -> Option<Begun> {
+async fn begin<S>(shared: &Shared<S>, tcp: TcpStream, peer: SocketAddr, state: &Connection) -> Option<Begun> {
     let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&shared.tls, tcp)).await;
     let error = match shaken {
         Ok(Ok(mut stream)) => {
@@ -285,7 +312,7 @@ async fn begin(shared: &Shared, tcp: TcpStream, peer: SocketAddr, state: &Connec
         Ok(Err(error)) => error.to_string(),
         Err(_) => "timeout".to_owned(),
     };
-    shared.chain.metrics().handshake_failed();
+    shared.metrics.handshake_errors.inc();
     tracing::debug!("http: TLS handshake error from {peer}: {error}");
     None
 }
@@ -322,8 +349,8 @@ async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Con
 }
 
 /// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers` if it is another.
-async fn serve(
-    shared: Arc<Shared>,
+async fn serve<S: Service>(
+    shared: Arc<Shared<S>>,
     stream: Box<TlsStream<Gate<TcpStream>>>,
     ahead: Bytes,
     peer: SocketAddr,
@@ -341,8 +368,8 @@ async fn serve(
         let state = state.clone();
         move || state.identified()
     }));
-    let handlers = Handlers { chain: shared.chain.clone(), workers };
-    let shutdown = shared.chain.shutdown();
+    let handlers = Handlers { service: shared.service.clone(), workers };
+    let shutdown = &shared.shutdown;
     let leave = async {
         tokio::select! {
             () = shutdown.fired() => {}

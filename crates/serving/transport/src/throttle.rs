@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Lets an event through to the log once per interval, and counts the others.
-pub(crate) struct Throttle {
+pub struct Throttle {
     interval: Duration,
     began: std::sync::OnceLock<Instant>,
     /// The time after `began` in milliseconds at which the next event passes.
@@ -13,12 +13,13 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    pub(crate) const fn every(interval: Duration) -> Self {
+    /// Lets one event pass per interval.
+    pub const fn every(interval: Duration) -> Self {
         Self { interval, began: std::sync::OnceLock::new(), next: AtomicU64::new(0), withheld: AtomicU64::new(0) }
     }
 
     /// Returns the number of events withheld since the last one that passed; `None` if this one is withheld.
-    pub(crate) fn pass(&self) -> Option<u64> {
+    pub fn pass(&self) -> Option<u64> {
         let now = self.began.get_or_init(Instant::now).elapsed();
         self.pass_at(now)
     }

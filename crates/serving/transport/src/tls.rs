@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use binnacle_authn::Authorities;
 use binnacle_client::{tls12_signature, tls13_signature};
 use binnacle_meta::read_error;
 use rustls::client::danger::HandshakeSignatureValid;
@@ -63,12 +62,15 @@ impl TlsFiles {
     }
 }
 
+/// Returns the current names of a bundle of authorities; the same allocation as before unless the bundle was replaced.
+pub type AuthorityNames = Arc<dyn Fn() -> Arc<[DistinguishedName]> + Send + Sync>;
+
 /// The TLS configuration of the listener.
 pub struct Tls {
     settings: TlsSettings,
     ticketer: Arc<dyn ProducesTickets>,
     certificates: Arc<Certificates>,
-    clients: Vec<Arc<Authorities>>,
+    clients: Vec<AuthorityNames>,
     /// Made again when authorities of clients were replaced.
     made: ArcSwap<Made>,
 }
@@ -89,7 +91,7 @@ impl Tls {
         settings: &TlsSettings,
         default: DefaultCertificate,
         named: Vec<NamedCertificate>,
-        clients: Vec<Arc<Authorities>>,
+        clients: Vec<AuthorityNames>,
     ) -> Result<Self, TlsError> {
         let certificates = Certificates::load(settings.provider(Preference::Aes), default, named)?;
         // Session tickets are kept by clients, so the server stores nothing for closed connections.
@@ -142,8 +144,8 @@ impl Tls {
     }
 }
 
-fn names(clients: &[Arc<Authorities>]) -> Vec<Arc<[DistinguishedName]>> {
-    clients.iter().map(|authorities| authorities.names()).collect()
+fn names(clients: &[AuthorityNames]) -> Vec<Arc<[DistinguishedName]>> {
+    clients.iter().map(|names| names()).collect()
 }
 
 impl Made {
@@ -227,6 +229,7 @@ impl ClientCertVerifier for AnyClient {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_authn::Authorities;
     use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 
     use super::*;
@@ -249,7 +252,11 @@ mod tests {
         let proxies = Arc::new(Authorities::from_pem("proxies", authority("front").0.as_bytes()).unwrap());
         let settings = TlsSettings::default();
         let default = DefaultCertificate::Made(files);
-        let tls = Tls::new(&settings, default, Vec::new(), vec![clients.clone(), proxies]).unwrap();
+        let names = |authorities: &Arc<Authorities>| -> AuthorityNames {
+            let authorities = authorities.clone();
+            Arc::new(move || authorities.names())
+        };
+        let tls = Tls::new(&settings, default, Vec::new(), vec![names(&clients), names(&proxies)]).unwrap();
         let before = tls.made();
         assert!(Arc::ptr_eq(&tls.made(), &before));
         let told = |made: &Made| -> Vec<String> {

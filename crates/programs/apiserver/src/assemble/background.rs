@@ -11,9 +11,10 @@ use binnacle_egress::{Dialer, Network};
 use binnacle_flowcontrol::FlowControl;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
-use binnacle_server::{Authentication, Health, HealthMetrics, Tls, Tracer};
+use binnacle_server::{Authentication, Health, HealthMetrics, Tracer};
 use binnacle_supervise::supervise;
 use binnacle_telemetry::traces::{Exporter, TracingConfig};
+use binnacle_transport::Tls;
 use tokio::task::JoinSet;
 
 use super::apis::{Apis, Signals};

@@ -8,7 +8,7 @@ use binnacle_pki::{
     ClientFile, ClientFiles, Clock, Files, OperatorCertificate, Pki, Renewer, SERVING_CERTIFICATE, SERVING_KEY,
     SubjectAltNames,
 };
-use binnacle_server::{CertificateFiles, DefaultCertificate, TlsError};
+use binnacle_transport::{CertificateFiles, DefaultCertificate, TlsError};
 
 use super::StartFailure;
 use super::own_certificates::tls_files;

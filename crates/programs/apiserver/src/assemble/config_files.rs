@@ -5,8 +5,8 @@ use std::sync::Arc;
 use binnacle_client::{ClientIdentity, Way};
 use binnacle_egress::{Egress, Network};
 use binnacle_kubelet::Kubelets;
-use binnacle_server::{DefaultCertificate, Tls};
 use binnacle_telemetry::traces::TracingConfig;
+use binnacle_transport::{DefaultCertificate, Tls};
 use rustls::client::ResolvesClientCert;
 
 use super::StartFailure;

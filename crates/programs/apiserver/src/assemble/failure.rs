@@ -5,10 +5,10 @@ use binnacle_authn::AuthoritiesError;
 use binnacle_egress::EgressError;
 use binnacle_encryption::ConfigError;
 use binnacle_pki::PkiError;
-use binnacle_server::{ListenError, TlsError};
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
+use binnacle_transport::{ListenError, TlsError};
 
 use crate::authentication::AuthenticationError;
 use crate::authorization::AuthorizationError;

@@ -10,7 +10,8 @@ use binnacle_egress::{DialMetrics, Egress};
 use binnacle_features::Features;
 use binnacle_metrics::{Registry, families};
 use binnacle_registry::ROOT;
-use binnacle_server::{BoundPort, Canary, KUBERNETES_VERSION, Metrics};
+use binnacle_server::{Canary, KUBERNETES_VERSION, Metrics};
+use binnacle_transport::BoundPort;
 use prometheus::GaugeVec;
 use tokio::sync::Notify;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use binnacle_controllers::PostStartHook;
 use binnacle_endpoints::failure_response;
 use binnacle_request::Detour;
-use binnacle_server::{Chain, ChainConfig, ChainOptions, ConnectionLimits, Links, Server, Stopping};
+use binnacle_server::{Chain, ChainConfig, ChainOptions, Links, Server, Stopping};
+use binnacle_transport::ConnectionLimits;
 use rustix::process::{Resource, getrlimit};
 
 use super::background::Background;

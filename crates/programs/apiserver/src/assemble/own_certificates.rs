@@ -6,7 +6,8 @@ use binnacle_authn::Authorities;
 use binnacle_controlplane::Trust;
 use binnacle_pki::{CertificateUsers, Expiry, ServingCertificate};
 use binnacle_request::BoxFuture;
-use binnacle_server::{Certificates, HealthCheck, TlsFiles};
+use binnacle_server::HealthCheck;
+use binnacle_transport::{Certificates, TlsFiles};
 use time::OffsetDateTime;
 
 /// The components that get renewed certificates.

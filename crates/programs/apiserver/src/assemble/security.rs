@@ -7,9 +7,10 @@ use binnacle_admission::PluginOptions;
 use binnacle_egress::Network;
 use binnacle_pki::{Clock, Renewer, system_clock};
 use binnacle_registry::Catalog;
-use binnacle_server::{Authentication, Tls};
+use binnacle_server::Authentication;
 use binnacle_subresources::OutboundClients;
 use binnacle_telemetry::traces::TracingConfig;
+use binnacle_transport::Tls;
 use binnacle_webhook::Itself;
 use rustls::client::ResolvesClientCert;
 
@@ -74,7 +75,7 @@ impl Security {
         if let Some(proxies) = &proxies {
             authentication::keep_apart(flags, &clients, proxies).map_err(AuthenticationError::from)?;
         }
-        let requested = std::iter::once(&clients).chain(&proxies).map(|bundle| bundle.authorities.clone()).collect();
+        let requested = std::iter::once(&clients).chain(&proxies).map(Bundle::names).collect();
         let serving = &base.config.serving;
         let tls = Tls::new(&serving.tls, tls, serving.named.clone(), requested)?;
         let catalog = Catalog::new(binnacle_builtin::kinds(), base.features.clone());

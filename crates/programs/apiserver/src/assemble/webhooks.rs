@@ -10,7 +10,8 @@ use binnacle_authz::Authorizer;
 use binnacle_controlplane::follow_webhooks;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
-use binnacle_server::{Certificates, DebugTextLink};
+use binnacle_server::DebugTextLink;
+use binnacle_transport::Certificates;
 use binnacle_webhook::{Credential, Itself, OwnCertificates, ServiceResolver, Users};
 use tokio::task::JoinSet;
 

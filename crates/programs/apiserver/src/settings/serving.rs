@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
+use binnacle_transport::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
 
 #[derive(Clone, Debug)]
 pub struct Serving {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use binnacle_apiserver::settings::Serving;
 use binnacle_meta::go_quote;
-use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
+use binnacle_transport::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
 
 use super::FromFlags;
 use super::generic::list;

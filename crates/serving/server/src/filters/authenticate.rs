@@ -7,12 +7,12 @@ use binnacle_authn::{Authenticator, AuthnError, Credentials, TOKEN_PROTOCOL, ign
 use binnacle_meta::{Status, Text};
 use binnacle_request::latency::Part;
 use binnacle_request::{ConnectionInfo, Record, Response, User};
+use binnacle_transport::Throttle;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::Metrics;
 use crate::answer::{CloseConnection, Refusal};
-use crate::throttle::Throttle;
 
 /// The usual headers in which authenticating proxies name a user. They are only trusted from such a proxy, and removed
 /// for all later filters.

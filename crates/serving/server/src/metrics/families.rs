@@ -1,7 +1,7 @@
 //! The families of requests, authentication and authorization, and of the component: its build and features.
 
 use binnacle_metrics::{HistogramVec, families};
-use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGaugeVec, exponential_buckets, linear_buckets};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, exponential_buckets, linear_buckets};
 
 use crate::version::{self, Build};
 
@@ -58,8 +58,6 @@ families! {
             by ["group", "version", "resource", "subresource", "removed_release"],
             "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, \
              subresource, and removed_release.";
-        pub(super) tls_handshake_errors: IntCounter = "apiserver_tls_handshake_errors_total",
-            "[ALPHA] Number of requests dropped with 'TLS handshake error from' error";
         pub(super) authentication_attempts: IntCounterVec = "authentication_attempts" by ["result"],
             "[ALPHA] Counter of authenticated attempts.";
         pub(super) authentication_duration: HistogramVec = "authentication_duration_seconds" by ["result"]

@@ -18,11 +18,11 @@ use binnacle_request::{
     Body, BoxError, BoxFuture, Link, Preferences, Request, RequestInfo, Response, ShutdownTrigger, waiting,
 };
 use binnacle_server::{
-    Authentication, BoundPort, Canary, CanaryTimes, Chain, ChainConfig, ChainOptions, ConnectionLimits,
-    DefaultCertificate, Health, HealthMetrics, Links, Metrics, PingCheck, PortSharing, Server, Tls, TlsFiles,
-    TlsSettings, json_failure,
+    Authentication, Canary, CanaryTimes, Chain, ChainConfig, ChainOptions, Health, HealthMetrics, Links, Metrics,
+    PingCheck, Server, json_failure,
 };
 use binnacle_testkit::https::{Client, Handshake};
+use binnacle_transport::{BoundPort, ConnectionLimits, DefaultCertificate, PortSharing, Tls, TlsFiles, TlsSettings};
 use bytes::Bytes;
 use futures::StreamExt;
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -156,9 +156,15 @@ impl Running {
         let authorities = Arc::new(Authorities::from_pem("test", authority.as_bytes()).unwrap());
         let port = BoundPort::bind(([127, 0, 0, 1], 0).into(), PortSharing::Refused).await.unwrap();
         let address = port.address();
+        let names = authorities.clone();
         let mut listener = port.with_tls(
-            Tls::new(&TlsSettings::default(), DefaultCertificate::Made(files), Vec::new(), vec![authorities.clone()])
-                .unwrap(),
+            Tls::new(
+                &TlsSettings::default(),
+                DefaultCertificate::Made(files),
+                Vec::new(),
+                vec![Arc::new(move || names.names())],
+            )
+            .unwrap(),
         );
         listener = listener.limits(options.limits);
         if let Some(front) = &options.front {

@@ -1,0 +1,48 @@
+//! Connections of clients: a port, TLS, HTTP/1 and HTTP/2, limits on connections, and their end. Requests are answered
+//! by a [`Service`]; nothing here depends on who sends them or what they ask for.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use binnacle_metrics::Registry;
+//! use binnacle_request::Shutdown;
+//! use binnacle_transport::{BoundPort, ConnectionMetrics, PortSharing, Service, Tls};
+//!
+//! async fn listen(tls: Tls, service: Arc<impl Service>, shutdown: Shutdown) -> Result<(), Box<dyn std::error::Error>> {
+//!     let metrics = ConnectionMetrics::register(&Registry::new())?;
+//!     let port = BoundPort::bind(([127, 0, 0, 1], 6443).into(), PortSharing::Refused).await?;
+//!     let mut accepting = port.with_tls(tls).start(service, shutdown, metrics);
+//!     accepting.ended().await;
+//!     accepting.close_all();
+//!     Ok(())
+//! }
+//! ```
+
+mod answer;
+mod connections;
+mod cork;
+mod date;
+mod frames;
+mod gather;
+mod handlers;
+mod http1;
+mod http2;
+mod linger;
+mod listener;
+mod meter;
+mod metrics;
+mod service;
+mod sniff;
+mod throttle;
+mod tls;
+
+pub use answer::{CloseConnection, SendBy, error_text, plain_text};
+pub use connections::ConnectionLimits;
+pub use listener::{Accepting, BoundPort, ListenError, Listener, PortSharing};
+pub use metrics::ConnectionMetrics;
+pub use service::{AnswerBody, Service};
+pub use throttle::Throttle;
+pub use tls::{
+    AuthorityNames, CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles,
+    TlsSettings,
+};
