@@ -62,6 +62,10 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
     FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::FINALIZERS).strs().collect()
 }
 
+pub(crate) fn has_finalizers(object: &Value) -> bool {
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::FINALIZERS).strs().next().is_some()
+}
+
 pub fn set_finalizers(object: &mut Value, finalizers: Vec<Text>) {
     let mut metadata = metadata_fields(object);
     if finalizers.is_empty() {

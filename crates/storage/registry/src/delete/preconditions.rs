@@ -1,0 +1,45 @@
+//! The preconditions of a delete.
+
+use binnacle_meta::{GroupResource, Status};
+use binnacle_schema::Value;
+use binnacle_scheme::Deletion;
+
+use super::DeleteRequest;
+use crate::object;
+
+impl DeleteRequest<'_> {
+    /// Checks that the object has the uid and the resourceVersion of the preconditions, if there are any; 409 otherwise
+    /// (`rest.BeforeDelete`, which checks them first "to fail early").
+    pub(super) fn check_preconditions(&self, current: &Value) -> Result<(), Status> {
+        if let Some(uid) = &self.options.uid
+            && uid != object::uid(current)
+        {
+            return Err(self.unmet_precondition("UID", uid, object::uid(current)));
+        }
+        if let Some(version) = &self.options.resource_version
+            && version != object::resource_version(current)
+        {
+            return Err(self.unmet_precondition("ResourceVersion", version, object::resource_version(current)));
+        }
+        Ok(())
+    }
+
+    /// Returns the conflict about `what`, which is `wanted` but is `found`. kube-apiserver's storage of namespaces and
+    /// definitions has its own text; the others name the kind in place of the resource.
+    fn unmet_precondition(&self, what: &str, wanted: &str, found: &str) -> Status {
+        let description = &self.resource.description;
+        if matches!(description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+            return Status::conflict(&self.resource.group_resource(), self.name, why);
+        }
+        let about = GroupResource::new(description.group.clone(), description.kind.clone());
+        let hint = match what {
+            "UID" => "deleted and then recreated",
+            _ => "modified",
+        };
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {hint}"
+        );
+        Status::conflict(&about, self.name, why)
+    }
+}

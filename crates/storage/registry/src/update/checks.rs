@@ -1,0 +1,79 @@
+//! The checks of an update against the state of the object that it replaces.
+
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
+use binnacle_meta::{GroupKind, Status};
+use binnacle_schema::Value;
+
+use super::UpdateRequest;
+use crate::object;
+use crate::permission::CreateGate;
+use crate::stored::StoredObject;
+use crate::write_object::WriteObject;
+
+const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+
+impl UpdateRequest<'_> {
+    /// Returns the gate for the creation of an absent object; 404 without one (`Store.Update`), and 409 if the object must
+    /// have a uid, which no absent one has (the storage's `Preconditions.Check`).
+    pub(super) fn creation(&self) -> Result<&dyn CreateGate, Status> {
+        let Some(gate) = &self.options.create else {
+            return Err(Status::not_found(&self.resource.group_resource(), self.name));
+        };
+        match &self.options.uid {
+            Some(wanted) => Err(self.resource.uid_conflict(self.context, self.name, wanted, "")),
+            None => Ok(&**gate),
+        }
+    }
+
+    /// Removes the resourceVersion of an object that is created; 500 if it is no number (`Store.Update`, which parses it
+    /// before it looks whether the object exists).
+    pub(super) fn drop_version(object: &mut WriteObject) -> Result<(), Status> {
+        let version = object::resource_version(object);
+        if !version.is_empty() {
+            object::version_number(version)?;
+        }
+        object::set_metadata(object, ObjectMeta::RESOURCE_VERSION.name(), None);
+        Ok(())
+    }
+
+    /// Checks that the object has the uid of the options, if there is one; 409 otherwise (the storage's
+    /// `Preconditions.Check`, which runs before the object is changed).
+    pub(super) fn check_uid(&self, old: &Value) -> Result<(), Status> {
+        match &self.options.uid {
+            Some(wanted) if wanted != object::uid(old) => {
+                Err(self.resource.uid_conflict(self.context, self.name, wanted, object::uid(old)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the resourceVersion is that of the stored object; 409 otherwise. Without one the newest object is
+    /// updated, if the kind allows that, and 422 otherwise (`Store.Update` with `AllowUnconditionalUpdate`).
+    pub(super) fn check_version(&self, object: &mut Value, old: &StoredObject) -> Result<(), Status> {
+        let given = match object::resource_version(object) {
+            "" => 0,
+            given => object::version_number(given)?,
+        };
+        if given == 0 {
+            if !self.resource.description.unconditional_update {
+                return Err(self.version_required(object));
+            }
+            object::metadata_fields(object).set(ObjectMeta::RESOURCE_VERSION, old.revision.0.to_string());
+            return Ok(());
+        }
+        if given != old.revision.0 {
+            return Err(Status::conflict(&self.resource.group_resource(), self.name, MODIFIED));
+        }
+        Ok(())
+    }
+
+    fn version_required(&self, object: &Value) -> Status {
+        let root = FieldRef::<AnyKind>::root(object);
+        let metadata = root.at(AnyKind::METADATA);
+        let error = metadata.at(ObjectMeta::RESOURCE_VERSION).invalid_as(0i64, "must be specified for an update");
+        let description = &self.resource.description;
+        let kind = GroupKind::new(description.group.clone(), description.plural.clone());
+        Status::invalid(&kind, self.name, &error.into())
+    }
+}

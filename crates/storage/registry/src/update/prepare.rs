@@ -1,0 +1,78 @@
+//! The preparation of an updated object: fields that the update may not change get their old values. The steps are in the
+//! order of kube-apiserver's `rest.BeforeUpdate`.
+
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::Status;
+use binnacle_schema::Value;
+
+use super::UpdateRequest;
+use crate::create::ensure_namespace;
+use crate::object;
+use crate::write_object::WriteObject;
+
+type NewMetadata<'a> = FieldMut<'a, ObjectMeta>;
+type OldMetadata<'a> = FieldRef<'a, 'a, ObjectMeta>;
+
+impl UpdateRequest<'_> {
+    /// Restores immutable fields, and resets those of the kind's strategy.
+    ///
+    /// # Errors
+    ///
+    /// 400 if admission has put the object into another namespace.
+    pub(super) fn prepare(&self, object: &mut WriteObject, old: &Value) -> Result<(), Status> {
+        ensure_namespace(self.resource.namespace_of(self.context), object)?;
+        let old_root = FieldRef::<AnyKind>::root(old);
+        let old_metadata = old_root.at(AnyKind::METADATA);
+        keep_generation(&mut object::metadata_fields(object), old_metadata);
+        object.restore_lists();
+        self.prepare_by_strategy(object, old);
+        let mut metadata = object::metadata_fields(object);
+        keep_uid_if_absent(&mut metadata, old_metadata);
+        keep_timestamps(&mut metadata, old_metadata);
+        keep_grace_period_if_absent(&mut metadata, old_metadata);
+        Ok(())
+    }
+
+    /// Runs the kind's rules (`PrepareForUpdate`), which see the old generation and increment it.
+    fn prepare_by_strategy(&self, object: &mut Value, old: &Value) {
+        let collection = &self.resource.collection;
+        let strategy = &*collection.kind.strategy;
+        let situation = self.context.situation(self.resource.api_version(), &collection.features);
+        match self.options.subresource.as_str() {
+            "" => strategy.prepare_for_update(&situation, object, old),
+            subresource => strategy.prepare_for_subresource(subresource, &situation, object, old),
+        }
+    }
+}
+
+/// Clients cannot set the generation.
+fn keep_generation(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
+    metadata.keep(old, ObjectMeta::GENERATION);
+}
+
+/// An update without uid is for the object that there is. A different uid is an error of validation.
+fn keep_uid_if_absent(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
+    if metadata.str(ObjectMeta::UID).is_empty() {
+        metadata.keep(old, ObjectMeta::UID);
+    }
+}
+
+/// Changes of the timestamps of creation and deletion are ignored.
+fn keep_timestamps(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
+    for field in [ObjectMeta::CREATION_TIMESTAMP, ObjectMeta::DELETION_TIMESTAMP] {
+        if let Some(time) = old.at(field).get() {
+            metadata.set(field, time.clone());
+        }
+    }
+}
+
+/// An update cannot remove the grace period of a deletion; a different one is an error of validation.
+fn keep_grace_period_if_absent(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
+    let grace = ObjectMeta::DELETION_GRACE_PERIOD_SECONDS;
+    if metadata.read().at(grace).int().is_none()
+        && let Some(seconds) = old.at(grace).get()
+    {
+        metadata.set(grace, seconds.clone());
+    }
+}

@@ -1,0 +1,107 @@
+//! The validation of an updated object: its metadata, then the rules of its kind (kube-apiserver's `rest.BeforeUpdate` and
+//! the `ValidateUpdate` of strategies).
+
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
+use binnacle_meta::{FieldErrors, FieldPath, Status};
+use binnacle_schema::Value;
+use binnacle_scheme::{MetadataCheck, StrategyContext};
+use binnacle_validation::metadata as validate_metadata;
+
+use super::UpdateRequest;
+use crate::accessed::as_accessed;
+use crate::hooks::Review;
+use crate::object;
+use crate::write_object::WriteObject;
+
+/// The metadata of an object before and after an update, and its path in errors.
+struct MetadataChange<'a> {
+    new: &'a Value,
+    old: &'a Value,
+    path: FieldPath,
+}
+
+impl UpdateRequest<'_> {
+    /// Validates metadata and object; then adds the kind's warnings.
+    ///
+    /// # Errors
+    ///
+    /// 422 with all mistakes.
+    pub(super) async fn validate(&self, object: &WriteObject, old: &Value) -> Result<(), Status> {
+        let object = &*as_accessed(object);
+        let collection = &self.resource.collection;
+        let situation = self.context.situation(self.resource.api_version(), &collection.features);
+        let root = FieldRef::<AnyKind>::root(object);
+        let metadata = root.at(AnyKind::METADATA);
+        let metadata = MetadataChange { new: metadata.value(), old: object::metadata(old), path: metadata.path() };
+        let mut errors = self.check_metadata(&metadata);
+        self.check_metadata_by_strategy(&situation, object, &metadata, &mut errors);
+        let found = self.check_by_strategy(&situation, object, old);
+        let review = Review { context: self.context, subresource: &self.options.subresource, object, old: Some(old) };
+        errors.extend(collection.hooks.review(review, found).await);
+        if !errors.is_empty() {
+            return Err(Status::invalid(&collection.kind_of(object), object::name(object), &errors));
+        }
+        self.warn(object, old);
+        Ok(())
+    }
+
+    /// Checks the metadata and its change by the rules of all kinds (`rest.BeforeUpdate`). The name cannot change, so it is
+    /// validated only as a path segment.
+    fn check_metadata(&self, metadata: &MetadataChange<'_>) -> FieldErrors {
+        let MetadataChange { new, old, path } = metadata;
+        let namespaced = self.resource.collection.kind.namespaced;
+        let mut errors = validate_metadata::validate(new, namespaced, binnacle_validation::names::path_segment, path);
+        errors.extend(validate_metadata::validate_update(new, old, path));
+        errors
+    }
+
+    /// Repeats checks of the metadata as the kind's `ValidateUpdate` does.
+    fn check_metadata_by_strategy(
+        &self,
+        situation: &StrategyContext<'_>,
+        object: &Value,
+        metadata: &MetadataChange<'_>,
+        errors: &mut FieldErrors,
+    ) {
+        let collection = &self.resource.collection;
+        let strategy = &*collection.kind.strategy;
+        let MetadataChange { new, old, path } = metadata;
+        for check in strategy.metadata_checks(situation).of(&self.options.subresource) {
+            match check {
+                MetadataCheck::Change if self.resource.is_of_another_type(object) => {}
+                MetadataCheck::Change => {
+                    errors.extend(validate_metadata::validate_update(new, old, path));
+                }
+                MetadataCheck::Whole => {
+                    let rule = |name: &str, prefix: bool| strategy.validate_name(&collection.features, name, prefix);
+                    errors.extend(validate_metadata::validate(new, collection.kind.namespaced, rule, path));
+                }
+                MetadataCheck::Domains if strategy.checks_finalizer_domains() => {
+                    errors.extend(validate_metadata::finalizers_have_domains(new, path));
+                }
+                MetadataCheck::Domains => {}
+            }
+        }
+    }
+
+    /// Checks the object by the rules of its kind (`ValidateUpdate`). Errors that are tolerated since the old object has
+    /// them, too, become warnings.
+    fn check_by_strategy(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let strategy = &*self.resource.collection.kind.strategy;
+        let mut tolerated = Vec::new();
+        let found = strategy.validate_change(&self.options.subresource, situation, object, old, &mut tolerated);
+        tolerated.into_iter().for_each(|text| self.context.warn(text));
+        found
+    }
+
+    /// Adds the warnings of the kind about a valid object (`WarningsOnUpdate`).
+    fn warn(&self, object: &Value, old: &Value) {
+        let strategy = &*self.resource.collection.kind.strategy;
+        let warnings = match self.options.subresource.as_str() {
+            "" => strategy.warnings(object, Some(old)),
+            subresource => strategy.warnings_on_subresource(subresource, object),
+        };
+        warnings.into_iter().for_each(|warning| self.context.warn(warning));
+    }
+}

@@ -1,0 +1,108 @@
+//! The write of a valid object: validating admission, then the store, unless the object is unchanged or its last finalizer
+//! is gone. The steps are in the order of kube-apiserver's `Store.Update` and `GuaranteedUpdate`.
+
+use std::time::Instant;
+
+use binnacle_patch::apply::keep_unchanged_times;
+use binnacle_schema::Value;
+use binnacle_store::{Expect, Op, Txn, TxnResponse};
+use bytes::Bytes;
+
+use super::{Attempt, OldObject, UpdateRequest};
+use crate::admission::Attributes;
+use crate::metrics;
+use crate::object;
+use crate::stored::{StoredObject, store_failure};
+use crate::write_failure::WriteFailure;
+use crate::write_object::WriteObject;
+
+impl UpdateRequest<'_> {
+    /// Runs validating admission, then writes the object, or deletes it after its last finalizer.
+    pub(super) async fn write(
+        &self,
+        attributes: &Attributes,
+        object: &mut WriteObject,
+        old: OldObject<'_>,
+    ) -> Result<Attempt, WriteFailure> {
+        let (collection, context) = (&self.resource.collection, self.context);
+        let old_object = &old.stored.object;
+        object.withdraw_empties();
+        let begun = Instant::now();
+        metrics::compared(keep_unchanged_times(old_object, object), begun.elapsed());
+        collection.admission.validate(attributes, object, Some(old_object), &context.notes).await?;
+        collection.prune_admitted(object.is_unpruned(), object)?;
+        if self.completes_deletion(object, old_object) {
+            return self.delete_finalized(object, old.stored).await;
+        }
+        let value = collection.encode(object).await?;
+        collection.as_stored(object, &value).await?;
+        if self.is_unchanged(object, &value, old).await? || context.dry_run {
+            collection.stamp(object, old.stored.revision);
+            return Ok(Attempt::Updated(StoredObject::new(take(object), old.stored.revision)));
+        }
+        self.put(object, value, old.stored).await
+    }
+
+    /// Returns true if an update removes the last finalizer of an object in deletion (`deleteWithoutFinalizers` after
+    /// `ShouldDeleteDuringUpdate`). The finalizers of a namespace's spec count, too.
+    fn completes_deletion(&self, object: &Value, old: &Value) -> bool {
+        !object::has_finalizers(object)
+            && object::is_deleting(old)
+            && object::deletion_grace(old).is_none_or(|seconds| seconds == 0)
+            && !self.resource.is_held_by_spec(object)
+    }
+
+    /// Deletes an object whose last finalizer an update removed, unless another request did. An object that was changed
+    /// meanwhile stays, and is updated again: kube-apiserver would delete it regardless of the change.
+    async fn delete_finalized(&self, object: &mut WriteObject, old: &StoredObject) -> Result<Attempt, WriteFailure> {
+        let collection = &self.resource.collection;
+        if !self.context.dry_run {
+            let txn = Txn { key: self.key.clone(), expect: Expect::ModRevision(old.revision), op: Op::Delete };
+            // After an error the object is not written, so its allocations are unused in any case.
+            match collection.store.txn(txn).await.map_err(store_failure)? {
+                TxnResponse::Done { .. } => collection.hooks.after_delete(self.context, object).await,
+                // The other request has released the object's allocations, which another object may use now.
+                TxnResponse::Unmet { current: Some(newer), .. } => return Ok(Attempt::Raced(Some(newer))),
+                TxnResponse::Unmet { current: None, .. } => {}
+            }
+        }
+        collection.kind.canonicalize(object);
+        Ok(Attempt::Updated(StoredObject::new(take(object), old.revision)))
+    }
+
+    /// Returns true if the object is stored already. It is then not written and keeps its version, unless it should be
+    /// encrypted with a new key (`GuaranteedUpdate`).
+    async fn is_unchanged(&self, object: &Value, value: &Bytes, old: OldObject<'_>) -> Result<bool, WriteFailure> {
+        let collection = &self.resource.collection;
+        if !collection.is_same(object, value, old.value) {
+            return Ok(false);
+        }
+        let stale = collection.store.is_stale(self.key.clone(), old.stored.revision).await;
+        Ok(!stale.map_err(store_failure)?)
+    }
+
+    /// Writes the object to the store, if that still has the old one.
+    async fn put(&self, object: &mut WriteObject, value: Bytes, old: &StoredObject) -> Result<Attempt, WriteFailure> {
+        let collection = &self.resource.collection;
+        let size = value.len();
+        let lease = match &collection.ttl {
+            Some(leases) => Some(leases.get().await.map_err(store_failure)?),
+            None => None,
+        };
+        let op = Op::Put { value: value.clone(), lease };
+        let txn = Txn { key: self.key.clone(), expect: Expect::ModRevision(old.revision), op };
+        match collection.store.txn(txn).await {
+            Ok(TxnResponse::Done { revision, .. }) => {
+                collection.stamp(object, revision);
+                Ok(Attempt::Updated(collection.written(take(object), revision, value)))
+            }
+            Ok(TxnResponse::Unmet { current, .. }) => Ok(Attempt::Raced(current)),
+            Err(error) => Err(collection.write_failure(error, object, size)),
+        }
+    }
+}
+
+/// Takes the object, which is written, out of the attempt.
+fn take(object: &mut WriteObject) -> Value {
+    std::mem::take(&mut **object)
+}
