@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value, canonical, decode, defaults};
-use binnacle_scheme::CustomSchema;
+use binnacle_scheme::{CustomSchema, CustomSource};
 
 use crate::subject::Subject;
 
@@ -155,7 +155,7 @@ fn read_managed_fields(custom: &dyn CustomSchema, object: &mut Value) -> Result<
     // Metadata is the same in all versions.
     let api_version = Value::from(custom.api_version());
     let mut read = Value::Object(Object::from_iter([("apiVersion", api_version), ("metadata", alone)]));
-    custom.fit(&mut read)?;
+    custom.prune(&mut read, CustomSource::Server)?;
     let metadata = object.make_at(&["metadata"]);
     match read.list_at(&["metadata", MEMBER]) {
         [] if managers.as_list().is_some_and(|managers| managers.is_empty()) => drop(metadata.remove(MEMBER)),

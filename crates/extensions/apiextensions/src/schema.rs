@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
-use binnacle_scheme::{Converter, CustomSchema};
+use binnacle_scheme::{
+    Converter, CustomConversion, CustomDefaults, CustomPruning, CustomSource, CustomVersion, Pruned,
+};
 use binnacle_structural::resource::{Of, Reading, ResourceSchema};
 
 use crate::schemas::LazySchema;
@@ -47,46 +49,7 @@ impl VersionSchema {
     }
 }
 
-impl CustomSchema for VersionSchema {
-    fn read(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String> {
-        let reading = Reading { tell_unknown, ..self.reading(false) };
-        let read = match self.of_object(object) {
-            Ok(schema) => schema.read(object, reading),
-            Err(_) => self.schema.resource().read(object, Reading { of: Of::UnknownVersion, ..reading }),
-        };
-        read.map_err(|error| error.to_string())
-    }
-
-    fn read_metadata(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String> {
-        let reading = Reading { tell_unknown, of: Of::OtherKind, ..self.reading(false) };
-        self.schema.resource().read(object, reading).map_err(|error| error.to_string())
-    }
-
-    fn read_stored(&self, object: &mut Value) -> Result<(), String> {
-        if self.converter.is_some() {
-            // The object has passed `read_given` and the converter.
-            return Ok(());
-        }
-        self.read_given(object)?;
-        if object.str_at(&["apiVersion"]) != self.api_version {
-            self.rename(object, &self.api_version, self.schema.resource())?;
-        }
-        Ok(())
-    }
-
-    fn to_stored(&self, object: &mut Value) -> Result<(), String> {
-        let schema = self.of(&self.stored)?;
-        self.rename(object, &self.stored, schema)
-    }
-
-    fn is_stored(&self) -> bool {
-        self.stored == self.api_version
-    }
-
-    fn converter(&self) -> Option<&Arc<dyn Converter>> {
-        self.converter.as_ref()
-    }
-
+impl CustomVersion for VersionSchema {
     fn api_version(&self) -> &str {
         &self.api_version
     }
@@ -98,19 +61,32 @@ impl CustomSchema for VersionSchema {
     fn has_status(&self, api_version: &str) -> bool {
         self.with_status.iter().any(|version| version == api_version)
     }
+}
 
-    fn read_given(&self, object: &mut Value) -> Result<(), String> {
-        let schema = self.of_object(object)?;
-        schema.read(object, self.reading(true)).map_err(|error| error.to_string())?;
-        schema.set_defaults(object);
-        Ok(())
+impl CustomPruning for VersionSchema {
+    fn prune(&self, object: &mut Value, source: CustomSource) -> Result<Pruned, String> {
+        let reading = self.reading(source == CustomSource::Server);
+        let (schema, reading) = match source {
+            CustomSource::Request { report_unknown } => {
+                let reading = Reading { tell_unknown: report_unknown, ..reading };
+                match self.of_object(object) {
+                    Ok(schema) => (schema, reading),
+                    Err(_) => (self.schema.resource(), Reading { of: Of::UnknownVersion, ..reading }),
+                }
+            }
+            CustomSource::RequestOfOtherKind { report_unknown } => {
+                (self.schema.resource(), Reading { tell_unknown: report_unknown, of: Of::OtherKind, ..reading })
+            }
+            CustomSource::Apply => (self.schema.resource(), Reading { applied: true, ..reading }),
+            CustomSource::Server => (self.of_object(object)?, reading),
+        };
+        let unknown = schema.read(object, reading).map_err(|error| error.to_string())?;
+        let is_unpruned = source == CustomSource::Apply && !self.preserve_unknown && schema.prunes_applied(object);
+        Ok(Pruned { unknown, is_unpruned })
     }
+}
 
-    fn fit(&self, object: &mut Value) -> Result<(), String> {
-        let schema = self.of_object(object)?;
-        schema.read(object, self.reading(true)).map(drop).map_err(|error| error.to_string())
-    }
-
+impl CustomDefaults for VersionSchema {
     fn set_defaults(&self, object: &mut Value) -> bool {
         self.of_object(object).is_ok_and(|schema| schema.set_defaults(object))
     }
@@ -118,10 +94,29 @@ impl CustomSchema for VersionSchema {
     fn prunes_defaults(&self) -> bool {
         self.schema.resource().prunes_defaults()
     }
+}
 
-    fn read_applied(&self, object: &mut Value) -> Result<bool, String> {
-        let (schema, reading) = (self.schema.resource(), Reading { applied: true, ..self.reading(false) });
-        schema.read(object, reading).map_err(|error| error.to_string())?;
-        Ok(!self.preserve_unknown && schema.prunes_applied(object))
+impl CustomConversion for VersionSchema {
+    fn converter(&self) -> Option<&Arc<dyn Converter>> {
+        self.converter.as_ref()
+    }
+
+    fn to_stored(&self, object: &mut Value) -> Result<(), String> {
+        let schema = self.of(&self.stored)?;
+        self.rename(object, &self.stored, schema)
+    }
+
+    fn from_stored(&self, object: &mut Value) -> Result<(), String> {
+        if self.converter.is_some() {
+            // The object was pruned, and had its defaults set, before the converter.
+            return Ok(());
+        }
+        let schema = self.of_object(object)?;
+        schema.read(object, self.reading(true)).map_err(|error| error.to_string())?;
+        schema.set_defaults(object);
+        if object.str_at(&["apiVersion"]) != self.api_version {
+            self.rename(object, &self.api_version, self.schema.resource())?;
+        }
+        Ok(())
     }
 }

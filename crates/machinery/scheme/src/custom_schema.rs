@@ -20,64 +20,103 @@ pub trait Converter: Send + Sync + 'static {
 
 /// The schema of one version of a custom resource. Its objects are free-form trees, stored as JSON with sorted members;
 /// this schema validates and prunes them instead of a [`binnacle_schema::Message`].
-pub trait CustomSchema: Send + Sync + 'static {
-    /// Fits a decoded object to the schema of the version that it names, without a conversion: prunes unknown fields, and
-    /// coerces metadata to `ObjectMeta`. Returns the paths of unknown fields if `tell_unknown`, in kube-apiserver's order.
-    ///
-    /// Errors: metadata with fields of a wrong type, in Go's words.
-    fn read(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String>;
+///
+/// It has no methods of its own: one trait for each concern has them.
+///
+/// | concern | trait |
+/// | --- | --- |
+/// | which version this is, and which is stored | [`CustomVersion`] |
+/// | pruning of unknown fields and coercion of metadata | [`CustomPruning`] |
+/// | defaults | [`CustomDefaults`] |
+/// | conversion to and from the stored version | [`CustomConversion`] |
+pub trait CustomSchema: CustomVersion + CustomPruning + CustomDefaults + CustomConversion {}
 
-    /// [`CustomSchema::read`] for an object of another kind, to which the schema does not apply: only metadata is coerced.
-    ///
-    /// Errors: as for [`CustomSchema::read`].
-    fn read_metadata(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String>;
+impl<T: CustomVersion + CustomPruning + CustomDefaults + CustomConversion> CustomSchema for T {}
 
-    /// [`CustomSchema::read`] with defaults, for an object from the store, which should always be readable: malformed
-    /// metadata is dropped.
-    ///
-    /// Errors: as for [`CustomSchema::read`], if dropping metadata does not help.
-    fn read_stored(&self, object: &mut Value) -> Result<(), String>;
-
-    /// Converts an object of this version to the stored version, which may have fewer fields.
-    ///
-    /// Errors: metadata that the other version cannot have.
-    fn to_stored(&self, object: &mut Value) -> Result<(), String>;
-
-    /// Returns true if this is the storage version.
-    fn is_stored(&self) -> bool;
-
-    /// Returns the converter, if versions differ in more than their names. Objects from the store are then converted to
-    /// this version before [`CustomSchema::read_stored`].
-    fn converter(&self) -> Option<&Arc<dyn Converter>>;
-
+/// The version of a [`CustomSchema`] among those of its definition.
+pub trait CustomVersion: Send + Sync + 'static {
     /// Returns the `apiVersion` of this version.
     fn api_version(&self) -> &str;
 
     /// Returns the `apiVersion` of stored objects.
     fn stored_version(&self) -> &str;
 
+    /// Returns true if this is the storage version.
+    fn is_stored(&self) -> bool {
+        self.stored_version() == self.api_version()
+    }
+
     /// Returns true if the version `api_version` of the definition has a status of its own.
     fn has_status(&self, api_version: &str) -> bool;
+}
 
-    /// [`CustomSchema::read_stored`] in the version that the object names, without converting it.
+/// The source of an object, which decides how [`CustomPruning::prune`] treats it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CustomSource {
+    /// A client. The schema of this version applies if the definition lacks the version that the object names.
+    Request {
+        /// True to report the paths of unknown fields.
+        report_unknown: bool,
+    },
+    /// A client, with an object of another kind, to which the schema does not apply: only metadata is coerced.
+    RequestOfOtherKind {
+        /// True to report the paths of unknown fields.
+        report_unknown: bool,
+    },
+    /// Server-side apply, whose result is in this version. Unknown fields and nulls stay until the object is stored, as in
+    /// kube-apiserver, so that what judges the update sees them.
+    Apply,
+    /// The store, a converter or admission: malformed metadata is dropped, since the object should always be readable.
+    Server,
+}
+
+/// The result of [`CustomPruning::prune`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// The paths of unknown fields, in kube-apiserver's order, if they were to be reported.
+    pub unknown: Vec<String>,
+    /// True if the result of server-side apply has unknown fields or nulls that stay for now.
+    pub is_unpruned: bool,
+}
+
+/// The part of a [`CustomSchema`] that fits objects to it.
+pub trait CustomPruning: Send + Sync + 'static {
+    /// Fits a decoded object to the schema of the version that it names, without a conversion or defaults: prunes unknown
+    /// fields, and coerces metadata to `ObjectMeta`.
     ///
-    /// Errors: as there, and for versions that the definition does not have.
-    fn read_given(&self, object: &mut Value) -> Result<(), String>;
-
-    /// Fits an object that was converted to the schema of the version that it names.
+    /// # Errors
     ///
-    /// Errors: as for [`CustomSchema::read_given`].
-    fn fit(&self, object: &mut Value) -> Result<(), String>;
+    /// Metadata with fields of a wrong type, in Go's words, and for an object of the server a version that the definition
+    /// does not have.
+    fn prune(&self, object: &mut Value, source: CustomSource) -> Result<Pruned, String>;
+}
 
-    /// Sets the schema's defaults for absent values. Returns true if any was set.
+/// The part of a [`CustomSchema`] that sets defaults.
+pub trait CustomDefaults: Send + Sync + 'static {
+    /// Sets the defaults of the version that the object names, for absent values. Returns true if any was set.
     fn set_defaults(&self, object: &mut Value) -> bool;
 
     /// Returns true if objects may have nulls from defaults, which go when they are stored.
     fn prunes_defaults(&self) -> bool;
+}
 
-    /// [`CustomSchema::read`] for the result of server-side apply: unknown fields are not reported. They and nulls stay until
-    /// the object is stored, as in kube-apiserver, so that what judges the update sees them: returns true if there are any.
+/// The part of a [`CustomSchema`] that converts between this version and the stored one.
+pub trait CustomConversion: Send + Sync + 'static {
+    /// Returns the converter, if versions differ in more than their names. Objects from the store are then converted to
+    /// this version before [`CustomConversion::from_stored`], and [`CustomConversion::to_stored`] is not called.
+    fn converter(&self) -> Option<&Arc<dyn Converter>>;
+
+    /// Converts an object of this version to the stored version, which may have fewer fields.
     ///
-    /// Errors: as for [`CustomSchema::read`].
-    fn read_applied(&self, object: &mut Value) -> Result<bool, String>;
+    /// # Errors
+    ///
+    /// Metadata that the other version cannot have.
+    fn to_stored(&self, object: &mut Value) -> Result<(), String>;
+
+    /// Fits an object from the store to this version, with defaults.
+    ///
+    /// # Errors
+    ///
+    /// As for [`CustomPruning::prune`], if dropping metadata does not help.
+    fn from_stored(&self, object: &mut Value) -> Result<(), String>;
 }

@@ -24,7 +24,10 @@ pub use codec::{
 };
 pub use columns::Columns;
 pub use conversion::Conversion;
-pub use custom_schema::{Converted, Converter, CustomSchema};
+pub use custom_schema::{
+    Converted, Converter, CustomConversion, CustomDefaults, CustomPruning, CustomSchema, CustomSource, CustomVersion,
+    Pruned,
+};
 pub use description::{
     Deletion, GarbageCollection, GroupDescription, ResourceDescription, Storage, SubresourceDescription,
     SubresourceKind, SubresourceRole, VersionDescription,

@@ -73,8 +73,23 @@ impl MetadataChecks {
     }
 }
 
-/// The rules of one kind. The default methods are those of a plain kind.
+/// The rules of one kind. The default methods are those of a plain kind; most kinds have their own in a few concerns.
+///
+/// | concern | methods |
+/// | --- | --- |
+/// | defaults | [`set_defaults`](Strategy::set_defaults) for objects of clients, [`complete_stored`](Strategy::complete_stored) for stored ones, [`pending_default`](Strategy::pending_default) and [`shared_default`](Strategy::shared_default) for those that are set late |
+/// | preparation | `prepare_for_*`, before validation |
+/// | validation | `validate*`, by the rules of the kind |
+/// | metadata | [`validate_name`](Strategy::validate_name), [`metadata_checks`](Strategy::metadata_checks), and which errors are reported |
+/// | warnings | `warnings*`, for valid writes and for deletes |
+/// | deletion | [`forbids_delete`](Strategy::forbids_delete), [`delete_grace`](Strategy::delete_grace) |
+/// | storage | [`is_rarely_read`](Strategy::is_rarely_read) |
+///
+/// They are one trait, since a trait for each concern would need an empty implementation for each of the kinds that have
+/// no rules in it.
 pub trait Strategy: Send + Sync + 'static {
+    // === Defaults ===
+
     /// Sets the defaults of the kind's API version, in place; `object` is in that version. Constants of the field
     /// tables are already set. Called for every object from a client and after every patch.
     fn set_defaults(&self, version: &str, object: &mut Value) {
@@ -93,11 +108,6 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
-    /// Returns true if objects are large and rarely read, so that the watch cache compresses them.
-    fn is_rarely_read(&self) -> bool {
-        false
-    }
-
     /// Returns the path and provisional value of a default that becomes known only later (it needs the name, or the
     /// time), although Go has it from the start. The writer of the object owns it like other defaults.
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
@@ -112,6 +122,8 @@ pub trait Strategy: Send + Sync + 'static {
         let _ = object;
         None
     }
+
+    // === Preparation of writes ===
 
     /// Called before validation on create: resets fields that clients cannot set (status), starts the generation.
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
@@ -136,6 +148,8 @@ pub trait Strategy: Send + Sync + 'static {
         let _ = (subresource, situation);
         keep_all_but_status(object, old);
     }
+
+    // === Validation ===
 
     /// Validates an object by the rules of the kind; the registry validates `metadata`.
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -183,6 +197,34 @@ pub trait Strategy: Send + Sync + 'static {
         }
     }
 
+    // === Validation of metadata ===
+
+    /// Validates `metadata.name` (or `generateName` if `prefix`), and returns error messages. By default a DNS-1123
+    /// subdomain is required.
+    fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {
+        let _ = features;
+        binnacle_validation::names::dns1123_subdomain_name(name, prefix)
+    }
+
+    /// Returns the metadata checks of the kind's update rules.
+    fn metadata_checks(&self, situation: &StrategyContext<'_>) -> MetadataChecks {
+        let _ = situation;
+        MetadataChecks::CHANGE
+    }
+
+    /// Returns true if errors of a new object's metadata are reported together with those of the kind's rules.
+    /// Otherwise they are reported only if the rules find none, since the rules ignore metadata or check it themselves.
+    fn reports_metadata(&self) -> bool {
+        true
+    }
+
+    /// Returns true if the kind's rules require a domain in the name of each finalizer that is not the system's.
+    fn checks_finalizer_domains(&self) -> bool {
+        true
+    }
+
+    // === Warnings ===
+
     /// Returns texts for `Warning` headers; `old` is `None` on create.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let _ = (object, old);
@@ -207,6 +249,8 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
+    // === Deletion ===
+
     /// Returns the reason why the object of this name cannot be deleted, if it cannot. Deletes of a whole collection are
     /// not subject to it, as in kube-apiserver.
     fn forbids_delete(&self, name: &str) -> Option<&'static str> {
@@ -214,34 +258,17 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// Validates `metadata.name` (or `generateName` if `prefix`), and returns error messages. By default a DNS-1123
-    /// subdomain is required.
-    fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {
-        let _ = features;
-        binnacle_validation::names::dns1123_subdomain_name(name, prefix)
-    }
-
-    /// Returns true if errors of a new object's metadata are reported together with those of the kind's rules.
-    /// Otherwise they are reported only if the rules find none, since the rules ignore metadata or check it themselves.
-    fn reports_metadata(&self) -> bool {
-        true
-    }
-
-    /// Returns true if the kind's rules require a domain in the name of each finalizer that is not the system's.
-    fn checks_finalizer_domains(&self) -> bool {
-        true
-    }
-
-    /// Returns the metadata checks of the kind's update rules.
-    fn metadata_checks(&self, situation: &StrategyContext<'_>) -> MetadataChecks {
-        let _ = situation;
-        MetadataChecks::CHANGE
-    }
-
     /// Returns the grace period of a delete; `asked` is the requested one, if any.
     fn delete_grace(&self, object: &Value, asked: Option<i64>) -> DeleteGrace {
         let _ = (object, asked);
         DeleteGrace::Unsupported
+    }
+
+    // === Storage ===
+
+    /// Returns true if objects are large and rarely read, so that the watch cache compresses them.
+    fn is_rarely_read(&self) -> bool {
+        false
     }
 }
 

@@ -4,7 +4,7 @@ use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{DecodeError, Decoded, Empties};
 use binnacle_schema::{Finding, Findings, JsonError, Limits, Value, cbor, json, yaml};
-use binnacle_scheme::CustomSchema;
+use binnacle_scheme::{CustomSchema, CustomSource, Pruned};
 
 use crate::body::{self, Expected};
 use crate::negotiate::Encoding;
@@ -155,12 +155,12 @@ pub(crate) fn decoded(
         return Err((value, NULL_VERSION.to_owned()));
     }
     // Objects of other kinds are refused later.
-    let read = match is_of(resource, &value) {
-        true => custom.read(&mut value, tell_unknown),
-        false => custom.read_metadata(&mut value, tell_unknown),
+    let source = match is_of(resource, &value) {
+        true => CustomSource::Request { report_unknown: tell_unknown },
+        false => CustomSource::RequestOfOtherKind { report_unknown: tell_unknown },
     };
-    match read {
-        Ok(unknown) => {
+    match custom.prune(&mut value, source) {
+        Ok(Pruned { unknown, .. }) => {
             findings.extend(unknown.into_iter().map(Finding::PrunedField));
             Ok(Decoded { value, findings, empties: Empties::default() })
         }

@@ -9,7 +9,7 @@ use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Value, json};
 use binnacle_scheme::{
-    Converter, CustomSchema, Growth, JsonText, ReadFailure, StoredType, too_large, within_object_limits,
+    Converter, CustomSchema, CustomSource, Growth, JsonText, ReadFailure, StoredType, too_large, within_object_limits,
 };
 use binnacle_store::{KeyValue, LayeredStore, Store, StoreError, Values};
 use bytes::Bytes;
@@ -90,7 +90,8 @@ impl Conversions {
         let stored = values[place].len();
         let read = within_object_limits(|| {
             let mut object = JsonText::tree(&values[place], &LIMITS)?;
-            self.custom.read_given(&mut object)?;
+            self.custom.prune(&mut object, CustomSource::Server)?;
+            self.custom.set_defaults(&mut object);
             Ok(object)
         });
         match read.and_then(|object| Growth::of(&object, stored).map(|growth| (object, growth))) {
@@ -147,7 +148,7 @@ impl Conversions {
         let stored = value.len();
         let fitted = within_object_limits(|| {
             let mut object = object;
-            self.custom.fit(&mut object)?;
+            self.custom.prune(&mut object, CustomSource::Server)?;
             Ok(object)
         });
         match fitted.and_then(|object| Growth::of(&object, stored).map(|growth| (object, growth))) {
@@ -248,7 +249,9 @@ fn written(mut object: Value) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use binnacle_schema::value;
-    use binnacle_scheme::{Converted, why_too_large};
+    use binnacle_scheme::{
+        Converted, CustomConversion, CustomDefaults, CustomPruning, CustomVersion, Pruned, why_too_large,
+    };
     use binnacle_store::Revision;
     use parking_lot::Mutex;
 
@@ -271,25 +274,7 @@ mod tests {
 
     struct Anything(Arc<dyn Converter>);
 
-    impl CustomSchema for Anything {
-        fn read(&self, _: &mut Value, _: bool) -> Result<Vec<String>, String> {
-            Ok(Vec::new())
-        }
-        fn read_metadata(&self, _: &mut Value, _: bool) -> Result<Vec<String>, String> {
-            Ok(Vec::new())
-        }
-        fn read_stored(&self, _: &mut Value) -> Result<(), String> {
-            Ok(())
-        }
-        fn to_stored(&self, _: &mut Value) -> Result<(), String> {
-            Ok(())
-        }
-        fn is_stored(&self) -> bool {
-            false
-        }
-        fn converter(&self) -> Option<&Arc<dyn Converter>> {
-            Some(&self.0)
-        }
+    impl CustomVersion for Anything {
         fn api_version(&self) -> &str {
             "g/v2"
         }
@@ -299,20 +284,32 @@ mod tests {
         fn has_status(&self, _: &str) -> bool {
             false
         }
-        fn read_given(&self, _: &mut Value) -> Result<(), String> {
-            Ok(())
+    }
+
+    impl CustomPruning for Anything {
+        fn prune(&self, _: &mut Value, _: CustomSource) -> Result<Pruned, String> {
+            Ok(Pruned::default())
         }
-        fn fit(&self, _: &mut Value) -> Result<(), String> {
-            Ok(())
-        }
+    }
+
+    impl CustomDefaults for Anything {
         fn set_defaults(&self, _: &mut Value) -> bool {
             false
         }
         fn prunes_defaults(&self) -> bool {
             false
         }
-        fn read_applied(&self, _: &mut Value) -> Result<bool, String> {
-            Ok(false)
+    }
+
+    impl CustomConversion for Anything {
+        fn converter(&self) -> Option<&Arc<dyn Converter>> {
+            Some(&self.0)
+        }
+        fn to_stored(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
+        fn from_stored(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
         }
     }
 

@@ -4,6 +4,7 @@
 use binnacle_meta::{Status, Text};
 use binnacle_request::Deferred;
 use binnacle_schema::{Value, json};
+use binnacle_scheme::CustomSource;
 use binnacle_work::{allocate, charge_bytes};
 
 use crate::context::Context;
@@ -85,7 +86,7 @@ impl Resource {
     pub async fn converted(&self, object: Value, api_version: &str) -> Result<Value, Status> {
         let mut converted = self.converted_as_is(object, api_version).await?;
         if let Some(custom) = &self.collection.kind.custom {
-            custom.fit(&mut converted).map_err(|why| Status::unknown(500, &why))?;
+            custom.prune(&mut converted, CustomSource::Server).map_err(|why| Status::unknown(500, &why))?;
         }
         Ok(converted)
     }

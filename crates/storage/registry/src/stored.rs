@@ -7,7 +7,7 @@ use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
 use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, canonical, nil};
-use binnacle_scheme::{CustomSchema, MediaType, ReadFailure, StoredKind, StoredType};
+use binnacle_scheme::{CustomSchema, CustomSource, MediaType, ReadFailure, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
@@ -52,8 +52,11 @@ impl Collection {
         }
         let failed = |why: String| Status::unknown(500, &why);
         match custom.is_stored() {
-            true => custom.fit(object).map_err(failed),
-            false => custom.read(&mut object.clone(), false).map(drop).map_err(failed),
+            true => custom.prune(object, CustomSource::Server).map(drop).map_err(failed),
+            false => {
+                let source = CustomSource::Request { report_unknown: false };
+                custom.prune(&mut object.clone(), source).map(drop).map_err(failed)
+            }
         }
     }
 
@@ -97,7 +100,7 @@ impl Collection {
                 let converted = converted.map_err(conversion_failure)?;
                 // A converter returns one object for each.
                 stored = converted.into_iter().next().unwrap_or_default();
-                custom.fit(&mut stored).map_err(|why| Status::unknown(500, &why))?;
+                custom.prune(&mut stored, CustomSource::Server).map_err(|why| Status::unknown(500, &why))?;
             }
         }
         self.kind.canonicalize(&mut stored);

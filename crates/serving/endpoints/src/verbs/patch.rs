@@ -7,6 +7,7 @@ use binnacle_patch::apply;
 use binnacle_registry::{Context, RequestObject, Resource, UpdateOptions, object};
 use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, cbor, decode, json, yaml};
+use binnacle_scheme::CustomSource;
 
 use super::create_gate::AskAuthorizers;
 use super::patched::{Expected, Patch};
@@ -184,7 +185,7 @@ impl Configuration {
                     self.judge_duplicates(target.context)?;
                     return Ok(value.into());
                 }
-                unpruned = schema.read_applied(&mut value).map_err(failed)?;
+                unpruned = schema.prune(&mut value, CustomSource::Apply).map_err(failed)?.is_unpruned;
                 Decoded { value, findings: Findings::default(), empties: Empties::default() }
             }
             None => {

@@ -7,7 +7,7 @@ use binnacle_patch::apply;
 use binnacle_registry::{Context, Match, Resource, UpdateOptions, object};
 use binnacle_request::Response;
 use binnacle_schema::{Message, Object, Value, decode, json};
-use binnacle_scheme::{ScaleFields, Verb};
+use binnacle_scheme::{CustomSource, ScaleFields, Verb};
 
 use super::patch::patch_type;
 use super::patch::{Configuration, refused};
@@ -224,7 +224,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
     let mut object = updated.stored.object;
     // The schema may not have the replicas, which are pruned when the object is read again.
     if let Some(custom) = &resource.collection.kind.custom {
-        custom.fit(&mut object).map_err(|why| Status::unknown(500, &why))?;
+        custom.prune(&mut object, CustomSource::Server).map_err(|why| Status::unknown(500, &why))?;
     }
     respond_scale(&call, output, &object)
 }
