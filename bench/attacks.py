@@ -7,6 +7,7 @@ SERVER is a kube-apiserver program. Each attack gets a fresh server on 127.0.0.1
 runs, four probes send requests from a process of their own: /livez, a GET of another user, and a small and a large write of
 an administrator. A row shows their median, 99th percentile and maximum in milliseconds, how much the resident memory of the
 server grew, and the answers of the attacker by status code. --memory limits the server's address space. Standard library only.
+Attacks by other servers, which the server calls, are in attacks_network.py.
 """
 
 import argparse
@@ -57,7 +58,9 @@ class Client:
 
 
 class Server:
-    def __init__(self, program, memory):
+    """A running server. `arguments` makes further arguments, and the files that they name, from the server's directory."""
+
+    def __init__(self, program, memory, arguments=None):
         self.dir = tempfile.mkdtemp(prefix="attacks-")
         tokens = os.path.join(self.dir, "tokens.csv")
         with open(tokens, "w") as file:
@@ -66,7 +69,7 @@ class Server:
         limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory << 20,) * 2)) if memory else None
         self.process = subprocess.Popen(
             [program, "--ephemeral", "--secure-port=0", "--token-auth-file=" + tokens,
-             "--disable-admission-plugins=ServiceAccount", "--authorization-mode=RBAC"],
+             "--disable-admission-plugins=ServiceAccount", "--authorization-mode=RBAC", *(arguments(self.dir) if arguments else [])],
             stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=limit)
         until = time.monotonic() + 60
         while True:
@@ -131,7 +134,8 @@ def role(rules, name="r"):
 
 
 # Each attack prepares the server, and returns the requests of its connections: a list of endless iterators of
-# (method, path, body, content type).
+# (method, path, body, content type), or of functions that take the server's port and return the status code and the body.
+# An attack with the attribute `arguments` needs a server with further arguments.
 
 def again(*request):
     while True:
@@ -355,7 +359,7 @@ def percentiles(times):
 
 
 def run(attack, options):
-    server = Server(options.server, options.memory)
+    server = Server(options.server, options.memory, getattr(attack, "arguments", None))
     try:
         server.make("/api/v1/namespaces", {"metadata": {"name": "team"}})
         for name in ("small", "large"):
@@ -383,7 +387,7 @@ def run(attack, options):
             for request in requests:
                 if time.monotonic() > ends or server.process.poll() is not None:
                     return
-                code, body = client.ask(*request)
+                code, body = request(server.port) if callable(request) else client.ask(*request)
                 codes[code] += 1
                 messages.setdefault(code, body[:300])
         threads = [threading.Thread(target=send, args=(requests,), daemon=True) for requests in connections]
@@ -416,14 +420,14 @@ def run(attack, options):
         server.stop()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(attacks=ATTACKS, description=__doc__):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--memory", type=int, default=0, help="limit of the server's address space in MiB")
     parser.add_argument("server")
     options = parser.parse_args()
-    chosen = [attack for attack in ATTACKS if not options.only or attack.__name__ in options.only.split(",")]
+    chosen = [attack for attack in attacks if not options.only or attack.__name__ in options.only.split(",")]
     print("%-14s %7s %8s %8s" % ("ms", "median", "p99", "max"))
     for attack in chosen:
         run(attack, options)
