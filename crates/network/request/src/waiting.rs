@@ -1,15 +1,16 @@
-//! Waits during which a request gives its seat back: for the rest of its body, or for a cache. Such a request needs no
-//! processor, and must not keep those waiting that do.
+//! Waits during which a request gives its seat back: for the rest of its body, for a cache, or for another server. Such a
+//! request needs no processor, and must not keep those waiting that do.
 
 use std::any::Any;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use binnacle_meta::Status;
 
-use crate::{BoxFuture, latency};
+use crate::{BoxFuture, RequestInfo, latency};
 
 /// The seat of a request among those that are served at a time.
 pub trait RequestSeat: Send + Sync {
@@ -25,6 +26,15 @@ pub trait RequestSeat: Send + Sync {
     /// # Errors
     /// [`WaitError::Refused`] if there is none in time.
     fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>>;
+
+    /// Gives the seat back for good.
+    fn give_back(&self);
+
+    /// Gives the seat back for good if the request is still being served after a while.
+    ///
+    /// # Errors
+    /// [`WaitError::Crowded`] if too many requests of the caller are served without a seat already.
+    fn give_back_later(self: Arc<Self>) -> Result<(), WaitError>;
 }
 
 /// The reason why a request cannot wait. The client should try again.
@@ -68,6 +78,21 @@ pub async fn waiting_unless_failed<T, E>(work: impl Future<Output = Result<T, E>
     wait(work, Result::is_ok).await
 }
 
+/// Notes that another server serves the request from now on. A watch gives its seat back at once, as in kube-apiserver.
+/// Other requests give it back if they take long: bodies that arrive or leave slowly would keep it from requests that need
+/// it. A request that was passed on cannot be refused any more, and therefore never waits for a seat again.
+///
+/// # Errors
+/// The request must not be passed on: too many of the caller's are with other servers for long.
+pub fn served_elsewhere(info: &RequestInfo) -> Result<(), WaitError> {
+    match latency::current_seat() {
+        Some(seat) if info.is_long_running() => seat.give_back(),
+        Some(seat) => seat.give_back_later()?,
+        None => {}
+    }
+    Ok(())
+}
+
 async fn wait<T>(work: impl Future<Output = T>, goes_on: impl FnOnce(&T) -> bool) -> Result<T, WaitError> {
     let mut work = pin!(work);
     let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
@@ -89,15 +114,13 @@ async fn wait<T>(work: impl Future<Output = T>, goes_on: impl FnOnce(&T) -> bool
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use http::Method;
     use parking_lot::Mutex;
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::Record;
     use crate::latency::working_for;
+    use crate::{Query, Record};
 
     /// A seat that notes what is done with it.
     #[derive(Default)]
@@ -123,6 +146,15 @@ mod tests {
         fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>> {
             self.calls.lock().push("resume");
             Box::pin(async { Ok(()) })
+        }
+
+        fn give_back(&self) {
+            self.calls.lock().push("gave back");
+        }
+
+        fn give_back_later(self: Arc<Self>) -> Result<(), WaitError> {
+            self.calls.lock().push("later");
+            Ok(())
         }
     }
 
@@ -161,6 +193,17 @@ mod tests {
         let (done, calls) = waited(crowded, later(Ok::<_, ()>(1))).await;
         assert_eq!((done, calls.as_slice()), (Err(WaitError::Crowded), &all[..1]));
         assert_eq!(waiting(later(1)).await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn gives_the_seat_back_to_be_served_elsewhere() {
+        for (query, want) in [("", "later"), ("watch=true", "gave back")] {
+            let query = Query::parse(query);
+            let info = RequestInfo::parse(&Method::GET, "/apis/a.b/v1/things", &query, "").expect("valid");
+            assert_eq!(served_elsewhere(&info), Ok(()));
+            let passed_on = async { served_elsewhere(&info).map(|()| 1) };
+            assert_eq!(waited(Noted::default(), passed_on).await, (Ok(Ok(1)), vec![want]));
+        }
     }
 
     #[tokio::test(start_paused = true)]

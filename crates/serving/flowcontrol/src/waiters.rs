@@ -45,19 +45,34 @@ impl Waiters {
     /// Adds a request of a caller. All service accounts of a namespace are one caller, since whoever may create one may
     /// create many.
     pub fn enter(self: &Arc<Self>, caller: &Text, is_system: bool) -> Entry {
-        let caller = namespace_of(caller).map_or_else(|| caller.clone(), Text::from);
+        if !is_system && self.is_crowded(caller) {
+            return Entry::Refused;
+        }
+        self.add(caller, is_system).map_or(Entry::KeepsSeat, Entry::Waits)
+    }
+
+    /// Adds a request of a caller that cannot be refused any more. Returns `None` if it keeps its seat.
+    pub fn add(self: &Arc<Self>, caller: &Text, is_system: bool) -> Option<Waiter> {
+        let caller = shared(caller);
         let mut counts = self.0.lock();
         let own = counts.by_caller.get(&caller).copied().unwrap_or(0);
-        match () {
-            () if is_system && own >= SYSTEM_SHARE => return Entry::KeepsSeat,
-            () if !is_system && own >= SHARE => return Entry::Refused,
-            () if counts.total >= TOTAL => return Entry::KeepsSeat,
-            () => {}
+        if counts.total >= TOTAL || is_system && own >= SYSTEM_SHARE {
+            return None;
         }
         counts.total += 1;
         counts.by_caller.insert(caller.clone(), own + 1);
-        Entry::Waits(Waiter { waiters: self.clone(), caller })
+        Some(Waiter { waiters: self.clone(), caller })
     }
+
+    /// Returns true if a user has its share of requests.
+    pub fn is_crowded(&self, caller: &Text) -> bool {
+        self.0.lock().by_caller.get(&shared(caller)).is_some_and(|own| *own >= SHARE)
+    }
+}
+
+/// Returns the name under which the requests of a caller are counted.
+fn shared(caller: &Text) -> Text {
+    namespace_of(caller).map_or_else(|| caller.clone(), Text::from)
 }
 
 /// Returns the prefix of the names of a namespace's service accounts, if this is one of them.
@@ -102,6 +117,10 @@ mod tests {
         held.pop();
         held.extend(enter(&waiters, "jane", false));
         assert_eq!(held.len(), SHARE);
+        assert!(waiters.is_crowded(&"jane".into()) && !waiters.is_crowded(&"john".into()));
+        // Requests that were passed on are counted beyond the share.
+        held.extend(waiters.add(&"jane".into(), false));
+        assert_eq!(held.len(), SHARE + 1);
         drop(held);
         assert!(waiters.0.lock().by_caller.is_empty());
     }

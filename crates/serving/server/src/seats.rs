@@ -1,17 +1,20 @@
-//! The seat of a request, which it gives back while it waits, and for good when its client does not read the answer.
+//! The seat of a request, which it gives back while it waits, and for good when its client does not read the answer or
+//! another server serves it slowly.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use binnacle_flowcontrol::{Entry, Paused, Seat, Waiters};
+use binnacle_flowcontrol::{Entry, Paused, Seat, Waiter, Waiters};
 use binnacle_request::{BoxFuture, RequestSeat, WaitError};
 use binnacle_work::Caller;
 use parking_lot::Mutex;
 
 /// The time after which a client that takes nothing of its answer does not read it.
 const UNREAD: Duration = Duration::from_secs(1);
+/// The time after which a request that another server serves has no seat any more.
+const ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// The seat of a request, until it is dropped.
 pub(crate) struct HeldSeat(Arc<Shared>);
@@ -32,6 +35,8 @@ struct Shared {
 enum State {
     Held(Seat),
     Paused(Paused),
+    /// Given back for good by a request that is served elsewhere.
+    GivenBack(#[expect(dead_code, reason = "counts the request until it is dropped")] Waiter),
     Gone,
 }
 
@@ -71,6 +76,20 @@ impl HeldSeat {
 }
 
 impl Shared {
+    /// Gives the seat back for good, if the request has it.
+    fn replace(&self, then: State) {
+        let mut state = self.state.lock();
+        if matches!(*state, State::Held(_)) {
+            let seat = std::mem::replace(&mut *state, then);
+            drop(state);
+            drop(seat);
+        }
+    }
+
+    fn has_limited_seat(&self) -> bool {
+        matches!(&*self.state.lock(), State::Held(seat) if !seat.is_exempt())
+    }
+
     fn take_paused(&self) -> Option<Paused> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Gone) {
@@ -97,10 +116,17 @@ async fn watch_reader(seat: Weak<Shared>) {
         let Some(seat) = seat.upgrade() else { return };
         let handed = seat.handed.load(Ordering::Relaxed);
         if handed % 2 == 1 && handed == before {
-            let seat = std::mem::replace(&mut *seat.state.lock(), State::Gone);
-            return drop(seat);
+            return seat.give_back();
         }
         before = handed;
+    }
+}
+
+async fn give_back_later(seat: Weak<Shared>) {
+    tokio::time::sleep(ELSEWHERE).await;
+    let Some(seat) = seat.upgrade() else { return };
+    if let Some(waiter) = seat.waiters.add(&seat.caller.name, seat.caller.is_system) {
+        seat.replace(State::GivenBack(waiter));
     }
 }
 
@@ -134,6 +160,20 @@ impl RequestSeat for Shared {
             *self.state.lock() = State::Held(seat);
             Ok(())
         })
+    }
+
+    fn give_back(&self) {
+        self.replace(State::Gone);
+    }
+
+    fn give_back_later(self: Arc<Self>) -> Result<(), WaitError> {
+        if self.has_limited_seat() {
+            if !self.caller.is_system && self.waiters.is_crowded(&self.caller.name) {
+                return Err(WaitError::Crowded);
+            }
+            tokio::spawn(give_back_later(Arc::downgrade(&self)));
+        }
+        Ok(())
     }
 }
 
@@ -186,6 +226,38 @@ mod tests {
         let control = control();
         let seat = seat(&control, &[User::MASTERS]).await.expect("no limit");
         assert!(seat.shared().pause().expect("no bound").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_requests_elsewhere_have_no_seat() {
+        let control = control();
+        let mut slow = Vec::new();
+        let refused = loop {
+            let held = seat(&control, &[]).await.expect("a free seat");
+            if let Err(refused) = held.shared().give_back_later() {
+                break refused;
+            }
+            assert!(seat(&control, &[]).await.is_none());
+            tokio::time::sleep(2 * ELSEWHERE).await;
+            slow.push(held);
+        };
+        assert_eq!((refused, slow.len()), (WaitError::Crowded, 64));
+        // Answers that nobody reads are counted, too.
+        slow[0].watch_reader();
+        slow[0].handed();
+        tokio::time::sleep(3 * UNREAD).await;
+        let held = seat(&control, &[]).await.expect("a free seat");
+        assert_eq!(held.shared().give_back_later(), Err(WaitError::Crowded));
+        slow.pop();
+        assert_eq!(held.shared().give_back_later(), Ok(()));
+        drop(held);
+        let held = seat(&control, &[]).await.expect("a free seat");
+        held.shared().give_back();
+        assert!(seat(&control, &[]).await.is_some());
+        // Administrators have seats without a limit.
+        let exempt = seat(&control, &[User::MASTERS]).await.expect("no limit");
+        assert_eq!(exempt.shared().give_back_later(), Ok(()));
+        assert!(!exempt.0.has_limited_seat());
     }
 
     #[tokio::test(start_paused = true)]

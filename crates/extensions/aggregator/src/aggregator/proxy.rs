@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use binnacle_endpoints::failure_response;
+use binnacle_meta::Status;
 use binnacle_proxy::{Relay, relay};
-use binnacle_request::{Body, Request, RequestInfo, Response};
+use binnacle_request::{Body, Preferences, Request, RequestInfo, Response, served_elsewhere};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
@@ -20,6 +22,9 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 impl Inner {
     /// Forwards a request. This server's own error responses are plain text, as in Go.
     pub(crate) async fn proxy(&self, request: Request, remote: &Remote) -> Response {
+        if let Err(refusal) = give_seat_back(&request) {
+            return *refusal;
+        }
         match self.try_proxy(request, remote).await {
             Ok(response) => response,
             Err((code, text)) => error_text(code, text),
@@ -68,6 +73,17 @@ impl Inner {
         };
         answer.map_err(|text| (UNAVAILABLE, text))
     }
+}
+
+/// Gives the seat of a request back that is about to be forwarded, now or later.
+///
+/// # Errors
+/// The response to a caller of whom too many requests are with other servers already.
+pub(crate) fn give_seat_back(request: &Request) -> Result<(), Box<Response>> {
+    served_elsewhere(&request.info).map_err(|error| {
+        let preferences = Preferences::of(&request.headers, &request.query);
+        Box::new(failure_response(&Status::from(error), &preferences))
+    })
 }
 
 /// Returns true for `/apis/GROUP/VERSION`.

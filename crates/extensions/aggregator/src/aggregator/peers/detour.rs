@@ -11,7 +11,7 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 
 use super::Peers;
-use crate::aggregator::proxy::error_text;
+use crate::aggregator::proxy::{error_text, give_seat_back};
 use crate::fetch::PEER_PROXIED;
 use crate::identity;
 
@@ -27,6 +27,9 @@ impl Detour for Peers {
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
+            if let Err(refusal) = give_seat_back(&request) {
+                return *refusal;
+            }
             let names = self.serving(&request.info);
             let Some(address) = self.address(&names).await else {
                 self.0.metrics.unresolved(&request.info);
