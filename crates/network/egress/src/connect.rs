@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::Tunnel;
 
-/// The maximum size of a response head.
-const MOST: usize = 1 << 20;
+/// The maximum size of a response head. It is read byte by byte, so a larger one would take a noticeable time.
+const MOST: usize = 64 << 10;
 
 /// Requests a connection to `address`. Reads only the head of the response, since the rest belongs to the tunnel.
 pub(crate) async fn tunnel(stream: &mut Box<dyn Tunnel>, proxy: &str, address: &str) -> Result<(), String> {
@@ -34,7 +34,7 @@ async fn head(stream: &mut Box<dyn Tunnel>) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == MOST {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer of the proxy is too long"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the response head of the proxy is too large"));
         }
         match stream.read_u8().await {
             Ok(byte) => head.push(byte),
@@ -52,6 +52,25 @@ mod tests {
     use tokio::io::duplex;
 
     use super::*;
+
+    #[tokio::test]
+    async fn endless_heads_end() {
+        for pattern in [&b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n"[..], b"\r\n", b"x"] {
+            let (near, mut far) = duplex(4096);
+            let sender = tokio::spawn(async move {
+                let mut sent = 0;
+                while far.write_all(pattern).await.is_ok() {
+                    sent += pattern.len();
+                }
+                sent
+            });
+            let mut near: Box<dyn Tunnel> = Box::new(near);
+            let error = tunnel(&mut near, "p", "a:1").await.unwrap_err();
+            drop(near);
+            assert!(error.starts_with("reading HTTP response from CONNECT to a:1 via proxy p failed: "), "{error}");
+            assert!(sender.await.unwrap() <= MOST + 8192);
+        }
+    }
 
     #[tokio::test]
     async fn answers() {

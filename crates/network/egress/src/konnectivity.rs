@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
 use tonic::client::Grpc;
 use tonic::transport::Endpoint;
+use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
@@ -27,6 +27,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER: usize = 64 << 10;
 const PIECE: usize = 32 << 10;
 const PACKETS: usize = 16;
+/// The number of packets without a use, one after the other, after which a session ends: those of other connections, of which a stream has none,
+/// and those without data. The Go client ignores them.
+const MAX_USELESS: u32 = 1000;
 
 const DIAL_REQ: i32 = 0;
 const CLOSE_REQ: i32 = 2;
@@ -109,7 +112,49 @@ struct Data {
 /// A stream of packets to the proxy server.
 pub(crate) struct Session {
     outgoing: mpsc::Sender<Packet>,
-    incoming: Streaming<Packet>,
+    incoming: Incoming,
+}
+
+/// The packets of the proxy server.
+struct Incoming {
+    packets: Streaming<Packet>,
+    useless: u32,
+}
+
+impl Incoming {
+    /// Returns the payload that `select` finds in the next packet with one, or `None` at the end.
+    async fn next<T>(&mut self, select: impl Fn(Payload) -> Option<T>) -> Result<Option<T>, Status> {
+        loop {
+            // Thousands of packets may have arrived together.
+            tokio::task::consume_budget().await;
+            let Some(packet) = self.packets.message().await? else { return Ok(None) };
+            if let Some(found) = packet.payload.and_then(&select) {
+                self.useless = 0;
+                return Ok(Some(found));
+            }
+            self.useless += 1;
+            if self.useless > MAX_USELESS {
+                return Err(Status::resource_exhausted("the proxy server sends packets without a use"));
+            }
+        }
+    }
+}
+
+/// The packets of an open connection that have a use.
+enum FromProxy {
+    Data(Vec<u8>),
+    Closed,
+}
+
+/// Returns the use of a payload for a connection.
+fn for_connection(payload: Payload, connection: i64) -> Option<FromProxy> {
+    match payload {
+        Payload::Data(data) if data.connection == connection && !data.data.is_empty() => {
+            Some(FromProxy::Data(data.data))
+        }
+        Payload::CloseResponse(closed) if closed.connection == connection => Some(FromProxy::Closed),
+        _ => None,
+    }
 }
 
 impl Session {
@@ -133,7 +178,7 @@ impl Session {
         let streaming = grpc.streaming(request, PathAndQuery::from_static("/ProxyService/Proxy"), codec);
         let incoming = tokio::time::timeout(DIAL_TIMEOUT, streaming).await.map_err(|_| "dial timeout".to_owned())?;
         let incoming = incoming.map_err(|status| status.to_string())?.into_inner();
-        Ok(Self { outgoing, incoming })
+        Ok(Self { outgoing, incoming: Incoming { packets: incoming, useless: 0 } })
     }
 
     /// Lets the agent of the proxy dial `address`, and then carries bytes.
@@ -142,19 +187,14 @@ impl Session {
         let random = rand::random::<i64>() & i64::MAX;
         let request = DialRequest { protocol: "tcp".to_owned(), address: address.to_owned(), random };
         self.send(DIAL_REQ, Payload::DialRequest(request)).await?;
-        let answered = async {
-            loop {
-                let packet = self.incoming.message().await.map_err(|status| status.to_string())?;
-                match packet.and_then(|packet| packet.payload) {
-                    Some(Payload::DialResponse(answer)) if answer.random == random => return Ok(answer),
-                    Some(Payload::CloseDial(closed)) if closed.random == random => return Err("dial closed".to_owned()),
-                    Some(_) => {}
-                    None => return Err("tunnel is closed".to_owned()),
-                }
-            }
-        };
+        let answered = self.incoming.next(|payload| match payload {
+            Payload::DialResponse(answer) if answer.random == random => Some(Ok(answer)),
+            Payload::CloseDial(closed) if closed.random == random => Some(Err("dial closed".to_owned())),
+            _ => None,
+        });
         let answered = tokio::time::timeout(DIAL_TIMEOUT, answered).await;
-        let answer = answered.map_err(|_| "dial timeout, backstop".to_owned())??;
+        let answered = answered.map_err(|_| "dial timeout, backstop".to_owned())?;
+        let answer = answered.map_err(|status| status.to_string())?.ok_or("tunnel is closed")??;
         if !answer.error.is_empty() {
             return Err(answer.error);
         }
@@ -185,13 +225,10 @@ impl Session {
             }
         };
         let receiving = async {
-            while let Ok(Some(packet)) = incoming.message().await {
-                let data = match packet.payload {
-                    Some(Payload::Data(data)) if data.connection == connection => data,
-                    Some(Payload::CloseResponse(closed)) if closed.connection == connection => break,
-                    _ => continue,
-                };
-                if to_us.write_all(&data.data).await.is_err() {
+            while let Ok(Some(FromProxy::Data(data))) =
+                incoming.next(|payload| for_connection(payload, connection)).await
+            {
+                if to_us.write_all(&data).await.is_err() {
                     break;
                 }
             }
@@ -204,13 +241,7 @@ impl Session {
         let close = Packet { kind: CLOSE_REQ, payload: Some(Payload::CloseRequest(CloseRequest { connection })) };
         let _ = outgoing.send(close).await;
         // Dropping the stream before the confirmation would cancel the packet.
-        let confirmed = async {
-            while let Ok(Some(packet)) = incoming.message().await {
-                if matches!(packet.payload, Some(Payload::CloseResponse(_))) {
-                    return;
-                }
-            }
-        };
+        let confirmed = incoming.next(|payload| matches!(payload, Payload::CloseResponse(_)).then_some(()));
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, confirmed).await;
     }
 }
@@ -223,7 +254,7 @@ mod tests {
     use hyper_util::rt::TokioExecutor;
     use parking_lot::Mutex;
     use tokio::net::UnixListener;
-    use tonic::{Request, Response, Status};
+    use tonic::{Request, Response};
 
     use super::*;
 
@@ -256,11 +287,26 @@ mod tests {
         sender: mpsc::Sender<Result<Packet, Status>>,
         seen: Arc<Mutex<Vec<i32>>>,
     ) {
+        let useless = || {
+            let data = Data { connection: CONNECTION + 1, error: String::new(), data: Vec::new() };
+            Ok(Packet { kind: DATA, payload: Some(Payload::Data(data)) })
+        };
+        let mut floods = false;
         while let Ok(Some(packet)) = packets.message().await {
             seen.lock().push(packet.kind);
             let (kind, payload) = match packet.payload {
+                Some(Payload::DialRequest(dial)) if dial.address == "useless:1" => {
+                    while sender.send(useless()).await.is_ok() {}
+                    return;
+                }
+                Some(Payload::Data(_)) if floods => {
+                    while sender.send(useless()).await.is_ok() {}
+                    return;
+                }
                 Some(Payload::DialRequest(dial)) => {
-                    let error = if dial.address == "good:1" { String::new() } else { "no such host".to_owned() };
+                    floods = dial.address == "flood:1";
+                    let is_known = floods || dial.address == "good:1";
+                    let error = if is_known { String::new() } else { "no such host".to_owned() };
                     (1, Payload::DialResponse(DialResponse { error, connection: CONNECTION, random: dial.random }))
                 }
                 Some(Payload::Data(data)) if data.connection == CONNECTION => {
@@ -294,6 +340,12 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(seen.lock()[0], DIAL_REQ);
+        // Packets of other connections, before the answer and after it.
+        let refused = Session::open(&socket).await.unwrap().dial("useless:1").await;
+        assert!(refused.err().unwrap().contains("packets without a use"));
+        let mut tunnel = Session::open(&socket).await.unwrap().dial("flood:1").await.unwrap();
+        tunnel.write_all(b"a").await.unwrap();
+        assert_eq!(tunnel.read_to_end(&mut Vec::new()).await.unwrap(), 0);
         let refused = Session::open(&socket).await.unwrap().dial("bad:1").await;
         assert_eq!(refused.err().as_deref(), Some("no such host"));
         let nobody = Session::open(&directory.path().join("none")).await;
