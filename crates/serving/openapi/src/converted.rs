@@ -3,8 +3,9 @@
 use binnacle_work::allocate;
 use serde_json::{Map, Value, json};
 
-/// The memory of a value in a tree, besides its text.
+/// The memory of a value in a tree, besides its text, and of an object besides its members.
 const NODE: usize = 64;
+const OBJECT: usize = 640;
 
 /// Converts a document of version 2 to version 3. References are replaced by what they refer to, so the document may grow
 /// to many times its size: it is cut short when the work budget is exhausted, which the caller has to check.
@@ -18,17 +19,18 @@ pub fn converted(v2: &Value) -> Value {
         components.insert("securitySchemes".to_owned(), schemes.clone());
     }
     let paths = v2["paths"].as_object().into_iter().flatten();
-    let paths: Map<String, Value> = paths.map(|(path, item)| (path.clone(), path_item(item, v2))).collect();
+    let paths: Map<String, Value> =
+        paths.take_while(has_room).map(|(path, item)| (path.clone(), path_item(item, v2))).collect();
     json!({"openapi": "3.0.0", "info": v2["info"], "paths": paths, "components": components})
 }
 
 fn path_item(item: &Value, v2: &Value) -> Value {
     let mut made = Map::new();
-    for (key, value) in item.as_object().into_iter().flatten() {
+    for (key, value) in item.as_object().into_iter().flatten().take_while(has_room) {
         let value = match key.as_str() {
             "get" | "put" | "post" | "delete" | "options" | "head" | "patch" => operation(value, v2),
             "parameters" => list(value, |it| parameter(it, v2)),
-            _ => value.clone(),
+            _ => copy(value),
         };
         made.insert(key.clone(), value);
     }
@@ -39,9 +41,10 @@ fn operation(operation: &Value, v2: &Value) -> Value {
     let mut made = Map::new();
     let media_types = |member: &str| -> Vec<String> {
         let types = operation[member].as_array().or_else(|| v2[member].as_array());
-        types.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        let types = types.into_iter().flatten().filter_map(Value::as_str);
+        types.take_while(|media_type| allocate(NODE + media_type.len()).is_ok()).map(str::to_owned).collect()
     };
-    for (key, value) in operation.as_object().into_iter().flatten() {
+    for (key, value) in operation.as_object().into_iter().flatten().take_while(has_room) {
         match key.as_str() {
             "consumes" | "produces" | "schemes" => {}
             "parameters" => {
@@ -56,24 +59,25 @@ fn operation(operation: &Value, v2: &Value) -> Value {
                     made.insert("requestBody".to_owned(), json!({ "content": content }));
                 }
                 if !others.is_empty() {
-                    let others = others.into_iter().map(|it| parameter(it, v2)).collect();
+                    let others = others.into_iter().take_while(|_| allocate(NODE).is_ok());
+                    let others = others.map(|it| parameter(it, v2)).collect();
                     made.insert(key.clone(), Value::Array(others));
                 }
             }
             "responses" => {
                 let produces = media_types("produces");
-                let all = value.as_object().into_iter().flatten();
+                let all = value.as_object().into_iter().flatten().take_while(has_room);
                 let all: Map<String, Value> = all.map(|(code, it)| (code.clone(), response(it, &produces))).collect();
                 made.insert(key.clone(), Value::Object(all));
             }
-            _ => drop(made.insert(key.clone(), value.clone())),
+            _ => drop(made.insert(key.clone(), copy(value))),
         }
     }
     Value::Object(made)
 }
 
 fn response(response: &Value, produces: &[String]) -> Value {
-    let mut made = response.as_object().cloned().unwrap_or_default();
+    let mut made = if fits(response) { response.as_object().cloned().unwrap_or_default() } else { Map::new() };
     if let Some(schema) = made.remove("schema") {
         made.insert("content".to_owned(), content(&schema, produces));
     }
@@ -81,7 +85,8 @@ fn response(response: &Value, produces: &[String]) -> Value {
 }
 
 fn content(of: &Value, media_types: &[String]) -> Value {
-    let entries = media_types.iter().map(|media_type| (media_type.clone(), json!({ "schema": schema(of) })));
+    let media_types = media_types.iter().take_while(|media_type| allocate(OBJECT + media_type.len()).is_ok());
+    let entries = media_types.map(|media_type| (media_type.clone(), json!({ "schema": schema(of) })));
     Value::Object(entries.collect())
 }
 
@@ -108,9 +113,28 @@ fn resolved<'a>(parameter: &'a Value, v2: &'a Value) -> &'a Value {
     name.and_then(|name| v2["parameters"].get(name)).unwrap_or(parameter)
 }
 
+/// Charges the memory of a value without its members; returns false if there is not enough.
+fn charge_node(value: &Value) -> bool {
+    let bytes = match value {
+        Value::Object(members) if !members.is_empty() => OBJECT + members.keys().map(String::len).sum::<usize>(),
+        value => NODE + value.as_str().map_or(0, str::len),
+    };
+    allocate(bytes).is_ok()
+}
+
+/// Charges the memory of a member that is converted; returns false if there is not enough.
+fn has_room((key, _): &(&String, &Value)) -> bool {
+    allocate(OBJECT + key.len()).is_ok()
+}
+
+/// Returns a copy, or null if there is not enough memory.
+fn copy(value: &Value) -> Value {
+    if fits(value) { value.clone() } else { Value::Null }
+}
+
 /// Charges the memory of a copy; returns false if there is not enough.
 fn fits(value: &Value) -> bool {
-    if allocate(NODE + value.as_str().map_or(0, str::len)).is_err() {
+    if !charge_node(value) {
         return false;
     }
     match value {
@@ -122,7 +146,7 @@ fn fits(value: &Value) -> bool {
 
 /// Converts the references in a schema to those of version 3. Members beside a reference would be ignored there.
 fn schema(of: &Value) -> Value {
-    if allocate(NODE + of.as_str().map_or(0, str::len)).is_err() {
+    if !charge_node(of) {
         return Value::Null;
     }
     match of {
@@ -148,7 +172,8 @@ fn schema(of: &Value) -> Value {
 }
 
 fn list(of: &Value, each: impl Fn(&Value) -> Value) -> Value {
-    Value::Array(of.as_array().into_iter().flatten().map(each).collect())
+    let all = of.as_array().into_iter().flatten().take_while(|_| allocate(NODE).is_ok());
+    Value::Array(all.map(each).collect())
 }
 
 #[cfg(test)]
@@ -167,7 +192,11 @@ mod tests {
             json!({"get": {"parameters": parameters}}),
             json!({"get": {"produces": types, "responses": {"200": {"schema": schema}}}}),
         ];
-        for path in paths {
+        // Many responses with many media types, whose schemas are small.
+        let many: Map<String, Value> = (0..1000).map(|n| (n.to_string(), json!({"schema": {}}))).collect();
+        let types: Vec<String> = (0..1_000_000).map(|n| n.to_string()).collect();
+        let wide = json!({"get": {"produces": types, "responses": many}});
+        for path in paths.into_iter().chain([wide]) {
             let v2 = json!({"paths": {"/a": path}, "parameters": {"p": large}});
             let limits = WorkLimits { steps: u64::MAX, memory: 8 << 20 };
             assert!(limited(limits, || converted(&v2)).is_err());

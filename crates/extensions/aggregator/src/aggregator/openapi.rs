@@ -15,6 +15,7 @@ use binnacle_work::{WorkLimits, limited};
 use bytes::Bytes;
 use http::header::ETAG;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -31,10 +32,10 @@ const REFRESH: Duration = Duration::from_secs(60);
 const INDEX_LIMIT: usize = 1 << 20;
 const V2_LIMIT: usize = 32 << 20;
 
-/// The maximum number of values in a document. That of Kubernetes itself has 150,000.
-const MAX_VALUES: usize = 1_500_000;
+/// The maximum memory of a document of version 2. That of Kubernetes itself takes 22 MiB.
+const MAX_MEMORY: usize = 48 << 20;
 /// The limits of making a document of version 3.
-const CONVERSION: WorkLimits = WorkLimits { steps: 100_000_000, memory: 128 << 20 };
+const CONVERSION: WorkLimits = WorkLimits { steps: 100_000_000, memory: 64 << 20 };
 
 const V3: &str = "/openapi/v3";
 
@@ -200,7 +201,11 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
     let mut spec = specs.known(&remote.name);
     let has_none = index.code == 404;
     spec.index = match index.code {
-        200 => parse_index(&index.body, own, remote)?,
+        200 => {
+            // Parsing a large document would block other requests.
+            let index = tokio::task::spawn_blocking(move || parse_index(&index.body)).await;
+            wanted(index.map_err(|error| error.to_string())??, own, remote)
+        }
         404 => BTreeMap::new(),
         code => return Err(format!("could not get list of group versions for APIService: {code}")),
     };
@@ -242,10 +247,9 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
 
 /// Parses a document of version 2, without the paths of other versions.
 fn parse_v2(body: &[u8], prefix: &str) -> Option<Value> {
-    // Texts have some of these characters too.
-    let values = body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
-    if values > MAX_VALUES {
-        tracing::warn!(values, "the OpenAPI document of another server is too large");
+    let memory = estimated_memory(body);
+    if memory > MAX_MEMORY {
+        tracing::warn!(memory, "the OpenAPI document of another server is too large");
         return None;
     }
     let mut document: Value = serde_json::from_slice(body).ok()?;
@@ -253,19 +257,77 @@ fn parse_v2(body: &[u8], prefix: &str) -> Option<Value> {
     Some(document)
 }
 
-/// Parses an index, and returns the documents of the APIService's group: those of its version, and of versions that
-/// this server does not serve itself.
-fn parse_index(body: &[u8], own: &Served, remote: &Remote) -> Result<BTreeMap<String, String>, String> {
-    let index: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+/// Returns an upper bound of the memory of a JSON document as a tree: a list of objects with one member each takes a
+/// hundred times its text. Some of these characters are in texts, too.
+fn estimated_memory(body: &[u8]) -> usize {
+    let members = body.iter().map(|byte| match byte {
+        // A node of the tree of members.
+        b'{' => 640,
+        b'[' => 128,
+        b',' => 64,
+        b'"' => 8,
+        _ => 0,
+    });
+    body.len() + members.sum::<usize>()
+}
+
+/// The index of documents of version 3.
+#[derive(Deserialize)]
+struct Index {
+    paths: Option<BTreeMap<String, Option<IndexEntry>>>,
+}
+
+#[derive(Deserialize)]
+struct IndexEntry {
+    #[serde(rename = "serverRelativeURL")]
+    url: Option<String>,
+}
+
+/// Parses an index, and returns the URLs of documents by their names.
+fn parse_index(body: &[u8]) -> Result<BTreeMap<String, String>, String> {
+    let index: Index = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let entries = index.paths.into_iter().flatten();
+    Ok(entries.filter_map(|(name, entry)| Some((name, entry?.url?))).collect())
+}
+
+/// Returns the documents of the APIService's group: those of its version, and of versions that this server does not serve
+/// itself.
+fn wanted(mut index: BTreeMap<String, String>, own: &Served, remote: &Remote) -> BTreeMap<String, String> {
     let group = format!("apis/{}", remote.group);
-    let is_wanted = |name: &str| match name.strip_prefix(&group) {
+    index.retain(|name, _| match name.strip_prefix(&group) {
         Some("") => own.group(&remote.group).is_none(),
         Some(rest) => rest
             .strip_prefix('/')
             .is_some_and(|version| version == remote.version || own.version(&remote.group, version).is_none()),
         None => false,
-    };
-    let paths = index["paths"].as_object().into_iter().flatten();
-    let named = paths.filter_map(|(name, entry)| Some((name.clone(), entry["serverRelativeURL"].as_str()?.to_owned())));
-    Ok(named.filter(|(name, _)| is_wanted(name)).collect())
+    });
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes() {
+        let index = r#"{"x":[{}],"paths":{"a":{"serverRelativeURL":"/a"},"b":{},"c":null}}"#;
+        let found = parse_index(index.as_bytes()).expect("an index");
+        assert_eq!(found, BTreeMap::from([("a".to_owned(), "/a".to_owned())]));
+        assert_eq!(parse_index(b"{}"), Ok(BTreeMap::new()));
+        assert!(parse_index(br#"{"paths":[]}"#).is_err());
+    }
+
+    #[test]
+    fn documents_are_refused_by_the_memory_they_take() {
+        let prefix = "/apis/a.b/v1/";
+        let document = |item: &str, count: usize| {
+            let items = vec![item; count].join(",");
+            format!("{{\"paths\":{{\"/apis/a.b/v1/x\":[{items}],\"/apis/a.b/v2/x\":1}}}}").into_bytes()
+        };
+        let parsed = parse_v2(&document("{\"a\":1}", 1000), prefix).expect("a document");
+        assert_eq!(parsed["paths"].as_object().map(serde_json::Map::len), Some(1));
+        for (item, count) in [("{\"a\":1}", 70_000), ("1", 800_000), ("[1]", 300_000), ("\"\"", 700_000)] {
+            assert!(parse_v2(&document(item, count), prefix).is_none(), "{item}");
+        }
+    }
 }
