@@ -200,8 +200,9 @@ impl Call<'_> {
             Type::Admit => Part::MutatingWebhooks,
             Type::Validating => Part::ValidatingWebhooks,
         };
-        let body = measured(part, self.exchange(backend, question.document())).await?;
-        let answer = Answer::read(self.kinds, &body, version, &uid, self.of == Type::Admit);
+        // Its memory counts until it has been read.
+        let posted = measured(part, self.exchange(backend, question.document())).await?;
+        let answer = Answer::read(self.kinds, &posted.body, version, &uid, self.of == Type::Admit);
         answer.map_err(|bad| match bad {
             BadAnswer::Unreadable(why) => Failure::of_answer(format!("failed to call webhook: {why}")),
             BadAnswer::Invalid(why) => Failure::of_answer(format!("received invalid webhook response: {why}")),
@@ -217,7 +218,7 @@ impl Call<'_> {
     }
 
     /// Posts a document and returns the response body, unless the breaker is open or no time is left.
-    async fn exchange(&self, backend: &Backend, document: Bytes) -> Result<Bytes, Failure> {
+    async fn exchange(&self, backend: &Backend, document: Bytes) -> Result<binnacle_webhook::Answer, Failure> {
         let began = Instant::now();
         let (time, is_cut) = self.time.left(self.hook.ignores_failures, self.hook.timeout, began);
         let passed_over = |why: String, passed_over| {
@@ -230,9 +231,9 @@ impl Call<'_> {
         let pass = backend.breaker.enter(began);
         let pass = pass.map_err(|why| passed_over(format!("{why} (not called again so soon)"), PassedOver::Dead))?;
         match post(backend, document, time, began).await {
-            Ok(body) => {
+            Ok(answer) => {
                 pass.succeed();
-                Ok(body)
+                Ok(answer)
             }
             Err(error) => {
                 let in_vain = match &error {
@@ -258,7 +259,7 @@ async fn post(
     document: Bytes,
     time: Option<Duration>,
     began: Instant,
-) -> Result<Bytes, WebhookError> {
+) -> Result<binnacle_webhook::Answer, WebhookError> {
     for _ in 1..ATTEMPTS {
         let left = time.map(|time| time.saturating_sub(began.elapsed()));
         let answer = match backend.client.post_within(document.clone(), left).await {
@@ -280,10 +281,10 @@ async fn post(
             let why = format!("0-length response with status code: {code} and content type: {media}");
             return Err(WebhookError::Malformed(why));
         }
-        return Ok(answer.body);
+        return Ok(answer);
     }
     let left = time.map(|time| time.saturating_sub(began.elapsed()));
-    backend.client.post_within(document, left).await.map(|answer| answer.body)
+    backend.client.post_within(document, left).await
 }
 
 /// Returns the warning for a client whose request continued without a webhook for lack of time.
