@@ -19,6 +19,8 @@ use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
+use crate::bounded::{Allowance, Bounded};
+
 /// The Go client's timeout for the proxy and for its response to a dial request.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout for the confirmation of a closed connection.
@@ -119,6 +121,8 @@ pub(crate) struct Session {
 struct Incoming {
     packets: Streaming<Packet>,
     useless: u32,
+    /// What may be read besides the data of packets.
+    allowance: Allowance,
 }
 
 impl Incoming {
@@ -128,7 +132,9 @@ impl Incoming {
             // Thousands of packets may have arrived together.
             tokio::task::consume_budget().await;
             let Some(packet) = self.packets.message().await? else { return Ok(None) };
+            let size = packet.encoded_len();
             if let Some(found) = packet.payload.and_then(&select) {
+                self.allowance.delivered(size);
                 self.useless = 0;
                 return Ok(Some(found));
             }
@@ -160,10 +166,11 @@ fn for_connection(payload: Payload, connection: i64) -> Option<FromProxy> {
 impl Session {
     /// Opens a stream to the socket of a proxy server.
     pub(crate) async fn open(socket: &Path) -> Result<Self, String> {
-        let path = socket.to_owned();
+        let (path, allowance) = (socket.to_owned(), Allowance::new());
+        let allowed = allowance.clone();
         let connect = service_fn(move |_: Uri| {
-            let path = path.clone();
-            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+            let (path, allowance) = (path.clone(), allowance.clone());
+            async move { UnixStream::connect(path).await.map(|stream| TokioIo::new(Bounded::new(stream, allowance))) }
         });
         let endpoint = Endpoint::from_static("http://localhost").connect_timeout(DIAL_TIMEOUT);
         let channel = endpoint.connect_with_connector(connect).await.map_err(|error| {
@@ -178,7 +185,7 @@ impl Session {
         let streaming = grpc.streaming(request, PathAndQuery::from_static("/ProxyService/Proxy"), codec);
         let incoming = tokio::time::timeout(DIAL_TIMEOUT, streaming).await.map_err(|_| "dial timeout".to_owned())?;
         let incoming = incoming.map_err(|status| status.to_string())?.into_inner();
-        Ok(Self { outgoing, incoming: Incoming { packets: incoming, useless: 0 } })
+        Ok(Self { outgoing, incoming: Incoming { packets: incoming, useless: 0, allowance: allowed } })
     }
 
     /// Lets the agent of the proxy dial `address`, and then carries bytes.

@@ -3,6 +3,7 @@
 //!
 //! Independent of the contents of connections.
 
+mod bounded;
 mod config;
 mod connect;
 mod dialer;
