@@ -58,18 +58,20 @@ class Client:
 
 
 class Server:
-    """A running server. `arguments` makes further arguments, and the files that they name, from the server's directory."""
+    """A running server. `setup` gets the server's directory and returns further flags."""
 
-    def __init__(self, program, memory, arguments=None):
+    def __init__(self, program, memory, setup=None):
         self.dir = tempfile.mkdtemp(prefix="attacks-")
         tokens = os.path.join(self.dir, "tokens.csv")
         with open(tokens, "w") as file:
             file.write(TOKENS)
         self.log = open(os.path.join(self.dir, "log"), "w+")
         limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory << 20,) * 2)) if memory else None
+        flags = setup(self.dir) if setup else []
+        if not any(flag.startswith("--authorization-") for flag in flags):
+            flags.append("--authorization-mode=RBAC")
         self.process = subprocess.Popen(
-            [program, "--ephemeral", "--secure-port=0", "--token-auth-file=" + tokens,
-             "--disable-admission-plugins=ServiceAccount", "--authorization-mode=RBAC", *(arguments(self.dir) if arguments else [])],
+            [program, "--ephemeral", "--secure-port=0", "--token-auth-file=" + tokens, "--disable-admission-plugins=ServiceAccount", *flags],
             stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=limit)
         until = time.monotonic() + 60
         while True:
@@ -135,7 +137,8 @@ def role(rules, name="r"):
 
 # Each attack prepares the server, and returns the requests of its connections: a list of endless iterators of
 # (method, path, body, content type), or of functions that take the server's port and return the status code and the body.
-# An attack with the attribute `arguments` needs a server with further arguments.
+# Its attribute `setup`, if it has one, is called with the server's directory before the server starts, and returns further
+# flags; `client` is the class of its connections, instead of Client.
 
 def again(*request):
     while True:
@@ -359,7 +362,7 @@ def percentiles(times):
 
 
 def run(attack, options):
-    server = Server(options.server, options.memory, getattr(attack, "arguments", None))
+    server = Server(options.server, options.memory, getattr(attack, "setup", None))
     try:
         server.make("/api/v1/namespaces", {"metadata": {"name": "team"}})
         for name in ("small", "large"):
@@ -383,7 +386,7 @@ def run(attack, options):
         time.sleep(1)
         codes, messages, ends = collections.Counter(), {}, time.monotonic() + options.seconds
         def send(requests):
-            client = Client(server.port, "attacker")
+            client = getattr(attack, "client", Client)(server.port, "attacker")
             for request in requests:
                 if time.monotonic() > ends or server.process.poll() is not None:
                     return

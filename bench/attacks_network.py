@@ -507,8 +507,8 @@ def conversion_webhooks(server):
 # Egress proxies.
 
 def egress(protocol, serve):
-    """Returns the arguments of a server whose connections to the cluster go through a hostile proxy."""
-    def arguments(folder):
+    """Returns the flags of a server whose connections to the cluster go through a hostile proxy."""
+    def setup(folder):
         path = os.path.join(folder, "proxy")
         Hostile(serve, path=path)
         config = {"apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration", "egressSelections": [
@@ -516,7 +516,7 @@ def egress(protocol, serve):
         with open(os.path.join(folder, "egress.json"), "w") as file:
             json.dump(config, file)
         return ["--egress-selector-config-file=" + file.name]
-    return arguments
+    return setup
 
 
 def through_proxy(server):
@@ -538,7 +538,7 @@ def connect_proxy(connection):
     connection.send(HEADS[connection.number % len(HEADS)]())
 
 
-connect_heads.arguments = egress("HTTPConnect", connect_proxy)
+connect_heads.setup = egress("HTTPConnect", connect_proxy)
 
 
 def varint(number):
@@ -581,7 +581,7 @@ def konnectivity_frames(server):
     return through_proxy(server)
 
 
-konnectivity_frames.arguments = egress("GRPC", konnectivity)
+konnectivity_frames.setup = egress("GRPC", konnectivity)
 
 ATTACKS = [logs, logs_nobody_reads, refused_upgrades, spdy_floods, spdy_floods_nobody_reads, tunnels, websocket_floods,
            relayed_answers, relayed_answers_nobody_reads, relayed_slowly, uploaded_slowly, frames_of_http2,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, ConnectionInfo, User};
-use binnacle_work::pace;
+use binnacle_work::{Exceeded, allocate, pace};
 use http::HeaderMap;
 
 /// The parts of a request that can prove who sent it.
@@ -100,6 +100,18 @@ impl AuthnError {
     }
 }
 
+/// Returns the error of a credential for which the request's budget does not suffice.
+pub(crate) fn exceeded(exceeded: Exceeded) -> AuthnError {
+    AuthnError(exceeded.to_string())
+}
+
+/// Charges the memory that a parsed web token takes, because its verification may wait for keys or claims.
+pub(crate) fn allocate_parsed(token: &str) -> Result<(), AuthnError> {
+    // A list of short numbers takes the most.
+    const BYTES_PER_BYTE: usize = 16;
+    allocate(token.len() * BYTES_PER_BYTE).map_err(exceeded)
+}
+
 /// Returns the texts of `first` that are also in `second`.
 pub(crate) fn intersection(first: &[Text], second: &[Text]) -> Vec<Text> {
     // A token may name thousands of audiences, and so may a review of it.
@@ -127,6 +139,14 @@ mod tests {
     use binnacle_work::{WorkBudget, WorkLimits};
 
     use super::*;
+
+    #[test]
+    fn parsed_tokens_take_memory() {
+        let budget = WorkBudget::new(WorkLimits { steps: 1000, memory: 1 << 20 });
+        assert!(budget.enter(|| allocate_parsed(&"x".repeat(60_000))).is_ok());
+        assert!(budget.enter(|| allocate_parsed(&"x".repeat(60_000))).is_err());
+        assert!(budget.memory() >= 60_000 * size_of::<serde_json::Value>() / 2);
+    }
 
     #[test]
     fn intersections_of_long_lists_take_one_walk_of_each() {

@@ -18,7 +18,7 @@ use binnacle_webhook::TargetError;
 use crate::claim_rules::Rules;
 pub use metrics::JwtMetrics;
 
-use crate::authenticator::authenticated;
+use crate::authenticator::{allocate_parsed, authenticated};
 use crate::config::JwtAuthenticator;
 use crate::{Authenticated, AuthnError};
 use distributed::Resolver;
@@ -70,10 +70,11 @@ impl Oidc {
 
     /// Returns `None` for the token of another issuer.
     pub(crate) async fn authenticate(&self, token: &str) -> Result<Option<Authenticated>, AuthnError> {
-        let token = Token::parse(token).filter(|token| untrusted_issuer(token) == self.issuer());
-        let Some(token) = token else { return Ok(None) };
+        let parsed = Token::parse(token).filter(|token| untrusted_issuer(token) == self.issuer());
+        let Some(parsed) = parsed else { return Ok(None) };
+        allocate_parsed(token)?;
         let began = Instant::now();
-        let outcome = self.judge(&token).await;
+        let outcome = self.judge(&parsed).await;
         if let Some(metrics) = &self.metrics {
             metrics.judged(outcome.is_ok(), began.elapsed());
         }

@@ -23,7 +23,7 @@ pub use keys::{FixedKeys, TokenKeys};
 pub use metrics::ServiceAccountMetrics;
 pub use objects::{BoundKind, BoundObjects, LegacySecret, ObjectState};
 
-use crate::authenticator::{Notes, intersection};
+use crate::authenticator::{Notes, allocate_parsed, intersection};
 use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 use claims::Verified;
@@ -107,6 +107,7 @@ impl ServiceAccountTokens {
         if !is_legacy && !self.options.issuers.iter().any(|own| own == issuer) {
             return Ok(None);
         }
+        allocate_parsed(token)?;
         let (generation, keys) = self.options.keys.find(parsed.key_id()).await;
         if keys.is_empty() {
             return Err(AuthnError::new("invalid signature, no keys found"));

@@ -22,6 +22,8 @@ const REMEMBERED: usize = 32 * 1024;
 const PARTS: usize = 32;
 /// The time limit for authenticating a token, for all requests that wait for it.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The size of an outcome beyond which it is not remembered: one may be a user in hundreds of thousands of groups.
+const MAX_REMEMBERED: usize = 256 << 10;
 
 /// The times for which outcomes are remembered; zero for not at all. Errors are never remembered.
 #[derive(Clone, Copy, Debug)]
@@ -103,8 +105,11 @@ impl<T: TokenAuthenticator> TokenCache<T> {
     fn remember(&self, key: Key, answer: &Option<Authenticated>) {
         let life = if answer.is_some() { self.times.success } else { self.times.failure };
         if !life.is_zero() {
-            let record = Record { until: Instant::now() + life, answer: answer.clone() };
             let bytes = answer.as_ref().map_or(0, size);
+            if bytes > MAX_REMEMBERED {
+                return;
+            }
+            let record = Record { until: Instant::now() + life, answer: answer.clone() };
             self.part(&key).lock().insert_sized(key, record, bytes);
         }
     }
@@ -136,7 +141,7 @@ impl<T: TokenAuthenticator> TokenAuthenticator for TokenCache<T> {
 }
 
 /// Returns the bytes that an outcome takes.
-fn size(answer: &Authenticated) -> usize {
+pub(crate) fn size(answer: &Authenticated) -> usize {
     let texts = |texts: &[Text]| texts.iter().map(|text| size_of::<Text>() + text.len()).sum::<usize>();
     let extra = answer.user.extra.iter().map(|(key, values)| size_of::<Vec<Text>>() + key.len() + texts(values));
     texts(&answer.user.groups) + texts(&answer.audiences) + extra.sum::<usize>()

@@ -6,10 +6,12 @@ use std::time::Duration;
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, User};
 use binnacle_webhook::{Backoff, Client};
-use binnacle_work::pace;
+use binnacle_work::{allocate, pace};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::authenticator::{authenticated, intersection};
+use crate::authenticator::{authenticated, exceeded, intersection};
+use crate::token_cache::size;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
 /// The first pause before a call is tried again.
@@ -17,6 +19,8 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// The largest review that is read. A user in a thousand groups takes 100 KB, and thousands of users are remembered.
 const MAX_REVIEW: usize = 1 << 20;
+/// The number of copies of a token in memory while its review is waited for.
+const COPIES: usize = 3;
 /// The bytes of a review that are parsed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 2;
 
@@ -66,7 +70,10 @@ impl WebhookTokens {
         let review = json!({
             "kind": "TokenReview", "apiVersion": version, "metadata": {}, "spec": spec, "status": {"user": {}}
         });
-        let body = review.to_string();
+        // The header, the review and what is sent of it are in memory until the webhook has answered.
+        allocate(COPIES * token.len()).map_err(exceeded)?;
+        let body = Bytes::from(review.to_string());
+        drop(review);
         let answer = self.backoff.run(|| self.client.post(body.clone())).await.map_err(|error| {
             tracing::error!("Failed to make webhook authenticator request: {error}");
             AuthnError(error.to_string())
@@ -104,7 +111,9 @@ impl WebhookTokens {
             groups: texts(&user["groups"]),
             extra: extra.map(|(key, values)| (key.into(), texts(values))).collect(),
         };
-        Ok(Some(Authenticated { audiences, ..Authenticated::new(authenticated(user)) }))
+        let known = Authenticated { audiences, ..Authenticated::new(authenticated(user)) };
+        allocate(size(&known)).map_err(exceeded)?;
+        Ok(Some(known))
     }
 }
 

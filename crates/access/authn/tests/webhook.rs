@@ -12,6 +12,7 @@ use binnacle_authn::{
 use binnacle_meta::Text;
 use binnacle_testkit::Hook;
 use binnacle_webhook::{Backoff, Client, parse};
+use binnacle_work::{WorkBudget, WorkLimits};
 use http::Response;
 use serde_json::{Value, json};
 
@@ -96,4 +97,28 @@ async fn answers() {
             assert_eq!(asked.calls.load(Ordering::Relaxed), if remembered { 1 } else { 2 }, "{status}");
         }
     }
+}
+
+#[tokio::test]
+async fn large_users_and_tokens_take_memory() {
+    const GROUPS: usize = 300_000;
+    let status = json!({"authenticated": true, "user": {"username": "u", "groups": vec![""; GROUPS]}});
+    let asked = webhook(200, status, "authentication.k8s.io/v1", Duration::from_secs(60)).await;
+    let ask = async |token: &str, memory: usize| {
+        let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory });
+        let outcome = budget.run(asked.tokens.authenticate_token(token, &[])).await;
+        (outcome.map(|known| known.map(|known| known.user.groups.len())), budget.memory())
+    };
+    // A user of this size is not remembered.
+    for calls in 1..3 {
+        let (groups, memory) = ask("t", 64 << 20).await;
+        assert_eq!(groups.unwrap(), Some(GROUPS + 1));
+        assert!(memory > GROUPS * size_of::<Text>(), "{memory}");
+        assert_eq!(asked.calls.load(Ordering::Relaxed), calls);
+    }
+    assert!(ask("t", 4 << 20).await.0.is_err());
+    // Nobody is asked about a token that there is no memory for.
+    let calls = asked.calls.load(Ordering::Relaxed);
+    assert!(ask(&"x".repeat(1 << 20), 2 << 20).await.0.is_err());
+    assert_eq!(asked.calls.load(Ordering::Relaxed), calls);
 }

@@ -23,6 +23,11 @@ const MOST_REMEMBERED: usize = 8192;
 /// the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
+/// The largest answer that is read.
+const MAX_ANSWER: usize = 1 << 20;
+/// The length of a reason beyond which it is cut: refusals and audit events repeat it.
+const MAX_REASON: usize = 16 << 10;
+
 /// The options of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebhookOptions {

@@ -1,6 +1,7 @@
 //! The plugin MutatingAdmissionPolicy: policies that change objects.
 
 mod metrics;
+mod refusals;
 mod reinvocation;
 mod working;
 
@@ -16,6 +17,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 pub use self::metrics::MutatingMetrics;
+use self::refusals::Refusals;
 use self::reinvocation::Invocations;
 use self::working::Working;
 use crate::dispatch::{Dispatch, Misfit, Surroundings};
@@ -42,13 +44,6 @@ struct Invocation<'h> {
     param: Param,
 }
 
-/// A reason to refuse a request.
-struct Denied {
-    message: String,
-    /// `None` for configuration errors.
-    reason: Option<StatusReason>,
-}
-
 impl MutatingAdmissionPolicy {
     pub fn new(surroundings: Surroundings, metrics: MutatingMetrics) -> Self {
         Self { surroundings, metrics }
@@ -73,7 +68,7 @@ impl Plugin for MutatingAdmissionPolicy {
                 return Err(forbidden(request.attributes, object, "not yet ready to handle request"));
             };
             let dispatch = Dispatch::new(&self.surroundings, request.attributes);
-            let mut run = Run { dispatch: &dispatch, metrics: &self.metrics, request, denied: Vec::new() };
+            let mut run = Run { dispatch: &dispatch, metrics: &self.metrics, request, refusals: Refusals::default() };
             let mut shared = SharedDefault::show(&dispatch.subject, object);
             let mut invocations = Vec::new();
             for hook in policies.candidates(request.attributes) {
@@ -93,7 +88,7 @@ struct Run<'a, 'd> {
     dispatch: &'d Dispatch<'a>,
     metrics: &'a MutatingMetrics,
     request: Request<'a>,
-    denied: Vec<Denied>,
+    refusals: Refusals,
 }
 
 impl Run<'_, '_> {
@@ -246,21 +241,15 @@ impl Run<'_, '_> {
         if policy.failure_policy == FailurePolicy::Ignore {
             return;
         }
-        let message = match binding {
+        self.refusals.add(reason, || match binding {
             Some(binding) => {
                 format!("policy '{}' with binding '{}' denied request: {why}", policy.name, binding.name)
             }
             None => format!("policy {:?} denied request: {why}", policy.name.as_str()),
-        };
-        self.denied.push(Denied { message, reason });
+        });
     }
 
     fn verdict(&self, object: &Value) -> Result<(), Status> {
-        let Some(first) = self.denied.first() else { return Ok(()) };
-        let mut status = forbidden(self.request.attributes, object, "").with_message(&first.message);
-        if let Some(reason) = first.reason {
-            status = status.because(reason, 403);
-        }
-        Err(self.denied.iter().fold(status, |status, denied| status.with_cause("", &denied.message, "")))
+        self.refusals.refuse(|| forbidden(self.request.attributes, object, ""))
     }
 }

@@ -28,6 +28,9 @@ pub struct ValidatingAdmissionPolicy {
     metrics: ValidatingMetrics,
 }
 
+/// The bytes of a message that are quoted in ten nanoseconds.
+const BYTES_PER_STEP: usize = 4;
+
 /// A reason to refuse a request.
 struct Denied<'h> {
     policy: &'h Policy<Validating>,
@@ -71,12 +74,12 @@ impl Plugin for ValidatingAdmissionPolicy {
                 object,
                 views: Vec::new(),
                 namespace: None,
-                denied: Vec::new(),
+                denied: None,
             };
             for hook in policies.candidates(request.attributes) {
                 run.ask(hook).await?;
             }
-            match run.denied.first() {
+            match run.denied {
                 Some(denied) => Err(denied.status(request.attributes, object)),
                 None => Ok(()),
             }
@@ -93,20 +96,22 @@ struct Run<'a, 'h> {
     views: Vec<View<'a>>,
     /// The request's namespace as expressions see it, if it has been read.
     namespace: Option<Value>,
-    denied: Vec<Denied<'h>>,
+    /// The first reason to refuse the request. There may be one for each parameter, and only the first is reported.
+    denied: Option<Denied<'h>>,
 }
 
 impl<'h> Run<'_, 'h> {
     async fn ask(&mut self, hook: &'h Hook<Validating>) -> Result<(), Status> {
         let mut misfits: Vec<Misfit<'h, Validating>> = Vec::new();
         let matching = self.dispatch.matching(hook, self.object, self.request.old, &mut misfits).await;
-        let denied = misfits.into_iter().map(|misfit| Denied {
-            policy: misfit.policy,
-            binding: misfit.binding,
-            message: misfit.message,
-            reason: StatusReason::Invalid,
-        });
-        self.denied.extend(denied);
+        if let Some(misfit) = misfits.into_iter().next() {
+            self.refuse(|| Denied {
+                policy: misfit.policy,
+                binding: misfit.binding,
+                message: misfit.message,
+                reason: StatusReason::Invalid,
+            });
+        }
         let Some((matched, bound)) = matching else { return Ok(()) };
         let mut annotations = Annotations::default();
         for bound in bound {
@@ -139,7 +144,7 @@ impl<'h> Run<'_, 'h> {
                     format!("failed to configure binding: failed to convert object version: {}", status.message());
                 if policy.failure_policy == binnacle_admission_matching::expressions::FailurePolicy::Fail {
                     let reason = StatusReason::Invalid;
-                    self.denied.push(Denied { policy, binding: Some(binding), message, reason });
+                    self.refuse(|| Denied { policy, binding: Some(binding), message, reason });
                 }
                 return Ok(());
             }
@@ -189,6 +194,8 @@ impl<'h> Run<'_, 'h> {
                 continue;
             }
             for action in &binding.actions {
+                // Messages are as long as a policy can be, and there is one for each parameter.
+                binnacle_work::pace((decision.message.len() / BYTES_PER_STEP) as u64);
                 match action {
                     Action::Deny => {
                         self.metrics.denied(&policy.name, &binding.name, &decision);
@@ -223,7 +230,11 @@ impl<'h> Run<'_, 'h> {
 
     fn deny(&mut self, policy: &'h Policy<Validating>, binding: &'h Binding, decision: &Decision) {
         let reason = decision.reason.unwrap_or(StatusReason::Invalid);
-        self.denied.push(Denied { policy, binding: Some(binding), message: decision.message.clone(), reason });
+        self.refuse(|| Denied { policy, binding: Some(binding), message: decision.message.clone(), reason });
+    }
+
+    fn refuse(&mut self, denied: impl FnOnce() -> Denied<'h>) {
+        self.denied.get_or_insert_with(denied);
     }
 }
 

@@ -4,6 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use tokio::task::spawn_blocking;
+
+use crate::read;
+
 /// The interval between two checks of the file's modification time and size.
 const LOOK: Duration = Duration::from_secs(1);
 /// After this many checks the file is read even if both are unchanged.
@@ -40,7 +44,8 @@ impl Followed {
                 continue;
             }
             (self.seen, self.looks) = (looks_like, 0);
-            let data = tokio::fs::read(&self.path).await?;
+            let path = self.path.clone();
+            let data = spawn_blocking(move || read(&path)).await??;
             if data != self.known {
                 return Ok(data);
             }
@@ -75,5 +80,7 @@ mod tests {
         assert!(again.is_err(), "{again:?}");
         std::fs::write(&path, "fours").unwrap();
         assert_eq!(file.changed().await.unwrap(), b"fours");
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(file.changed().await.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 }

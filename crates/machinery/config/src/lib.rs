@@ -1,12 +1,14 @@
-//! Configuration files of the server, which are API objects: [`Format`] reads one strictly by its owner's schema,
-//! [`Followed`] detects changes, [`ReloadMetrics`] counts their results.
+//! Configuration files of the server, most of them API objects: [`read`] reads one up to a limit, [`Format`] decodes it
+//! strictly by its owner's schema, [`Followed`] detects changes, [`ReloadMetrics`] counts their results.
 //!
 //! The owner of a file interprets and validates it.
 
+mod file;
 mod followed;
 mod format;
 mod metrics;
 
+pub use file::{MAX_FILE, read};
 pub use followed::Followed;
 pub use format::{Format, ReadError, Types, check_type, list, text};
 pub use metrics::{ReloadMetrics, hash};

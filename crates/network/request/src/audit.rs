@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use binnacle_meta::Text;
 use bytes::Bytes;
@@ -41,6 +41,8 @@ pub struct AuditNotes {
     /// 0 if not decided, otherwise the level plus one.
     level: AtomicU8,
     noted: Mutex<Noted>,
+    /// True once a second value of an annotation was logged.
+    has_conflict: AtomicBool,
 }
 
 /// The data for audit events.
@@ -86,14 +88,18 @@ impl AuditNotes {
         }
     }
 
-    /// Adds an annotation. The first value of a key stays.
+    /// Adds an annotation. The first value of a key stays; of other values, the first of a request is logged, because
+    /// policies can have thousands of long ones.
     pub fn annotate(&self, key: &str, value: &str) {
         let mut noted = self.noted.lock();
         match noted.annotations.get(key) {
             Some(before) if before != value => {
-                tracing::warn!(
-                    "Failed to set annotations[{key:?}] to {value:?}, it has already been set to {before:?}"
-                );
+                if !self.has_conflict.swap(true, Ordering::Relaxed) {
+                    let (value, before) = (shown(value), shown(before));
+                    tracing::warn!(
+                        "Failed to set annotations[{key:?}] to {value:?}, it has already been set to {before:?}"
+                    );
+                }
             }
             Some(_) => {}
             None => {
@@ -109,6 +115,12 @@ impl AuditNotes {
     pub fn noted(&self) -> Noted {
         self.noted.lock().clone()
     }
+}
+
+/// Returns the part of a value that is logged.
+fn shown(value: &str) -> &str {
+    const MAX_SHOWN: usize = 1024;
+    &value[..value.floor_char_boundary(MAX_SHOWN)]
 }
 
 #[cfg(test)]
@@ -130,7 +142,10 @@ mod tests {
     fn the_first_annotation_stays() {
         let notes = AuditNotes::default();
         notes.annotate("a", "1");
+        assert!(!notes.has_conflict.load(Ordering::Relaxed));
         notes.annotate("a", "2");
         assert_eq!(notes.noted().annotations[&Text::from("a")], "1");
+        assert!(notes.has_conflict.load(Ordering::Relaxed));
+        assert_eq!(shown(&"ä".repeat(1_000_000)).len(), 1024);
     }
 }

@@ -3,11 +3,12 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_request::Shutdown;
 use binnacle_supervise::supervise;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -19,7 +20,7 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
     shutdown: &Shutdown,
     apply: impl Fn(&[u8]) -> Result<(), E> + Send + Sync + 'static,
 ) {
-    let stopped = shutdown.fired();
+    let (stopped, apply) = (shutdown.fired(), Arc::new(apply));
     tasks.spawn(async move {
         // Kept over a panic of `apply`, so that the same contents are not tried again.
         let seen = tokio::sync::Mutex::new(mark(&path).await);
@@ -32,12 +33,14 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
                     continue;
                 }
                 *seen = now;
-                let applied = match tokio::fs::read(&path).await {
-                    Ok(contents) => apply(&contents).map_err(|error| error.to_string()),
-                    Err(error) => Err(error.to_string()),
-                };
+                // A thousand certificates take a while.
+                let (read, apply) = (path.clone(), apply.clone());
+                let applied = spawn_blocking(move || {
+                    let contents = binnacle_config::read(&read).map_err(|error| error.to_string())?;
+                    apply(&contents).map_err(|error| error.to_string())
+                });
                 let path = path.display();
-                match applied {
+                match applied.await.unwrap_or_else(|error| Err(error.to_string())) {
                     Ok(()) => tracing::info!("{path} has changed and is in force"),
                     Err(error) => tracing::error!("{path} has changed, but cannot be used: {error}"),
                 }
@@ -58,8 +61,6 @@ async fn mark(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use binnacle_request::ShutdownTrigger;
     use parking_lot::Mutex;
 

@@ -120,26 +120,21 @@ pub(crate) fn with_warnings(warnings: &Warnings, mut response: Response) -> Resp
     response
 }
 
-/// The limit of all warnings together, in characters.
-const WARNINGS_MAX: usize = 4 * 1024;
-/// The length to which warnings are cut beyond the limit.
-const WARNING_CUT: usize = 256;
-
 /// Limits long warnings, as kube-apiserver does, so that clients can read the headers: once all of them exceed the
 /// limit, each is cut, and later ones are dropped when there is no more room.
 fn within_bounds(texts: &[String]) -> Vec<&str> {
     let length = |text: &str| text.chars().count();
-    let cut = |text: &'_ str| text.char_indices().nth(WARNING_CUT).map_or(text.len(), |(end, _)| end);
+    let cut = |text: &'_ str| text.char_indices().nth(Warnings::CUT).map_or(text.len(), |(end, _)| end);
     let mut written = 0;
     let mut kept: Vec<&str> = Vec::with_capacity(texts.len());
     let mut cutting = false;
     for text in texts {
-        if cutting && written >= WARNINGS_MAX {
+        if cutting && written >= Warnings::MAX_LENGTH {
             break;
         }
         kept.push(text);
         written += length(text);
-        if cutting || written > WARNINGS_MAX {
+        if cutting || written > Warnings::MAX_LENGTH {
             cutting = true;
             kept.iter_mut().for_each(|text| *text = &text[..cut(text)]);
             written = kept.iter().map(|text| length(text)).sum();

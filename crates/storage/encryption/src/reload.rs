@@ -50,7 +50,7 @@ fn parse(path: &Path, text: &[u8], reload: bool) -> Result<Configuration, Config
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
-    std::fs::read(path).map_err(|error| {
+    binnacle_config::read(path).map_err(|error| {
         let shown = path.display();
         ConfigError(format!(
             "error while parsing file: error while loading file: error reading encryption provider configuration file \

@@ -16,23 +16,41 @@ pub struct RequestNotes {
 
 /// Texts for `Warning` headers, sent whatever the outcome of the request.
 #[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Mutex<Vec<String>>>);
+pub struct Warnings(Arc<Mutex<Added>>);
+
+#[derive(Debug, Default)]
+struct Added {
+    texts: Vec<String>,
+    /// The length of all texts in characters.
+    length: usize,
+}
 
 /// The limit on warnings; the limit on the size of headers is reached earlier.
 const MAX_WARNINGS: usize = 1024;
 
 impl Warnings {
-    /// Adds a text, unless it is a duplicate or the limit is reached.
+    /// The length of all warnings together in characters beyond which each is cut to [`Warnings::CUT`] characters.
+    pub const MAX_LENGTH: usize = 4 * 1024;
+    /// The length to which warnings are cut.
+    pub const CUT: usize = 256;
+
+    /// Adds a text, unless it is a duplicate or the limit is reached. What is cut off a text later is not kept, because
+    /// policies can have warnings as long as an object can be.
     pub fn add(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.0.lock();
-        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
-            warnings.push(text);
+        let mut text = text.into();
+        let mut added = self.0.lock();
+        let most = if added.length > Self::MAX_LENGTH { Self::CUT } else { Self::MAX_LENGTH + 1 };
+        let (length, end) = text.char_indices().take(most).fold((0, 0), |(n, _), (at, c)| (n + 1, at + c.len_utf8()));
+        text.truncate(end);
+        if added.texts.len() < MAX_WARNINGS && !added.texts.contains(&text) {
+            text.shrink_to_fit();
+            added.texts.push(text);
+            added.length += length;
         }
     }
 
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut *self.0.lock()).texts
     }
 }
 
@@ -96,5 +114,19 @@ mod tests {
         assert_eq!(notes.warnings.take(), ["a", "b"]);
         (0..100_000).for_each(|i| notes.warn(i.to_string()));
         assert_eq!(notes.warnings.take().len(), MAX_WARNINGS);
+    }
+
+    #[test]
+    fn long_warnings_are_not_kept_whole() {
+        let notes = RequestNotes::default();
+        (0..2000).for_each(|i| notes.warn(format!("{i}{}", "ä".repeat(100_000))));
+        let texts = notes.warnings.take();
+        assert_eq!(texts[0].chars().count(), Warnings::MAX_LENGTH + 1);
+        assert!(texts[1..].iter().all(|text| text.chars().count() == Warnings::CUT));
+        assert_eq!(texts.len(), MAX_WARNINGS);
+        // Nothing is cut below the limit.
+        let texts = [1000, 3096].map(|length| "x".repeat(length));
+        texts.iter().for_each(|text| notes.warn(text.as_str()));
+        assert_eq!(notes.warnings.take(), texts);
     }
 }

@@ -23,6 +23,8 @@ const REFRESH: Duration = Duration::from_secs(1);
 
 /// The largest document of a provider. A key takes some hundred bytes, and providers have a handful.
 const MAX_DOCUMENT: usize = 512 << 10;
+/// The bytes of a document without keys that an error shows.
+const MAX_SHOWN: usize = 2048;
 /// The bytes of a document that are parsed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 2;
 
@@ -133,9 +135,7 @@ impl Provider {
     async fn fetch_keys(&self, url: &http::Uri) -> Result<Vec<PublicKey>, String> {
         let fetched = self.fetch(&url.to_string()).await.map_err(|error| format!("oidc: get keys failed {error}"));
         let keys = fetched.and_then(|set| {
-            let shown = || String::from_utf8_lossy(&set);
-            let keys =
-                parse_key_set(&set).map_err(|error| format!("oidc: failed to decode keys: {error} {}", shown()))?;
+            let keys = parse_key_set(&set).map_err(|error| undecoded(&error, &set))?;
             Ok((keys, set))
         });
         if let Some(metrics) = &self.metrics {
@@ -155,6 +155,11 @@ impl Provider {
     }
 }
 
+fn undecoded(error: &impl std::fmt::Display, set: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(&set[..set.len().min(MAX_SHOWN)]);
+    format!("oidc: failed to decode keys: {error} {shown}")
+}
+
 /// Verifies a token's signature with the key that it names, or with any if it names none.
 fn verify(token: &Token, keys: &[PublicKey]) -> Result<(), TokenError> {
     let id = token.key_id();
@@ -167,4 +172,17 @@ fn verify(token: &Token, keys: &[PublicKey]) -> Result<(), TokenError> {
         }
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_without_keys_are_not_shown_whole() {
+        let set = vec![b'['; MAX_DOCUMENT];
+        let error = parse_key_set(&set).expect_err("it has no keys");
+        let shown = undecoded(&error, &set);
+        assert!(shown.starts_with("oidc: failed to decode keys: ") && shown.len() < MAX_SHOWN + 200, "{shown}");
+    }
 }

@@ -8,7 +8,11 @@ use bytes::Bytes;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::{MAX_ANSWER, MAX_REASON};
 use crate::Attributes;
+
+/// The bytes of an answer that are parsed in ten nanoseconds.
+const BYTES_PER_STEP: usize = 2;
 
 /// The version of the API group `authorization.k8s.io` that a webhook supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,13 +183,18 @@ impl Status {
     /// Parses a response, which may omit its kind and version, but must not have others.
     pub(super) fn read(body: &[u8], version: ReviewVersion) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
+        if body.len() > MAX_ANSWER {
+            return Err(malformed(format!("the answer of the authorization webhook is longer than {MAX_ANSWER} bytes")));
+        }
+        pace((body.len() / BYTES_PER_STEP) as u64);
         let answered: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
         let kind = answered.kind.as_deref().unwrap_or("SubjectAccessReview");
         let api_version = answered.api_version.as_deref().unwrap_or(version.api_version());
         if (kind, api_version) != ("SubjectAccessReview", version.api_version()) {
             return Err(malformed(format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme")));
         }
-        let said = answered.status.unwrap_or_default();
+        let mut said = answered.status.unwrap_or_default();
+        said.reason.truncate(said.reason.floor_char_boundary(MAX_REASON));
         Ok(Self { allowed: said.allowed, denied: said.denied, reason: said.reason.into() })
     }
 }

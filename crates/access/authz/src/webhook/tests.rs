@@ -90,6 +90,19 @@ fn list(user: &User) -> Attributes<'_> {
 const OK: Duration = Duration::ZERO;
 
 #[tokio::test]
+async fn long_answers() {
+    let reason = "because ".repeat(10_000);
+    let body = format!(r#"{{"status":{{"allowed":false,"reason":"{reason}"}}}}"#);
+    let rig = Rig::answering(options(), 200, &body, OK).await;
+    let cut = &reason[..super::MAX_REASON];
+    assert_eq!(rig.ask().await, Ok(Decision::NoOpinion(cut.into())));
+    let body = format!(r#"{{"status":{{"x":[1{}]}}}}"#, ",1".repeat(super::MAX_ANSWER / 2));
+    let rig = Rig::answering(options(), 200, &body, OK).await;
+    let why = "the answer of the authorization webhook is longer than 1048576 bytes";
+    assert_eq!(rig.ask().await, Err(AuthzError::new(why)));
+}
+
+#[tokio::test]
 async fn answers() {
     let none = |reason: &str| Ok(Decision::NoOpinion(reason.into()));
     let registered = |kind: &str, version: &str| {

@@ -3,6 +3,7 @@
 use binnacle_admission::Request;
 use binnacle_meta::Text;
 use binnacle_schema::{Value, json, value};
+use binnacle_work::{allocate, charge};
 
 use crate::policy::Binding;
 
@@ -14,16 +15,21 @@ const MAX_VALUE: usize = 10 * 1024;
 pub(crate) struct Annotations<'p>(Vec<(&'p Text, Vec<String>)>);
 
 impl<'p> Annotations<'p> {
-    /// Adds a value. If further bindings have other values, these are kept as well.
+    /// Adds a value. If further bindings or parameters have other values, these are kept as well.
     pub(crate) fn add(&mut self, key: &'p Text, mut value: String) {
         if value.len() > MAX_VALUE {
             value.truncate(value.floor_char_boundary(MAX_VALUE));
         }
-        match self.0.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, values)) if values.contains(&value) => {}
-            Some((_, values)) => values.push(value),
-            None => self.0.push((key, vec![value])),
+        let at = self.0.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+            self.0.push((key, Vec::new()));
+            self.0.len() - 1
+        });
+        let values = &mut self.0[at].1;
+        // There may be a value for each parameter. The request ends with the budget.
+        if charge(1 + values.len() as u64).is_err() || values.contains(&value) || allocate(2 * value.len()).is_err() {
+            return;
         }
+        values.push(value);
     }
 
     pub(crate) fn publish(self, policy: &str, request: &Request<'_>) {
@@ -43,4 +49,25 @@ pub(crate) fn failure(binding: &Binding, expression: usize, message: &str) -> St
         "expressionIndex": (expression as i64),
         "validationActions": (Value::List(actions)),
     }]))
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_work::{WorkBudget, WorkLimits};
+
+    use super::*;
+
+    #[test]
+    fn values_of_many_parameters_are_bounded() {
+        let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 16 << 20 });
+        let key = Text::from("k");
+        let kept = budget.enter(|| {
+            let mut annotations = Annotations::default();
+            (0..10_000).for_each(|n| annotations.add(&key, format!("{n}{}", "x".repeat(9000))));
+            annotations.add(&key, format!("0{}", "x".repeat(9000)));
+            annotations.0[0].1.len()
+        });
+        assert!((800..1000).contains(&kept), "{kept}");
+        assert!(budget.check().is_err());
+    }
 }

@@ -11,6 +11,10 @@ use super::table::{Flag, FlagError, ValueKind};
 /// Flags that ask for something else than a server, so that they cannot be in a file.
 const NOT_IN_FILES: [&str; 4] = ["check-config", "config", "help", "version"];
 
+/// The most errors that are reported.
+const MAX_ERRORS: usize = 100;
+/// The longest name that is compared with those of all flags.
+const MAX_COMPARED: usize = 100;
 /// The least similarity, from 0 to 1, for suggesting a flag in place of an unknown one.
 const SIMILAR: f64 = 0.8;
 
@@ -18,7 +22,7 @@ const SIMILAR: f64 = 0.8;
 /// file's name.
 pub(super) fn add(given: &mut Given) -> (Vec<u8>, Vec<FlagError>) {
     let Some(path) = given.text("config").map(str::to_owned) else { return (Vec::new(), Vec::new()) };
-    match std::fs::read(&path) {
+    match binnacle_config::read(path.as_ref()) {
         Ok(data) => {
             let errors = add_text(given, &path, &data);
             (data, errors)
@@ -45,6 +49,9 @@ pub(super) fn add_text(given: &mut Given, path: &str, data: &[u8]) -> Vec<FlagEr
     };
     let mut errors: Vec<FlagError> = twice.iter().map(|finding| failed(finding.to_string())).collect();
     for (key, value) in members.iter() {
+        if errors.len() >= MAX_ERRORS {
+            break;
+        }
         let name = key.replace('_', "-");
         let result = match find(&name) {
             Some(_) if NOT_IN_FILES.contains(&name.as_str()) => {
@@ -70,6 +77,9 @@ pub(super) fn suggestion(name: &str) -> String {
 
 /// Returns the flag whose name is the most similar.
 pub(super) fn similar(name: &str) -> Option<&'static str> {
+    if name.len() > MAX_COMPARED {
+        return None;
+    }
     let known = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name);
     let scored = known.map(|flag| (strsim::jaro_winkler(flag, name), flag));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -131,5 +141,23 @@ fn scalar(value: &Value) -> Option<String> {
         Value::Int(number) => Some(number.to_string()),
         Value::Float(number) => Some(number.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::super::parse::parse;
+    use super::*;
+
+    #[test]
+    fn long_files_have_few_errors() {
+        let (mut given, _) = parse(&GROUPS, std::iter::empty::<OsString>());
+        let many: String = (0..100_000).map(|n| format!("v{n}: 1\n")).collect();
+        let errors = add_text(&mut given, "f", many.as_bytes());
+        assert_eq!(errors.len(), MAX_ERRORS);
+        assert_eq!(suggestion("secure-prot"), " (did you mean \"secure-port\"?)");
+        assert_eq!(suggestion(&"secure-port".repeat(100_000)), "");
     }
 }

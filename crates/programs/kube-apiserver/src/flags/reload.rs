@@ -8,6 +8,7 @@ use binnacle_apiserver::Server;
 use binnacle_config::Followed;
 use parking_lot::Mutex;
 use serde_json::{Map, json};
+use tokio::task::spawn_blocking;
 
 use super::parse::Given;
 use super::{Module, file, read};
@@ -54,9 +55,11 @@ impl ConfigFile {
         loop {
             match followed.changed().await {
                 Ok(data) => {
-                    if let Some(changes) = self.changed(&data) {
-                        apply(changes);
-                    }
+                    // The files that the flags name are read, too.
+                    let file = self.clone();
+                    let checked = spawn_blocking(move || (file.changed(&data), data)).await;
+                    let Ok((changes, data)) = checked else { continue };
+                    changes.into_iter().for_each(&mut apply);
                     followed.settle(data);
                 }
                 Err(error) => self.failed(&unreadable(&self.path, &error)),

@@ -90,6 +90,8 @@ pub(crate) async fn caller(
     let known = match result {
         Ok(Some(known)) => known,
         failed => {
+            // Who is not known for lack of memory may come again, and is not refused.
+            binnacle_work::check().map_err(Status::from)?;
             static FAILURES: Throttle = Throttle::every(Duration::from_secs(1));
             if let Err(error) = failed
                 && let Some(more) = FAILURES.pass()

@@ -1,0 +1,64 @@
+//! The reasons to refuse a request.
+
+use binnacle_meta::{Status, StatusReason};
+
+/// The limits of what a refusal reports, as for errors of validation.
+const MAX_CAUSES: usize = 256;
+const MAX_BYTES: usize = 256 << 10;
+
+/// As many reasons as a refusal reports. There may be one for each mutation and parameter.
+#[derive(Default)]
+pub(super) struct Refusals {
+    list: Vec<Refusal>,
+    /// The size of all messages.
+    bytes: usize,
+}
+
+struct Refusal {
+    message: String,
+    /// `None` for configuration errors.
+    reason: Option<StatusReason>,
+}
+
+impl Refusals {
+    pub(super) fn add(&mut self, reason: Option<StatusReason>, message: impl FnOnce() -> String) {
+        if self.list.len() < MAX_CAUSES && self.bytes < MAX_BYTES {
+            let message = message();
+            self.bytes += message.len();
+            self.list.push(Refusal { message, reason });
+        }
+    }
+
+    /// Returns the refusal with the first message, and all of them as causes.
+    pub(super) fn refuse(&self, forbidden: impl FnOnce() -> Status) -> Result<(), Status> {
+        let Some(first) = self.list.first() else { return Ok(()) };
+        let mut status = forbidden().with_message(&first.message);
+        if let Some(reason) = first.reason {
+            status = status.because(reason, 403);
+        }
+        Err(self.list.iter().fold(status, |status, refusal| status.with_cause("", &refusal.message, "")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(count: usize, length: usize) -> Status {
+        let mut refusals = Refusals::default();
+        for n in 0..count {
+            refusals.add(Some(StatusReason::Invalid), || format!("{n:04}{}", "x".repeat(length)));
+        }
+        refusals.refuse(|| Status::internal("")).expect_err("it is refused")
+    }
+
+    #[test]
+    fn many_refusals_are_cut() {
+        let causes = |status: &Status| status.details().map_or(0, |details| details.causes.len());
+        let few = refused(3, 0);
+        assert_eq!((few.message(), causes(&few)), ("0000", 3));
+        assert_eq!(causes(&refused(10_000, 0)), MAX_CAUSES);
+        assert_eq!(causes(&refused(10_000, 100_000)), 3);
+        assert!(Refusals::default().refuse(|| Status::internal("")).is_ok());
+    }
+}
