@@ -74,7 +74,7 @@ def public(key, identity):
 # Servers that the attacked one asks.
 
 class Hostile:
-    """An HTTPS server whose answers are functions of the request's path: iterators of pieces, sent as they come."""
+    """An HTTPS server whose answers are functions of the request's path and body: lists of pieces, or iterators without a length."""
 
     def __init__(self, directory, answers):
         self.key, self.cert, self.ca = certificate(directory, "hostile")
@@ -86,8 +86,10 @@ class Hostile:
                 path = self.path.split("?")[0]
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 hostile.asked[path] = hostile.asked.get(path, 0) + 1
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")
-                for piece in answers(path, body):
+                pieces = answers(path, body)
+                length = b"Content-Length: %d\r\n" % sum(map(len, pieces)) if isinstance(pieces, list) else b""
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n" + length + b"\r\n")
+                for piece in pieces:
                     self.wfile.write(piece)
                 self.close_connection = True
 
@@ -554,7 +556,7 @@ def validating_variables(server):
                "validations": [{"expression": use, "messageExpression": "variables.v8 + '%d'" % k} for k in range(30)]}, [{"validationActions": ["Warn", "Audit"]}])
     for n, use in enumerate(lists):
         policy(server, VALIDATING, "list%d" % n, {"variables": list(doubled("[1, 2]", 18)),
-               "validations": [{"expression": use}], "auditAnnotations": [{"key": "k%d" % k, "valueExpression": "string(variables.v10) + '%d'" % k} for k in range(20)]},
+               "validations": [{"expression": use}], "auditAnnotations": [{"key": "k%d" % k, "valueExpression": "variables.v10.map(x, string(x)).join('') + '%d'" % k} for k in range(20)]},
                [{"validationActions": ["Deny"]}])
     return writes()
 
@@ -581,7 +583,7 @@ def validating_parameters(server):
     policy(server, VALIDATING, "denies", {**kind, "validations": failing}, [{"validationActions": ["Deny"], **reference}])
     policy(server, VALIDATING, "tells", {**kind, "validations": failing}, [{"validationActions": ["Warn", "Audit"], **reference}] * 20)
     policy(server, VALIDATING, "notes", {
-        **kind, "auditAnnotations": [{"key": "k%d" % k, "valueExpression": "'%s' + params.data.n" % ("x" * 9000)} for k in range(20)]},
+        **kind, "auditAnnotations": [{"key": "k%d" % k, "valueExpression": "'%s' + params.data.n" % ("x" * 4000)} for k in range(20)]},
         [{"validationActions": ["Deny"], **reference}])
     return writes()
 

@@ -10,11 +10,11 @@ use binnacle_jwt::Algorithm;
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_webhook::TargetError;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::authenticator::intersection;
+use crate::authenticator::{allocate_parsed, intersection, parse};
 use crate::config::{AnonymousConfig, AuthenticationConfig, Checked};
-use crate::oidc::{JwtMetrics, Oidc};
+use crate::oidc::{JwtMetrics, Oidc, untrusted_issuer};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
 /// The time limit for finding all providers of a new configuration.
@@ -86,11 +86,13 @@ impl Issuers {
                 return false;
             }
         };
-        let config = match AuthenticationConfig::parse(&data) {
-            Ok(config) => config.check_again(&self.options.disallowed, file.anonymous.as_ref()),
-            Err(error) => Err(error),
-        };
-        let config = match config {
+        // A file of megabytes takes a while, and may have as much to compile.
+        let (text, disallowed, anonymous) = (data.clone(), self.options.disallowed.clone(), file.anonymous.clone());
+        let read = spawn_blocking(move || {
+            let config = AuthenticationConfig::parse(&text).map_err(|error| error.to_string())?;
+            config.check_again(&disallowed, anonymous.as_ref()).map_err(|error| error.to_string())
+        });
+        let config = match read.await.unwrap_or_else(|error| Err(error.to_string())) {
             Ok(config) => config,
             Err(error) => {
                 failed("load", &error);
@@ -131,13 +133,15 @@ impl Issuers {
         if audiences.is_empty() && !wanted.is_empty() {
             return Ok(None);
         }
+        // Once for all issuers: there may be dozens.
+        let Some(parsed) = parse(token) else { return Ok(None) };
         let issuers = self.current.load_full();
-        for issuer in issuers.iter() {
-            if let Some(known) = issuer.authenticate(token).await? {
-                return Ok(Some(Authenticated { audiences, ..known }));
-            }
-        }
-        Ok(None)
+        let Some(issuer) = issuers.iter().find(|issuer| issuer.issuer() == untrusted_issuer(&parsed)) else {
+            return Ok(None);
+        };
+        allocate_parsed(token)?;
+        let known = issuer.authenticate(&parsed).await?;
+        Ok(Some(Authenticated { audiences, ..known }))
     }
 }
 

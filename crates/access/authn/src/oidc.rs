@@ -18,12 +18,13 @@ use binnacle_webhook::TargetError;
 use crate::claim_rules::Rules;
 pub use metrics::JwtMetrics;
 
-use crate::authenticator::{allocate_parsed, authenticated};
+use crate::authenticator::authenticated;
 use crate::config::JwtAuthenticator;
 use crate::{Authenticated, AuthnError};
 use distributed::Resolver;
 use metrics::IssuerMetrics;
-use verifier::{Verifier, untrusted_issuer};
+use verifier::Verifier;
+pub(crate) use verifier::untrusted_issuer;
 
 /// The time after which discovery of a provider is tried again.
 const RETRY: Duration = Duration::from_secs(10);
@@ -68,17 +69,14 @@ impl Oidc {
         self.verifier.discover().await;
     }
 
-    /// Returns `None` for the token of another issuer.
-    pub(crate) async fn authenticate(&self, token: &str) -> Result<Option<Authenticated>, AuthnError> {
-        let parsed = Token::parse(token).filter(|token| untrusted_issuer(token) == self.issuer());
-        let Some(parsed) = parsed else { return Ok(None) };
-        allocate_parsed(token)?;
+    /// Authenticates a token of this issuer.
+    pub(crate) async fn authenticate(&self, token: &Token) -> Result<Authenticated, AuthnError> {
         let began = Instant::now();
-        let outcome = self.judge(&parsed).await;
+        let outcome = self.judge(token).await;
         if let Some(metrics) = &self.metrics {
             metrics.judged(outcome.is_ok(), began.elapsed());
         }
-        outcome.map(Some).map_err(AuthnError)
+        outcome.map_err(AuthnError)
     }
 
     async fn judge(&self, token: &Token) -> Result<Authenticated, String> {

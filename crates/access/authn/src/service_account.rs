@@ -11,7 +11,6 @@ mod objects;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_jwt::Token;
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, User};
 use binnacle_validation::names::{dns1123_label, dns1123_subdomain};
@@ -23,7 +22,7 @@ pub use keys::{FixedKeys, TokenKeys};
 pub use metrics::ServiceAccountMetrics;
 pub use objects::{BoundKind, BoundObjects, LegacySecret, ObjectState};
 
-use crate::authenticator::{Notes, allocate_parsed, intersection};
+use crate::authenticator::{Notes, allocate_parsed, intersection, parse};
 use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 use claims::Verified;
@@ -33,6 +32,8 @@ pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const PREFIX: &str = "system:serviceaccount:";
 /// The number of tokens whose signature is remembered as verified.
 const REMEMBERED: usize = 8192;
+/// The bytes of a token that are digested in ten nanoseconds.
+const BYTES_PER_STEP: usize = 10;
 
 /// Authenticates service account tokens.
 pub struct ServiceAccountTokens {
@@ -95,13 +96,14 @@ impl ServiceAccountTokens {
 
     /// Returns the claims of a token that one of our keys has signed; `None` when the token names another issuer.
     async fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, AuthnError> {
+        pace((token.len() / BYTES_PER_STEP) as u64);
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some((generation, known)) = self.verified.lock().get(&digest)
             && *generation == self.options.keys.generation()
         {
             return Ok(Some(known.clone()));
         }
-        let Some(parsed) = Token::parse(token) else { return Ok(None) };
+        let Some(parsed) = parse(token) else { return Ok(None) };
         let issuer = parsed.unverified_issuer();
         let is_legacy = issuer == LEGACY_ISSUER;
         if !is_legacy && !self.options.issuers.iter().any(|own| own == issuer) {

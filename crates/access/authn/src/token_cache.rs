@@ -141,7 +141,7 @@ impl<T: TokenAuthenticator> TokenAuthenticator for TokenCache<T> {
 }
 
 /// Returns the bytes that an outcome takes.
-pub(crate) fn size(answer: &Authenticated) -> usize {
+fn size(answer: &Authenticated) -> usize {
     let texts = |texts: &[Text]| texts.iter().map(|text| size_of::<Text>() + text.len()).sum::<usize>();
     let extra = answer.user.extra.iter().map(|(key, values)| size_of::<Vec<Text>>() + key.len() + texts(values));
     texts(&answer.user.groups) + texts(&answer.audiences) + extra.sum::<usize>()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_request::{BoxFuture, Decision, Shutdown, User};
+use tokio::task::spawn_blocking;
 
 use crate::{Attributes, AuthorizationConfig, Authorizer, AuthzError, Parts, Rules, Union};
 
@@ -53,7 +54,13 @@ impl ConfigFile {
             };
             match changed {
                 Ok(data) => {
-                    if let Err(why) = self.replace(&data, &required, &authorizers) {
+                    // A file of megabytes takes a while, and may have as much to compile.
+                    let (text, required) = (data.clone(), required.clone());
+                    let read = spawn_blocking(move || {
+                        AuthorizationConfig::parse(&text, &required).map_err(|error| error.to_string())
+                    });
+                    let read = read.await.unwrap_or_else(|error| Err(error.to_string()));
+                    if let Err(why) = read.and_then(|config| self.replace(config, &data, &authorizers)) {
                         self.failed(&why);
                     }
                     // An invalid file is reported once.
@@ -69,8 +76,7 @@ impl ConfigFile {
         self.metrics.failed();
     }
 
-    fn replace(&mut self, data: &[u8], required: &[&'static str], authorizers: &Reloading) -> Result<(), String> {
-        let config = AuthorizationConfig::parse(data, required).map_err(|error| error.to_string())?;
+    fn replace(&mut self, config: AuthorizationConfig, data: &[u8], authorizers: &Reloading) -> Result<(), String> {
         // An equivalent file has no effect.
         if config != self.config {
             authorizers.current.store(Arc::new(self.parts.assemble(&config)?));

@@ -6,7 +6,7 @@ use std::num::ParseIntError;
 
 use binnacle_meta::{Status, go_quote, int_error};
 use binnacle_schema::{Findings, Object, Value, decode, json};
-use binnacle_work::{charge, charge_bytes, pace};
+use binnacle_work::{allocate, charge, charge_bytes, pace};
 
 mod nesting;
 mod parse;
@@ -173,7 +173,7 @@ impl Operation {
             "add" => {
                 let path = self.path("add", MISSING)?;
                 let (container, key) = document.find(path).ok_or_else(|| no_parent("add", path))?;
-                add(container, &key, self.given()).map_err(|why| failed("add", path, &why))
+                add(container, &key, self.given()?).map_err(|why| failed("add", path, &why))
             }
             "remove" => {
                 let path = self.path("remove", MISSING)?;
@@ -203,7 +203,7 @@ impl Operation {
         let absent = || Failed(format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"));
         let (container, key) = document.find(from).ok_or_else(absent)?;
         let found = get(container, &key).map_err(|why| Failed(format!("error in copy for from: '{from}': {why}")))?;
-        let value = found.cloned().unwrap_or(Value::Null);
+        let value = copied(found.unwrap_or(&Value::Null))?;
         let bytes = json::to_string(&value).len();
         charge_bytes(4 * bytes).map_err(|exceeded| Failed(exceeded.to_string()))?;
         document.copied += bytes;
@@ -233,11 +233,11 @@ impl Operation {
         let (container, key) = document.find(path).ok_or_else(|| absent("path"))?;
         match container {
             Value::Object(object) => {
-                object.insert(key, self.given());
+                object.insert(key, self.given()?);
             }
             Value::List(items) => {
                 let at = index(&key, items.len()).ok().filter(|at| *at < items.len());
-                items[at.ok_or_else(|| absent("key"))?] = self.given();
+                items[at.ok_or_else(|| absent("key"))?] = self.given()?;
             }
             _ => return Err(absent("path")),
         }
@@ -284,9 +284,15 @@ impl Operation {
         self.from.as_deref().ok_or_else(failed)
     }
 
-    fn given(&self) -> Value {
-        self.value.clone().unwrap_or(Value::Null)
+    fn given(&self) -> Result<Value, Failed> {
+        copied(self.value.as_ref().unwrap_or(&Value::Null))
     }
+}
+
+/// Returns a copy, whose memory is charged first: short values take many times as much memory as text.
+fn copied(value: &Value) -> Result<Value, Failed> {
+    allocate(value.tree_bytes()).map_err(|exceeded| Failed(exceeded.to_string()))?;
+    Ok(value.clone())
 }
 
 const MISSING: &str = "missing value";

@@ -18,6 +18,7 @@ mod path;
 pub mod proto;
 #[doc(hidden)]
 pub mod table;
+mod tree_bytes;
 mod types;
 mod value;
 pub mod yaml;

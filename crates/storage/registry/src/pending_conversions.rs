@@ -13,16 +13,6 @@ use crate::stored::conversion_failure;
 use crate::update::Change;
 use crate::write_object::WriteObject;
 
-/// Returns the approximate memory of a tree, without its texts.
-fn tree_bytes(value: &Value) -> usize {
-    const MEMBER: usize = 64;
-    match value {
-        Value::List(items) => items.iter().map(|item| size_of::<Value>() + tree_bytes(item)).sum(),
-        Value::Object(object) => object.values().map(|member| MEMBER + tree_bytes(member)).sum(),
-        _ => 0,
-    }
-}
-
 /// The most conversions of a request. Each manager's version needs only a few, so more would never end.
 const MAX_CONVERSIONS: usize = 256;
 
@@ -73,7 +63,7 @@ impl Resource {
                 allocate(2 * work.bytes)?;
                 // As in kube-apiserver, fields that the other version does not know stay, and leave no managers.
                 let converted = self.converted_as_is(work.object, &work.api_version).await?;
-                allocate(tree_bytes(&converted))?;
+                allocate(converted.tree_bytes())?;
                 Ok(converted)
             }
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_egress::Dialer;
-use binnacle_jwt::{Algorithm, Token};
+use binnacle_jwt::Algorithm;
 use binnacle_meta::go_quote;
 use binnacle_webhook::{Client, Target, TargetError, WebhookError};
 use http::{HeaderValue, StatusCode, Uri};
@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::verifier::{Verifier, untrusted_issuer};
+use crate::authenticator::parse;
 use crate::config::Issuer;
 
 /// The time limit for all requests that one token needs.
@@ -86,7 +87,7 @@ impl Resolver {
         let text = self.fetch(source).await;
         let text = text.map_err(|why| format!("while getting distributed claim {}: {why}", go_quote(claim)))?;
         let endpoint = &source.endpoint;
-        let token = Token::parse(&text).ok_or_else(|| {
+        let token = parse(&text).ok_or_else(|| {
             format!(
                 "getting untrusted issuer from endpoint {endpoint} failed for claim {}: malformed token",
                 go_quote(claim)

@@ -117,7 +117,7 @@ impl Verifier {
 }
 
 /// Returns the issuer that a token claims to be from.
-pub(super) fn untrusted_issuer(token: &Token) -> &str {
+pub(crate) fn untrusted_issuer(token: &Token) -> &str {
     let issuer = token.unverified_issuer();
     if GOOGLE.strip_prefix("https://") == Some(issuer) { GOOGLE } else { issuer }
 }

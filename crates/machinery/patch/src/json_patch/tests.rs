@@ -195,3 +195,22 @@ fn copies_are_bounded() {
     let patch = parse(format!("[{}]", steps.join(",")).as_bytes()).unwrap();
     assert_eq!(patch.apply(tree("{}")).unwrap_err().code(), 422);
 }
+
+/// A value of two bytes takes many times as much memory.
+#[test]
+fn copies_are_charged() {
+    use binnacle_work::{WorkBudget, WorkLimits};
+
+    let live = tree(&format!(r#"{{"l":[1{}]}}"#, ",1".repeat(99_999)));
+    let copy = r#"{"op":"copy","from":"/l","path":"/c"}"#;
+    let patch = |count: usize| parse(format!("[{}]", vec![copy; count].join(",")).as_bytes()).unwrap();
+    let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 8 << 20 });
+    assert!(budget.enter(|| patch(1).apply(live.clone())).is_ok());
+    assert!(budget.memory() >= 100_000 * size_of::<Value>());
+    assert!(budget.enter(|| patch(5).apply(live.clone())).is_err());
+    assert!(budget.check().is_err());
+    let given = parse(format!(r#"[{{"op":"add","path":"/c","value":[1{}]}}]"#, ",1".repeat(99_999)).as_bytes()).unwrap();
+    let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 8 << 20 });
+    assert!(budget.enter(|| given.apply(live)).is_ok());
+    assert!(budget.memory() >= 100_000 * size_of::<Value>());
+}

@@ -9,6 +9,7 @@ use binnacle_meta::{FieldErrors, FieldPath, Status, Text, go_quote};
 use binnacle_request::{Decision, User};
 use binnacle_validation::domains::domain_prefixed_path;
 use binnacle_validation::names::dns1123_subdomain;
+use binnacle_work::charge;
 
 use super::Impersonation;
 use super::allowed::Key;
@@ -19,6 +20,9 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const ASSOCIATED_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 /// From this number of groups or extras on, permission for all of them is checked first.
 const MANY: usize = 4;
+
+/// The work of one authorization. Headers can name twenty thousand groups, each of which needs one.
+pub(super) const STEPS_PER_CHECK: u64 = 1000;
 
 /// The modes in the order in which they are tried.
 pub(super) const MODES: [Mode; 5] =
@@ -250,6 +254,7 @@ impl<'a> Check<'a> {
     }
 
     async fn allowed(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        charge(STEPS_PER_CHECK)?;
         let began = Instant::now();
         let decision = self.by.authorizer.authorize(attributes).await;
         let allowed = matches!(decision, Ok(Decision::Allow(_)));

@@ -5,8 +5,9 @@ use binnacle_authn::service_account::{groups as account_groups, split_username};
 use binnacle_authz::{Attributes, Authorizer, forbidden};
 use binnacle_meta::{Status, Text};
 use binnacle_request::{Decision, User};
+use binnacle_work::charge;
 
-use super::modes::{AUTHENTICATION, Mode, complete_groups};
+use super::modes::{AUTHENTICATION, Mode, STEPS_PER_CHECK, complete_groups};
 
 /// Returns the user that the caller becomes.
 pub(super) async fn check(authorizer: &dyn Authorizer, wanted: &User, requestor: &User) -> Result<User, Status> {
@@ -52,6 +53,7 @@ pub(super) fn nameless(wanted: &User) -> Status {
 }
 
 async fn allowed(authorizer: &dyn Authorizer, attributes: &Attributes<'_>) -> Result<(), Status> {
+    charge(STEPS_PER_CHECK)?;
     match authorizer.authorize(attributes).await {
         Ok(Decision::Allow(_)) => Ok(()),
         Ok(decision) => Err(forbidden(attributes, decision.reason())),
