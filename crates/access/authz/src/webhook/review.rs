@@ -184,7 +184,9 @@ impl Status {
     pub(super) fn read(body: &[u8], version: ReviewVersion) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
         if body.len() > MAX_ANSWER {
-            return Err(malformed(format!("the answer of the authorization webhook is longer than {MAX_ANSWER} bytes")));
+            return Err(malformed(format!(
+                "the answer of the authorization webhook is longer than {MAX_ANSWER} bytes"
+            )));
         }
         pace((body.len() / BYTES_PER_STEP) as u64);
         let answered: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
