@@ -47,8 +47,8 @@ pub trait Codec: Send + Sync + 'static {
         stored: &Bytes,
     ) -> Result<(Value, Option<Bytes>), String>;
 
-    /// Encodes kept bytes as compact JSON, in their version.
-    fn to_json(&self, named: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String>;
+    /// Encodes kept bytes as compact JSON, in the storage version.
+    fn to_json(&self, kind: &StoredKind<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String>;
 
     /// Encodes kept bytes as a protobuf message, without an envelope.
     fn to_protobuf(&self, kept: &[u8], resource_version: &str) -> Result<Bytes, String>;
@@ -77,7 +77,8 @@ pub enum MediaType {
     Cbor,
 }
 
-/// The part of a [`StoredType`] that a [`Codec`] needs, in the version in which objects are written.
+/// The part of a [`StoredType`] that a [`Codec`] needs: borrowed, with the `apiVersion` of the storage version, or with
+/// [`Written`] in place of that version.
 #[derive(Clone, Copy)]
 pub struct StoredKind<'a> {
     pub group: &'a str,
@@ -87,15 +88,6 @@ pub struct StoredKind<'a> {
     pub message: &'a MessageRef,
     pub strategy: &'a dyn Strategy,
     pub kinds: &'a dyn Kinds,
-    pub custom: Option<&'a dyn CustomSchema>,
-}
-
-/// The API version and kind of an object in a response.
-#[derive(Clone, Copy)]
-pub struct Named<'a> {
-    pub message: &'a MessageRef,
-    pub api_version: &'a str,
-    pub kind: &'a str,
     pub custom: Option<&'a dyn CustomSchema>,
 }
 
@@ -189,8 +181,7 @@ mod tests {
         let stored = Bytes::from(stored);
         let (indexed, kept) = JsonText.index(&kind, &message, &stored).expect("what was written");
         assert_eq!((indexed, kept.as_deref()), (JsonText.read(&kind, &text).expect("JSON"), Some(&text[..])));
-        let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind, custom: None };
-        let json = [&text[..], &stored[..]].map(|kept| JsonText.to_json(&shown, kept, "7").expect("it is shown"));
+        let json = [&text[..], &stored[..]].map(|kept| JsonText.to_json(&kind, kept, "7").expect("it is shown"));
         assert_eq!(json[0], json[1]);
         let meta = JsonText::type_meta(&stored, &LIMITS).expect("it says what it is");
         assert_eq!((meta.api_version.as_str(), meta.kind.as_str()), ("x.test/v1", "Thing"));
@@ -215,8 +206,7 @@ mod tests {
         let stored = Bytes::from(JsonText.write(&kind, MediaType::Cbor, &object));
         let (indexed, kept) = JsonText.index(&kind, &message, &stored).expect("what was written");
         assert_eq!((indexed.get("size"), kept), (Some(&Value::Float(3.0)), None));
-        let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind, custom: None };
-        let json = JsonText.to_json(&shown, &stored, "7").expect("it is shown");
+        let json = JsonText.to_json(&kind, &stored, "7").expect("it is shown");
         assert!(json.ends_with(b",\"size\":3}"), "{}", String::from_utf8_lossy(&json));
     }
 
@@ -245,8 +235,7 @@ mod tests {
             let narrowed = codec.narrow(&message, &[&["metadata", "name"]]);
             let (indexed, kept) = codec.index(&kind, &narrowed, &stored).expect("what was written");
             assert_eq!((indexed.str_at(&["metadata", "name"]), kept), ("a", None));
-            let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind, custom: None };
-            let text = codec.to_json(&shown, &stored, "7").expect("what was written");
+            let text = codec.to_json(&kind, &stored, "7").expect("what was written");
             let shown = json::parse(&text, &LIMITS).expect("it is JSON");
             assert_eq!((shown.str_at(&["metadata", "resourceVersion"]), shown.str_at(&["kind"])), ("7", "Thing"));
             assert_eq!(codec.to_protobuf(&stored, "7").is_ok(), has_protobuf);

@@ -10,7 +10,8 @@ use crate::lifecycle::Lifecycle;
 use crate::published::Published;
 use crate::verbs::{VerbOrder, Verbs};
 
-/// An API group with all versions of the release, served or not.
+/// An API group with all versions of the release, served or not; a [`ServedGroup`](crate::ServedGroup) has those that a
+/// server serves.
 #[derive(Debug)]
 pub struct GroupDescription {
     /// Empty for the core group.
@@ -21,7 +22,8 @@ pub struct GroupDescription {
     pub versions: Vec<VersionDescription>,
 }
 
-/// One version of a group.
+/// One version of a [`GroupDescription`], with a [`ResourceDescription`] of each resource, served or not; a
+/// [`ServedVersion`](crate::ServedVersion) has those that a server serves.
 #[derive(Debug)]
 pub struct VersionDescription {
     pub version: &'static str,
@@ -33,8 +35,8 @@ pub struct VersionDescription {
     pub resources: Vec<Arc<ResourceDescription>>,
 }
 
-/// One resource in one version, as clients see it: what discovery, routing and warnings need. A
-/// [`ResourceType`](crate::ResourceType) adds how its objects are read and written.
+/// One resource in one version, as clients see it: what discovery, routing and warnings need. It has a [`Storage`], if its
+/// objects are stored; a [`ResourceType`](crate::ResourceType) adds how they are read and written.
 #[derive(Clone, Debug)]
 pub struct ResourceDescription {
     pub group: Text,
@@ -126,8 +128,8 @@ pub enum SubresourceRole {
     Connect,
 }
 
-/// Where a resource's objects are stored, and in which version. A [`StoredType`](crate::StoredType) adds how they are
-/// handled.
+/// Where a resource's objects are stored, and in which version: the part of a [`ResourceDescription`] that all versions
+/// share. A [`StoredType`](crate::StoredType) adds how the objects are handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// The path below `/registry/`, without leading or trailing slash.

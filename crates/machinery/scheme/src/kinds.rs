@@ -22,7 +22,7 @@ pub trait Kinds: Send + Sync + 'static {
 }
 
 /// A kind and the schema of its objects, which may be lists or options. Unlike
-/// [`ResourceDescription`](crate::ResourceDescription), it need not be served.
+/// [`ResourceDescription`](crate::ResourceDescription), it need be neither served nor a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownKind<'a> {
     /// Empty for the core group.

@@ -2,6 +2,24 @@
 //! resources) create these values; the code that serves resources reads them and does not depend on providers.
 //!
 //! Independent of HTTP, of the store and of particular kinds.
+//!
+//! # The types of a resource
+//!
+//! Each type holds those before it, and adds what its users need. The last ones have a store, and are in the registry.
+//!
+//! | type | one for | made from | adds |
+//! | --- | --- | --- | --- |
+//! | [`Storage`] | resource | | key prefix; group, version and kind of stored objects |
+//! | [`ResourceDescription`] | resource and version | [`Storage`] | names, verbs, subresources, lifecycle |
+//! | [`GroupDescription`], [`VersionDescription`] | release | [`ResourceDescription`] | all groups and versions, served or not |
+//! | [`StoredType`] | resource | [`Storage`] | schema, [`Strategy`], [`Columns`] and [`CustomSchema`] of stored objects |
+//! | [`StoredKind`] | call of a codec | [`StoredType`] | nothing: it borrows what a [`Codec`] needs |
+//! | [`ResourceType`] | resource and version | [`ResourceDescription`], [`StoredType`] | schema of the version, [`Conversion`] to the stored one |
+//! | [`Served`], [`ServedGroup`], [`ServedVersion`], [`Resources`] | change of what is served | [`ResourceDescription`], [`RemoteResource`] | order of preference |
+//! | [`KnownKind`] | kind of the program | | the schema of a kind that need not be a resource |
+//! | `Collection` (registry) | resource and server | [`StoredType`] | store, cache, hooks, admission |
+//! | `Resource` (registry) | resource, version and server | [`ResourceType`], `Collection` | the verbs; encodings of the version |
+//! | `Snapshot` (registry) | change of what is served | `Resource`, [`Served`] | all resources by name |
 
 mod codec;
 mod columns;
@@ -19,8 +37,8 @@ mod strategy;
 mod verbs;
 
 pub use codec::{
-    Codec, Envelope, Growth, JsonText, MAX_STORED_DEPTH, MediaType, Named, ReadFailure, StoredKind, text_length,
-    too_large, why_too_large, within_object_limits,
+    Codec, Envelope, Growth, JsonText, MAX_STORED_DEPTH, MediaType, ReadFailure, StoredKind, text_length, too_large,
+    why_too_large, within_object_limits,
 };
 pub use columns::Columns;
 pub use conversion::Conversion;

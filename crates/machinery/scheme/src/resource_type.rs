@@ -10,8 +10,11 @@ use crate::{
     Storage, Strategy,
 };
 
-/// One resource in one version, as its provider supplies it: a [`ResourceDescription`] with schema and conversion. The
-/// registry binds it to a store, which makes it a `Resource`. Immutable, and shared by all servers of a process.
+/// One resource in one version, as its provider supplies it: a [`ResourceDescription`] with schema and conversion, and the
+/// [`StoredType`] that it shares with the other versions. Immutable, and shared by all servers of a process.
+///
+/// The registry binds it to a store, which makes it a `Resource` over a `Collection`. Those are types of their own, since
+/// providers have no store, and since two servers of a process can install the same type over two stores.
 #[derive(Clone)]
 pub struct ResourceType {
     pub description: Arc<ResourceDescription>,
@@ -22,7 +25,8 @@ pub struct ResourceType {
     pub stored: Arc<StoredType>,
 }
 
-/// The part of [`ResourceType`] that all versions of a resource share: storage and handling of objects. The registry's
+/// The part of [`ResourceType`] that all versions of a resource share: a [`Storage`] with the schema, the rules and the
+/// columns of the stored objects. A [`StoredKind`](crate::StoredKind) is the part of it that codecs need; the registry's
 /// `Collection` has the objects themselves.
 pub struct StoredType {
     pub storage: Storage,
@@ -75,7 +79,7 @@ impl StoredType {
     }
 }
 
-/// The version in which objects are written instead of the storage version.
+/// The version in which the objects of a [`StoredType`] are written instead of the version of its [`Storage`].
 #[derive(Clone)]
 pub struct Written {
     pub version: Text,

@@ -9,14 +9,15 @@ use imbl::OrdMap;
 
 use crate::{GroupDescription, ResourceDescription, VersionDescription};
 
-/// An immutable set of group versions. A change makes a new set, which shares the unchanged groups.
+/// The group versions that a server serves at one time, for discovery and routing. Immutable: a change makes a new set,
+/// which shares the unchanged groups. The registry's `Snapshot` adds the `Resource`s, which have the objects.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     /// The groups by name, including the core group.
     groups: OrdMap<Text, Arc<ServedGroup>>,
 }
 
-/// A group with at least one served version.
+/// A group with at least one served version. A [`GroupDescription`] also has the versions that are not served.
 #[derive(Clone, Debug)]
 pub struct ServedGroup {
     pub name: Text,
@@ -24,7 +25,7 @@ pub struct ServedGroup {
     pub versions: Vec<ServedVersion>,
 }
 
-/// One group version.
+/// One served version of a [`ServedGroup`]. A [`VersionDescription`] also has the resources that are not served.
 #[derive(Clone, Debug)]
 pub struct ServedVersion {
     pub version: Text,
@@ -36,7 +37,7 @@ pub struct ServedVersion {
     pub stale: bool,
 }
 
-/// The resources of one group version: [`ResourceDescription`]s of this server's, [`RemoteResource`]s of others.
+/// The resources of one [`ServedVersion`]: [`ResourceDescription`]s of this server's, [`RemoteResource`]s of others.
 #[derive(Clone, Debug)]
 pub enum Resources {
     /// Built-in resources.
@@ -47,7 +48,8 @@ pub enum Resources {
     Remote(Arc<[RemoteResource]>),
 }
 
-/// A resource that another server serves.
+/// A resource that another server serves, as discovery shows it: it is a [`ResourceDescription`] without what only the
+/// server of its objects needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteResource {
     pub plural: Text,

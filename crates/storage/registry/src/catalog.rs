@@ -28,7 +28,8 @@ struct Inner {
     changes: watch::Sender<u64>,
 }
 
-/// The resources that a server serves at one time. Clones share their contents.
+/// The resources that a server serves at one time: [`Served`], which describes them, with the [`Resource`]s of those that
+/// are stored. Clones share their contents.
 #[derive(Clone)]
 pub struct Snapshot {
     served: Arc<Served>,

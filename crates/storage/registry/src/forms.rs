@@ -2,7 +2,6 @@
 
 use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, json, proto};
-use binnacle_scheme::Named;
 use binnacle_store::Revision;
 use binnacle_watchcache::{Entry, FormId};
 use bytes::Bytes;
@@ -86,10 +85,9 @@ impl Resource {
 
     fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if self.conversion.is_none() {
-            let (message, api_version, kind) = (&self.message, self.api_version(), &self.description.kind);
-            let named = Named { message, api_version, kind, custom: self.collection.kind.custom.as_deref() };
-            let json = self.collection.codec().to_json(&named, &entry.value(), &revision.0.to_string());
-            return json.map(Bytes::from).map_err(|why| self.collection.undecodable(why, entry.revision()));
+            let collection = &self.collection;
+            let json = collection.codec().to_json(&collection.stored_kind(), &entry.value(), &revision.0.to_string());
+            return json.map(Bytes::from).map_err(|why| collection.undecodable(why, entry.revision()));
         }
         let mut out = Vec::with_capacity(entry.value_len() * 3 / 2 + 64);
         json::write(&self.converted_entry(entry, revision)?, &mut out);

@@ -8,7 +8,7 @@ use binnacle_meta::{GroupVersion, GroupVersionKind};
 use binnacle_schema::{Message, MessageRef, Object, Value, canonical, decode, defaults, json, proto, yaml};
 use bytes::Bytes;
 
-use super::{Codec, LIMITS, MAX_STORED_DEPTH, MediaType, Named, StoredKind};
+use super::{Codec, LIMITS, MAX_STORED_DEPTH, MediaType, StoredKind};
 
 /// The protobuf envelope.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +67,11 @@ impl Codec for Envelope {
         Ok((object, kept))
     }
 
-    fn to_json(&self, named: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
+    fn to_json(&self, kind: &StoredKind<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
         let mut out = Vec::with_capacity(kept.len() * 3 / 2 + 64);
         let envelope = proto::unwrap(kept).map_err(|error| error.to_string())?;
         let overrides = proto::Overrides { resource_version: Some(resource_version) };
-        proto::to_json(envelope.raw, named.message, named.api_version, named.kind, overrides, &mut out)
+        proto::to_json(envelope.raw, kind.message, kind.api_version, kind.kind, overrides, &mut out)
             .map_err(|error| error.to_string())?;
         out.shrink_to_fit();
         Ok(out)

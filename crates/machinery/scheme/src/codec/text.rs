@@ -8,7 +8,7 @@ use binnacle_schema::{Limits, Message, MessageRef, Object, Value, cbor, decode, 
 use bytes::Bytes;
 
 use super::kept::{Growth, Kept, ReadFailure, as_stored, too_large, within_object_limits};
-use super::{Codec, LIMITS, MediaType, Named, StoredKind};
+use super::{Codec, LIMITS, MediaType, StoredKind};
 use crate::CustomSchema;
 
 /// The codec of objects stored as JSON.
@@ -134,7 +134,7 @@ impl Codec for JsonText {
         Ok((object, kept))
     }
 
-    fn to_json(&self, named: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
+    fn to_json(&self, kind: &StoredKind<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
         let read;
         let kept = match Kept::of(kept) {
             Kept::Text(kept) if !is_cbor(kept) => kept,
@@ -143,7 +143,7 @@ impl Codec for JsonText {
                 &read
             }
             Kept::AsStored(stored) => {
-                read = text(&complete(named.custom, stored).map_err(ReadFailure::into_text)?);
+                read = text(&complete(kind.custom, stored).map_err(ReadFailure::into_text)?);
                 &read
             }
             Kept::TooLarge { why, .. } => return Err(why.to_owned()),
