@@ -1,11 +1,13 @@
 //! The directory for persistent files.
 
-use std::fs;
+mod temporary;
+
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(crate) use temporary::remove_abandoned;
 
 use binnacle_pki::private_files::{close_to_others, create_private};
 
@@ -15,6 +17,8 @@ use binnacle_pki::private_files::{close_to_others, create_private};
 pub(crate) struct DataDir {
     path: PathBuf,
     at_end: AtEnd,
+    /// The lock of a temporary directory, which lasts until it is removed.
+    _lock: Option<File>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,19 +64,14 @@ impl DataDir {
         };
         // Absolute, so that the output and the kubeconfig do not depend on the working directory.
         let path = path.canonicalize().map_err(failed)?;
-        Ok(Self { path, at_end })
+        Ok(Self { path, at_end, _lock: None })
     }
 
-    /// Creates a directory that is removed with this value.
+    /// Creates a directory that is removed with this value, or by [`remove_abandoned`] if the process is killed.
     pub(crate) fn temporary() -> Result<Self, DataDirError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
-        let path = std::env::temp_dir().join(format!("binnacle-{}-{number}-{nanos}", std::process::id()));
-        // Fails if it exists: another user can guess names in a shared directory.
-        match create_private(&path) {
-            Ok(()) => Ok(Self { path, at_end: AtEnd::Remove }),
-            Err(error) => Err(DataDirError { path: path.display().to_string(), error }),
+        match temporary::create(&std::env::temp_dir()) {
+            Ok((path, lock)) => Ok(Self { path, at_end: AtEnd::Remove, _lock: lock }),
+            Err((path, error)) => Err(DataDirError { path: path.display().to_string(), error }),
         }
     }
 

@@ -1,14 +1,15 @@
 //! How the program ends.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use binnacle_testkit::{Server, Signal, TempDir, admin, program};
+use binnacle_testkit::{Server, Signal, TempDir, admin, program, wait_until_blocking};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_stop_at_once() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let data = TempDir::new();
         let mut server = Server::start(&["--data-dir", &data.join("d")]);
         // An idle connection does not delay the end.
@@ -33,13 +34,45 @@ fn left_behind(place: &Path) -> Vec<String> {
 /// `timeout` signals its child, and then the group that the child is in.
 #[test]
 fn the_same_signal_twice_is_one() {
-    let mut server = Server::ephemeral();
-    assert_eq!(left_behind(server.temp().path()).len(), 1);
-    server.signal(Signal::TERM);
-    server.signal(Signal::TERM);
-    let (status, _) = server.wait();
-    assert!(status.success(), "{status}");
-    assert_eq!(left_behind(server.temp().path()), [""; 0]);
+    for pause in [0, 500] {
+        // The delay keeps the server until the second signal.
+        let mut server = Server::start(&["--ephemeral", &format!("--shutdown-delay-duration={}ms", 2 * pause)]);
+        assert_eq!(left_behind(server.temp().path()).len(), 1);
+        server.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(pause));
+        server.signal(Signal::TERM);
+        let (status, _) = server.wait();
+        assert!(status.success(), "after {pause} ms: {status}");
+        assert_eq!(left_behind(server.temp().path()), [""; 0], "after {pause} ms");
+    }
+}
+
+#[test]
+fn a_start_removes_what_a_killed_server_left() {
+    let temp = TempDir::new();
+    let start = |name: &str| {
+        let mut command = program();
+        command.args(["--ephemeral", "--secure-port=0"]).env("TMPDIR", temp.path());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().starts_with("Try: ")), "{name} is not ready");
+        child
+    };
+    let mut killed = start("the first");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let abandoned = left_behind(temp.path());
+    assert_eq!(abandoned.len(), 1);
+    let mut running = [start("the second"), start("the third")];
+    wait_until_blocking("only the directories of running servers are left", || {
+        let left = left_behind(temp.path());
+        (left.len() == 2 && !left.contains(&abandoned[0])).then_some(())
+    });
+    for server in &mut running {
+        rustix::process::kill_process(rustix::process::Pid::from_child(server), Signal::HUP).unwrap();
+        assert!(server.wait().unwrap().success());
+    }
+    assert_eq!(left_behind(temp.path()), [""; 0]);
 }
 
 #[test]

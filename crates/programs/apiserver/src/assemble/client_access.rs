@@ -13,7 +13,7 @@ use binnacle_transport::{CertificateFiles, DefaultCertificate, TlsError};
 use super::StartFailure;
 use super::own_certificates::tls_files;
 use crate::authentication::Bundle;
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, remove_abandoned};
 use crate::settings::Settings;
 
 /// The server's certificate, and the files and commands for clients.
@@ -49,7 +49,7 @@ impl ClientAccess {
             SubjectAltNames::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
         names.add(config.generic.external_hostname.as_deref(), config.public_address(default_advertise_address));
         warn_of_open_keys(config);
-        let place = if data.is_none() { Some(DataDir::temporary()?) } else { None };
+        let place = if data.is_none() { Some(temporary()?) } else { None };
         let data = data.or(place.as_ref()).ok_or(StartFailure::NoPlace)?;
         let durability = if place.is_some() { Durability::Passing } else { Durability::Lasting };
         let directory = data.private("pki")?;
@@ -113,6 +113,12 @@ impl ClientAccess {
         let renewer = Renewer::new(files, names, client_files, pki);
         Ok(Self { tls, clients, kubeconfig, kubectl, controllers, service_account, place, renewer })
     }
+}
+
+/// Creates the directory of a server that keeps no files. Those of killed servers are removed meanwhile.
+fn temporary() -> Result<DataDir, StartFailure> {
+    tokio::task::spawn_blocking(|| remove_abandoned(&std::env::temp_dir()));
+    Ok(DataDir::temporary()?)
 }
 
 /// Quotes a path for a shell.

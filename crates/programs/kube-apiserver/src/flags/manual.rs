@@ -22,8 +22,16 @@ const SECTIONS: [Section; 5] = [
     (
         "SIGNALS",
         &[
-            Item("SIGTERM, SIGINT", "Stop: watches end, requests are finished. A second one ends the process at once."),
-            Item("SIGKILL", "Nothing that was acknowledged is lost."),
+            Item(
+                "SIGTERM, SIGINT, SIGHUP, SIGQUIT",
+                "Stop: watches end, requests are finished. Another one more than a second later ends the process at once. \
+                 SIGHUP is ignored under nohup(1).",
+            ),
+            Item(
+                "SIGKILL",
+                "Nothing that was acknowledged is lost. The temporary directory of an ephemeral server is removed by the \
+                 next ephemeral start of the same user.",
+            ),
         ],
     ),
     (
