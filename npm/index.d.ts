@@ -1,37 +1,41 @@
-/** What a server is started with. */
+/// <reference lib="esnext.disposable" />
+
+/** The settings of a server before its start. */
 export interface Options {
   /** More flags of kube-apiserver. */
   flags?: string[];
-  /** Another program than the one that the environment names. */
+  /** The program, in place of the one that the environment names. */
   program?: string;
-  /** More variables of its environment. */
+  /** More environment variables. */
   environment?: Record<string, string>;
 }
 
 /** A Kubernetes API server on a free port of 127.0.0.1 that keeps everything in memory. */
-export class ApiServer {
+export class ApiServer implements AsyncDisposable {
   private constructor();
   /** Starts a server; resolves when it is ready. */
   static start(options?: Options): Promise<ApiServer>;
   /** The address, as in `https://127.0.0.1:41234`. */
   readonly url: string;
-  /** A kubeconfig of an administrator (group `system:masters`), with certificates and key inside of it. */
+  /** A kubeconfig of an administrator (group `system:masters`), with certificates and key embedded. */
   readonly kubeconfig: string;
-  /** A file with it. */
+  /** The path of a file with `kubeconfig`. */
   readonly kubeconfigPath: string;
-  /** The authority that signed the server's certificate, as PEM. */
+  /** The certificate of the authority that signed the server's certificate, as PEM. */
   readonly ca: string;
-  /** A file with it. */
+  /** The path of a file with `ca`. */
   readonly caPath: string;
   /** A bearer token of an administrator. */
   readonly token: string;
-  /** The process. */
+  /** The process ID. */
   readonly pid: number;
-  /** The server's log so far. */
+  /** Returns the server's log so far. */
   log(): string;
-  /** Ends the server and removes what it wrote. It may be called again. */
+  /** Stops the server, which removes its files. It may be called again. */
   stop(): Promise<void>;
+  /** The same, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** The program: the one that the environment names, that of the package, or the first in `PATH`. */
+/** Returns the program: the one that the environment names, that of the package, or the first in `PATH`. */
 export function findProgram(): string;

@@ -4,26 +4,26 @@
 
 const { spawn } = require('node:child_process');
 const { randomBytes } = require('node:crypto');
-const { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } = require('node:fs');
+const { closeSync, existsSync, openSync, readFileSync, rmSync, unlinkSync, writeFileSync } = require('node:fs');
 const { tmpdir } = require('node:os');
-const { delimiter, join } = require('node:path');
+const { delimiter, dirname, join } = require('node:path');
 
 const PROGRAM_VARIABLE = 'BINNACLE_KUBE_APISERVER';
-// How long a start may take, on a machine that does much else.
+// The time limit of a start, on a busy machine.
 const PATIENCE_MS = 60_000;
-// A flag that says which admission plugins are enabled or disabled.
-const PLUGIN_FLAG = /^--(en|dis)able-admission-plugins/;
-// How much of a log an error shows.
+// The time limit of a graceful stop, which takes milliseconds unless a request or a flag delays it.
+const STOP_MS = 5_000;
+// The number of characters of a log that an error shows.
 const SHOWN = 2048;
-
-const running = new Set();
-// A process that ends without having stopped its servers takes them and their files along; one that is killed leaves the files.
-process.on('exit', () => running.forEach((server) => server.abandon()));
+// The admission plugin that is disabled unless a flag enables it.
+const SERVICE_ACCOUNT = 'ServiceAccount';
+// The file in the command line of kubectl that the server prints: the kubeconfig, or what replaces it with --client-ca-file.
+const GREETING = /(https:\/\/\S+)\n[^]*^Try: kubectl .*--(?:kubeconfig|certificate-authority) ('(?:[^']|'\\'')*'|\S+).*\n/m;
 
 class ApiServer {
   #process;
   #ended;
-  #folder;
+  #log;
 
   static async start({ flags = [], program, environment = {} } = {}) {
     const server = new ApiServer();
@@ -37,47 +37,51 @@ class ApiServer {
   }
 
   async #launch(program, flags, environment) {
-    // Made for the owner only.
-    const folder = mkdtempSync(join(tmpdir(), 'binnacle-testing-'));
-    this.#folder = folder;
-    running.add(this);
     this.token = randomBytes(16).toString('hex');
-    const [tokens, data, log] = ['tokens', 'data', 'log'].map((name) => join(folder, name));
-    writeFileSync(tokens, `${this.token},admin,admin,system:masters\n`);
-    const given = ['--ephemeral', `--data-dir=${data}`, '--bind-address=127.0.0.1', '--secure-port=0', '--stop-with-stdin'];
-    if (!flags.some((flag) => PLUGIN_FLAG.test(flag))) given.push('--disable-admission-plugins=ServiceAccount');
-    const file = openSync(log, 'w');
-    const child = spawn(program, [...given, `--token-auth-file=${tokens}`, ...flags], {
-      stdio: ['pipe', 'pipe', file],
-      env: { ...process.env, TMPDIR: folder, ...environment },
-    });
-    closeSync(file);
-    this.#process = child;
-    this.#ended = new Promise((resolve) => {
-      child.once('close', resolve);
-      child.once('error', resolve);
-    });
-    this.url = await this.#printedUrl(child, program);
-    this.kubeconfigPath = join(data, 'admin.kubeconfig');
-    this.caPath = join(data, 'pki', 'ca.crt');
-    this.kubeconfig = readFileSync(this.kubeconfigPath, 'utf8');
-    this.ca = readFileSync(this.caPath, 'utf8');
-    this.pid = child.pid;
+    const [log, tokens] = ['log', 'tokens'].map((suffix) => join(tmpdir(), `binnacle-testing-${randomBytes(16).toString('hex')}.${suffix}`));
+    // A file without a name: nothing remains of it, however this process ends.
+    this.#log = openSync(log, 'wx+', 0o600);
+    unlinkSync(log);
+    writeFileSync(tokens, `${this.token},admin,admin,system:masters\n`, { flag: 'wx', mode: 0o600 });
+    try {
+      const child = spawn(program, [...ownFlags(flags), `--token-auth-file=${tokens}`, ...flags], {
+        stdio: ['pipe', 'pipe', this.#log],
+        env: { ...process.env, ...environment },
+      });
+      this.#process = child;
+      this.#ended = new Promise((resolve) => {
+        child.once('close', resolve);
+        child.once('error', resolve);
+      });
+      // The server may end before its input does.
+      child.stdin?.on('error', () => {});
+      const { url, folder } = await this.#greeting(child, program);
+      this.url = url;
+      this.kubeconfigPath = join(folder, 'admin.kubeconfig');
+      this.caPath = join(folder, 'pki', 'ca.crt');
+      this.kubeconfig = readFileSync(this.kubeconfigPath, 'utf8');
+      this.ca = readFileSync(this.caPath, 'utf8');
+      this.pid = child.pid;
+    } finally {
+      // The server has read it when it is ready.
+      rmSync(tokens, { force: true });
+    }
   }
 
-  #printedUrl(child, program) {
+  /** The address of the server and the folder of its files, as it prints them when it is ready. */
+  #greeting(child, program) {
     return new Promise((resolve, reject) => {
       const failed = () => reject(new Error(`${program} did not start: ${this.log().slice(-SHOWN).trimEnd()}`));
       const timer = setTimeout(failed, PATIENCE_MS);
       let out = '';
-      child.stdout.setEncoding('utf8');
-      // Read on behind the URL, so that the pipe never fills.
-      child.stdout.on('data', (text) => {
-        out = (out + text).slice(-SHOWN);
-        const url = /(https:\/\/\S+)\n/.exec(out);
-        if (url) {
+      child.stdout?.setEncoding('utf8');
+      // Read on after the greeting, so that the pipe never fills.
+      child.stdout?.on('data', (text) => {
+        out = (out + text).slice(-2 * SHOWN);
+        const found = GREETING.exec(out);
+        if (found) {
           clearTimeout(timer);
-          resolve(url[1]);
+          resolve({ url: found[1], folder: dirname(unquoted(found[2])) });
         }
       });
       child.once('error', (error) => {
@@ -92,22 +96,21 @@ class ApiServer {
   }
 
   log() {
-    return this.#folder ? readFileSync(join(this.#folder, 'log'), 'utf8') : '';
+    // Opened once more: the server writes at the position that both processes share.
+    return this.#log === undefined ? '' : readFileSync(`/proc/self/fd/${this.#log}`, 'utf8');
   }
 
   async stop() {
-    // A server that keeps nothing loses nothing by that.
-    this.#process?.kill('SIGKILL');
-    await this.#ended;
-    this.abandon();
-  }
-
-  /** The same without waiting for the end. */
-  abandon() {
-    running.delete(this);
-    this.#process?.kill('SIGKILL');
-    if (this.#folder) rmSync(this.#folder, { recursive: true, force: true });
-    this.#process = this.#ended = this.#folder = undefined;
+    const child = this.#process;
+    if (child) {
+      // The server stops when its standard input ends, and removes its files.
+      child.stdin?.end();
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+      await this.#ended;
+      clearTimeout(timer);
+    }
+    if (this.#log !== undefined) closeSync(this.#log);
+    this.#process = this.#ended = this.#log = undefined;
   }
 
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
@@ -123,6 +126,22 @@ function findProgram() {
   const found = [bundled, ...folders].map((folder) => join(folder, 'kube-apiserver')).find((path) => existsSync(path));
   if (!found) throw new Error(`there is no kube-apiserver in PATH; ${PROGRAM_VARIABLE} can name one`);
   return found;
+}
+
+/** The flags of every server. Lists of plugins in other flags are added to these. */
+function ownFlags(flags) {
+  const own = ['--ephemeral', '--stop-with-stdin', '--bind-address=127.0.0.1', '--secure-port=0'];
+  // One word per value, also where a value follows its flag.
+  const words = flags.flatMap((flag) => flag.replaceAll('_', '-').split(/[=,]/));
+  if (!words.includes(SERVICE_ACCOUNT) && !words.includes('--admission-control')) {
+    own.push(`--disable-admission-plugins=${SERVICE_ACCOUNT}`);
+  }
+  return own;
+}
+
+/** A word of a shell's command line as it was before it was quoted. */
+function unquoted(word) {
+  return word.startsWith("'") ? word.slice(1, -1).replaceAll("'\\''", "'") : word;
 }
 
 module.exports = { ApiServer, findProgram };

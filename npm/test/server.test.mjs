@@ -2,10 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { request } from 'node:https';
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
 import { ApiServer } from '../index.mjs';
@@ -31,7 +32,7 @@ test('tells what clients need', async () => {
   assert.equal(await ask(server, '/api/v1/secrets'), 200);
   assert.equal(await ask(server, '/api/v1/secrets', { token: 'other' }), 401);
   assert.match(server.kubeconfig, /client-certificate-data/);
-  const folder = dirname(dirname(server.kubeconfigPath));
+  const folder = dirname(server.kubeconfigPath);
   await server.stop();
   assert.ok(!existsSync(folder));
   assert.ok(!existsSync(`/proc/${server.pid}`));
@@ -58,24 +59,41 @@ const POD = JSON.stringify({
 });
 const PODS = '/api/v1/namespaces/default/pods';
 
-test('takes pods where no service accounts are', async () => {
-  for (const [flags, status] of [[[], 201], [['--enable-admission-plugins=ServiceAccount'], 403]]) {
+test('takes pods without service accounts', async () => {
+  for (const [flags, status] of [
+    [[], 201],
+    [['--disable-admission-plugins=Priority', '--enable-admission-plugins=PodNodeSelector'], 201],
+    [['--enable-admission-plugins=ServiceAccount'], 403],
+    [['--enable-admission-plugins', 'ServiceAccount,PodNodeSelector'], 403],
+    [['--admission-control=NamespaceLifecycle,ServiceAccount'], 403],
+  ]) {
     const server = await ApiServer.start({ flags });
-    assert.equal(await ask(server, PODS, { body: POD }), status);
+    assert.equal(await ask(server, PODS, { body: POD }), status, String(flags));
     await server.stop();
   }
 });
 
-test('ends with a process that is killed', async () => {
-  const script = `require('..').ApiServer.start().then((server) => console.log(server.pid, require('node:path').dirname(server.caPath)));
-    setInterval(() => {}, 1000);`;
-  const child = spawn(process.execPath, ['-e', script], { cwd: import.meta.dirname ?? new URL('.', import.meta.url).pathname });
-  const [pid, folder] = await new Promise((resolve) => child.stdout.once('data', (text) => resolve(String(text).trim().split(' '))));
-  assert.ok(existsSync(`/proc/${pid}`));
-  child.kill('SIGKILL');
-  while (existsSync(`/proc/${pid}`)) await new Promise((resolve) => setTimeout(resolve, 20));
-  rmSync(dirname(dirname(folder)), { recursive: true });
-});
+const SCRIPT = `require('..').ApiServer.start().then((server) => console.log(server.pid));
+  setInterval(() => {}, 1000);`;
+
+for (const signal of ['SIGKILL', 'SIGTERM']) {
+  test(`ends with its process after ${signal}`, async () => {
+    // Everything that both processes write is in this folder.
+    const folder = mkdtempSync(join(tmpdir(), "it's a folder "));
+    try {
+      const cwd = new URL('.', import.meta.url).pathname;
+      const child = spawn(process.execPath, ['-e', SCRIPT], { cwd, env: { ...process.env, TMPDIR: folder } });
+      const pid = await new Promise((resolve) => child.stdout.once('data', (text) => resolve(String(text).trim())));
+      assert.ok(existsSync(`/proc/${pid}`));
+      assert.equal(readdirSync(folder).length, 1);
+      child.kill(signal);
+      while (existsSync(`/proc/${pid}`)) await new Promise((resolve) => setTimeout(resolve, 20));
+      assert.deepEqual(readdirSync(folder), []);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+}
 
 test('is there for require() too', () => {
   const required = createRequire(import.meta.url)('..');

@@ -3,12 +3,14 @@
 import concurrent.futures
 import json
 import os
-import shutil
+import signal
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -16,6 +18,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from binnacle_testing import ApiServer, StartError
+
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+
+def eventually(condition):
+    """Waits until the condition is true, and reports whether it is."""
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
 
 
 def ask(server, path, token=None, body=None):
@@ -38,7 +51,8 @@ class ServerTest(unittest.TestCase):
             self.assertEqual(ask(server, "/api/v1/secrets", token="other")[0], 401)
             self.assertIn("client-certificate-data", server.kubeconfig)
             self.assertIn("BEGIN CERTIFICATE", server.ca)
-            pid, folder = server.pid, Path(server.kubeconfig_path).parent.parent
+            self.assertIn("invalid bearer token", server.log())
+            pid, folder = server.pid, Path(server.kubeconfig_path).parent
         self.assertFalse(Path(f"/proc/{pid}").exists())
         self.assertFalse(folder.exists())
         server.stop()
@@ -55,29 +69,45 @@ class ServerTest(unittest.TestCase):
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}
                 self.assertEqual(ask(server, "/api/v1/namespaces", body=body)[0], 201)
 
-    def test_takes_pods_where_no_service_accounts_are(self):
+    def test_takes_pods_without_service_accounts(self):
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
                "spec": {"containers": [{"name": "c", "image": "i"}]}}
-        for flags, status in ([], 201), (["--enable-admission-plugins=ServiceAccount"], 403):
-            with ApiServer(flags=flags) as server:
+        for flags, status in (
+            ([], 201),
+            (["--disable-admission-plugins=Priority", "--enable-admission-plugins=PodNodeSelector"], 201),
+            (["--enable-admission-plugins=ServiceAccount"], 403),
+            (["--enable-admission-plugins", "ServiceAccount,PodNodeSelector"], 403),
+            (["--admission-control=NamespaceLifecycle,ServiceAccount"], 403),
+        ):
+            with self.subTest(flags=flags), ApiServer(flags=flags) as server:
                 self.assertEqual(ask(server, "/api/v1/namespaces/default/pods", body=pod)[0], status)
 
-    def test_ends_with_a_process_that_is_killed(self):
+    def test_ends_with_its_process(self):
         script = ("import binnacle_testing, time\nserver = binnacle_testing.ApiServer().start()\n"
-                  "print(server.pid, server.ca_path, flush=True)\ntime.sleep(600)")
-        source = Path(__file__).parent.parent / "src"
-        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
-                                 env={**os.environ, "PYTHONPATH": str(source)})
-        with child.stdout:
-            pid, authority = child.stdout.readline().split()
-        self.assertTrue(Path(f"/proc/{pid}").exists())
-        child.kill()
-        child.wait()
-        deadline = time.monotonic() + 60
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertFalse(Path(f"/proc/{pid}").exists())
-        shutil.rmtree(Path(authority).parent.parent.parent)
+                  "print(server.pid, flush=True)\ntime.sleep(600)")
+        for number in signal.SIGKILL, signal.SIGTERM:
+            # Everything that both processes write is in this folder.
+            with self.subTest(signal=number), tempfile.TemporaryDirectory() as folder:
+                child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
+                                         env={**os.environ, "PYTHONPATH": str(SOURCE), "TMPDIR": folder})
+                with child.stdout:
+                    process = Path("/proc", child.stdout.readline().strip())
+                self.assertTrue(process.exists())
+                self.assertEqual(len(os.listdir(folder)), 1)
+                child.send_signal(number)
+                child.wait()
+                self.assertTrue(eventually(lambda: not process.exists()))
+                self.assertEqual(os.listdir(folder), [])
+
+    def test_leaves_nothing(self):
+        with tempfile.TemporaryDirectory(prefix="it's a folder ") as folder, unittest.mock.patch("tempfile.tempdir", folder):
+            with ApiServer(environment={"TMPDIR": folder}) as server:
+                self.assertEqual(Path(server.kubeconfig_path).parent.parent, Path(folder))
+                self.assertEqual(len(os.listdir(folder)), 1)
+            self.assertEqual(os.listdir(folder), [])
+            with self.assertRaises(StartError):
+                ApiServer(flags=["--no-such-flag"]).start()
+            self.assertEqual(os.listdir(folder), [])
 
     def test_many_at_once(self):
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}
@@ -99,24 +129,54 @@ class ServerTest(unittest.TestCase):
             ApiServer(program="/bin/true").start()
 
 
+FIXTURES = """
+import pytest
+from binnacle_testing.pytest_plugin import apiserver_fixture, namespace_fixture
+
+apiserver_module = apiserver_fixture("--request-timeout=47s", scope="module")
+namespace_module = namespace_fixture("apiserver_module", scope="module")
+names = set()
+
+def test_servers(apiserver, apiserver_session):
+    assert apiserver.url.startswith("https://") and apiserver.url != apiserver_session.url
+
+@pytest.mark.apiserver_flags("--min-request-timeout=48")
+def test_marker(apiserver):
+    assert {"--max-requests-inflight=49", "--min-request-timeout=48"} <= given(apiserver)
+
+@pytest.mark.parametrize("time", range(2))
+def test_namespaces(namespace, namespace_module, apiserver_module, time):
+    assert namespace != namespace_module
+    assert {"--max-requests-inflight=49", "--request-timeout=47s"} <= given(apiserver_module)
+    names.add((namespace_module, apiserver_module.pid))
+    assert len(names) == 1
+
+def given(server):
+    with open(f"/proc/{server.pid}/cmdline") as arguments:
+        return set(arguments.read().split("\\0"))
+"""
+
+CONFTEST = """
+import pytest
+
+@pytest.fixture(scope="session")
+def apiserver_flags():
+    return ["--max-requests-inflight=49"]
+"""
+
+
 class PytestTest(unittest.TestCase):
     def test_fixtures(self):
         try:
-            import pytest
+            import pytest  # noqa: F401
         except ImportError:
             self.skipTest("no pytest")
-        import subprocess
-        import tempfile
-
-        test = (
-            "def test_one(apiserver, apiserver_session):\n"
-            "    assert apiserver.url.startswith('https://') and apiserver.url != apiserver_session.url\n"
-        )
         with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "test_it.py").write_text(test)
-            source = str(Path(__file__).parent.parent / "src")
-            environment = {**os.environ, "PYTHONPATH": source, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-            command = [sys.executable, "-m", "pytest", "-q", "-p", "binnacle_testing.pytest_plugin", "-p", "no:cacheprovider", folder]
+            Path(folder, "test_it.py").write_text(FIXTURES)
+            Path(folder, "conftest.py").write_text(CONFTEST)
+            environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+            command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-p", "binnacle_testing.pytest_plugin",
+                       "-p", "no:cacheprovider", folder]
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

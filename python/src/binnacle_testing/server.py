@@ -1,42 +1,42 @@
-"""Starts the program, tells how it is reached, and ends it."""
+"""Starts and stops the program, and provides what clients need to reach it."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import queue
+import re
 import secrets
+import shlex
 import shutil
 import subprocess
 import tempfile
 import threading
-import weakref
 from pathlib import Path
-from typing import Iterable, Mapping, Optional, Union
+from typing import IO, Iterable, List, Mapping, Optional, Union
 
 PROGRAM_VARIABLE = "BINNACLE_KUBE_APISERVER"
-# How long a start may take, on a machine that does much else.
+# The time limit of a start, on a busy machine.
 PATIENCE_SECONDS = 60.0
-# How much of a log an error shows.
+# The time limit of a graceful stop, which takes milliseconds unless a request or a flag delays it.
+STOP_SECONDS = 5.0
+# The number of characters of a log that an error shows.
 SHOWN = 2048
-# Flags that say which admission plugins are enabled or disabled.
-PLUGIN_FLAGS = ("--enable-admission-plugins", "--disable-admission-plugins")
-
-_running: "weakref.WeakSet[ApiServer]" = weakref.WeakSet()
+# The admission plugin that is disabled unless a flag enables it.
+SERVICE_ACCOUNT = "ServiceAccount"
 
 
 class StartError(RuntimeError):
-    """Why a server did not start."""
+    """The reason why a server did not start."""
 
 
 class ApiServer:
     """A Kubernetes API server on a free port of 127.0.0.1 that keeps everything in memory.
 
-    Used as a context manager, or with start() and stop(). More flags of kube-apiserver and variables of its environment can
-    be given. It ends with the process that started it; if that is killed, its folder stays.
+    Use it as a context manager, or call start() and stop(). It takes more flags of kube-apiserver and more environment
+    variables. The server stops, and its files are removed, when the process that started it ends in any way.
 
-    As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created where no controller makes
-    service accounts, unless a flag says which plugins are enabled or disabled.
+    As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created although no controller creates
+    service accounts. The flag --enable-admission-plugins=ServiceAccount enables it.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class ApiServer:
         self._program = program
         self._environment = dict(environment or {})
         self._process: Optional["subprocess.Popen[str]"] = None
+        self._log: Optional[IO[bytes]] = None
         self._folder: Optional[Path] = None
         self._url = ""
         self.token = ""
@@ -64,55 +65,62 @@ class ApiServer:
         if self._process is not None:
             raise StartError("the server runs already")
         program = os.fspath(self._program or find_program())
-        # Made for the owner only.
-        self._folder = Path(tempfile.mkdtemp(prefix="binnacle-testing-"))
         try:
-            self._launch(program, self._folder)
+            self._launch(program)
         except BaseException:
             self.stop()
             raise
-        _running.add(self)
         return self
 
-    def _launch(self, program: str, folder: Path) -> None:
+    def _launch(self, program: str) -> None:
         self.token = secrets.token_hex(16)
-        tokens = folder / "tokens"
-        tokens.write_text(f"{self.token},admin,admin,system:masters\n")
-        command = [program, "--ephemeral", f"--data-dir={folder / 'data'}", "--bind-address=127.0.0.1", "--secure-port=0",
-                   "--stop-with-stdin", f"--token-auth-file={tokens}"]
-        if not any(flag.startswith(PLUGIN_FLAGS) for flag in self._flags):
-            command.append("--disable-admission-plugins=ServiceAccount")
-        command.extend(self._flags)
-        environment = {**os.environ, "TMPDIR": str(folder), **self._environment}
-        with open(folder / "log", "wb") as log:
+        # A file without a name: nothing remains of it, however this process ends.
+        self._log = tempfile.TemporaryFile(prefix="binnacle-testing-")
+        # Only its owner can read it. The server has read it when it is ready.
+        with tempfile.NamedTemporaryFile("w", prefix="binnacle-testing-", suffix=".tokens") as tokens:
+            tokens.write(f"{self.token},admin,admin,system:masters\n")
+            tokens.flush()
+            command = [program, *_own_flags(self._flags), f"--token-auth-file={tokens.name}", *self._flags]
             try:
-                self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                                                 env=environment, text=True)
+                self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+                                                 env={**os.environ, **self._environment}, text=True)
             except OSError as error:
                 raise StartError(f"cannot run {program}: {error}") from error
-        told: "queue.Queue[Optional[str]]" = queue.Queue()
-        threading.Thread(target=_read_url, args=(self._process.stdout, told), daemon=True).start()
-        try:
-            url = told.get(timeout=PATIENCE_SECONDS)
-        except queue.Empty:
-            url = None
-        if url is None:
-            raise StartError(f"{program} did not start: {self.log()[-SHOWN:].rstrip()}")
-        self._url = url
+            lines: "queue.Queue[Optional[str]]" = queue.Queue()
+            threading.Thread(target=_read_lines, args=(self._process.stdout, lines), daemon=True).start()
+            try:
+                self._read_greeting(lines)
+            except (queue.Empty, ValueError) as error:
+                raise StartError(f"{program} did not start: {self.log()[-SHOWN:].rstrip()}") from error
+
+    def _read_greeting(self, lines: "queue.Queue[Optional[str]]") -> None:
+        """Reads the URL, and the folder of the server's files from the command line of kubectl that follows it."""
+        while True:
+            line = lines.get(timeout=PATIENCE_SECONDS)
+            if line is None:
+                raise ValueError("the program has ended")
+            if line.startswith("Try: "):
+                self._folder = Path(_file_in(shlex.split(line))).parent
+                return
+            url = re.search(r"https://\S+", line)
+            if url:
+                self._url = url.group()
 
     def stop(self) -> None:
-        """Ends the server and removes what it wrote. It may be called again."""
-        _running.discard(self)
+        """Stops the server, which removes its files. It may be called again."""
         process, self._process = self._process, None
         if process is not None:
-            # A server that keeps nothing loses nothing by that.
-            process.kill()
-            process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            # The server stops when its standard input ends.
+            process.stdin.close()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+        self._folder = None
 
     @property
     def url(self) -> str:
@@ -121,46 +129,47 @@ class ApiServer:
 
     @property
     def kubeconfig_path(self) -> str:
-        """A file with a kubeconfig of an administrator (group system:masters)."""
+        """The path of a kubeconfig of an administrator (group system:masters)."""
         return str(self._data() / "admin.kubeconfig")
 
     @property
     def kubeconfig(self) -> str:
-        """The same as text, with certificates and key inside of it."""
+        """The text of the kubeconfig, with certificates and key embedded."""
         return Path(self.kubeconfig_path).read_text()
 
     @property
     def ca_path(self) -> str:
-        """A file with the authority that signed the server's certificate."""
+        """The path of the certificate of the authority that signed the server's certificate."""
         return str(self._data() / "pki" / "ca.crt")
 
     @property
     def ca(self) -> str:
-        """The same as text: PEM."""
+        """The text of the authority's certificate, as PEM."""
         return Path(self.ca_path).read_text()
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """The process ID."""
         if self._process is None:
             raise StartError("the server does not run")
         return self._process.pid
 
     def log(self) -> str:
-        """The server's log so far."""
-        return (self._running_folder() / "log").read_text(errors="replace")
+        """Returns the server's log so far."""
+        if self._log is None:
+            raise StartError("the server does not run")
+        # Not by reading on: the server writes at the position that both processes share.
+        size = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), size, 0).decode(errors="replace")
 
     def _data(self) -> Path:
-        return self._running_folder() / "data"
-
-    def _running_folder(self) -> Path:
         if self._folder is None:
             raise StartError("the server does not run")
         return self._folder
 
 
 def find_program() -> str:
-    """The program: the one that the environment names, that of the wheel, or the first in PATH."""
+    """Returns the program: the one that the environment names, that of the wheel, or the first in PATH."""
     named = os.environ.get(PROGRAM_VARIABLE)
     if named:
         return named
@@ -173,17 +182,25 @@ def find_program() -> str:
     return found
 
 
-def _read_url(out, told) -> None:
-    """Tells the URL once it is printed, or None at the end, and reads on so that the pipe never fills."""
+def _own_flags(flags: List[str]) -> List[str]:
+    """Returns the flags of every server. Lists of plugins in other flags are added to these."""
+    own = ["--ephemeral", "--stop-with-stdin", "--bind-address=127.0.0.1", "--secure-port=0"]
+    # One word per value, also where a value follows its flag.
+    words = [word for flag in flags for word in re.split("[=,]", flag.replace("_", "-"))]
+    if SERVICE_ACCOUNT not in words and "--admission-control" not in words:
+        own.append(f"--disable-admission-plugins={SERVICE_ACCOUNT}")
+    return own
+
+
+def _file_in(words: List[str]) -> str:
+    """Returns the file that the command line of kubectl names: the kubeconfig, or what replaces it with --client-ca-file."""
+    flag = "--kubeconfig" if "--kubeconfig" in words else "--certificate-authority"
+    return words[words.index(flag) + 1]
+
+
+def _read_lines(out: IO[str], lines: "queue.Queue[Optional[str]]") -> None:
+    """Passes the lines on, then None. It reads to the end so that the pipe never fills."""
     with out:
         for line in out:
-            at = line.find("https://")
-            if at >= 0:
-                told.put(line[at:].strip())
-    told.put(None)
-
-
-@atexit.register
-def _stop_all() -> None:
-    for server in list(_running):
-        server.stop()
+            lines.put(line)
+    lines.put(None)

@@ -1,8 +1,8 @@
 //! A Kubernetes API server for each test.
 //!
 //! [`ApiServer::start`] starts Binnacle's program `kube-apiserver` on a free port, with everything in memory, and
-//! returns its address and credentials. Dropping the value stops the server and removes its files. Each test can have
-//! its own.
+//! returns its address and credentials. Dropping the value stops the server and removes its files, and so does any end of
+//! the process. Each test can have its own.
 //!
 //! ```no_run
 //! let server = binnacle_testing::ApiServer::start()?;
@@ -15,8 +15,8 @@
 //! `PATH` is used. This crate depends on nothing but the standard library.
 
 mod error;
+mod files;
 mod process;
-mod scratch;
 mod server;
 
 pub use error::StartError;

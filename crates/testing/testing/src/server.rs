@@ -1,29 +1,30 @@
 //! A running server, and its settings.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::StartError;
-use crate::process::Process;
-use crate::scratch::{Scratch, random};
+use crate::files::{TemporaryFile, random};
+use crate::process::{Greeting, Process};
 
 /// The environment variable that names the program.
 pub const PROGRAM_VARIABLE: &str = "BINNACLE_KUBE_APISERVER";
 const PROGRAM: &str = "kube-apiserver";
+/// The admission plugin that is disabled unless a flag enables it.
+const SERVICE_ACCOUNT: &str = "ServiceAccount";
 
 /// A running server. Dropping the value stops it and removes its data.
 ///
-/// A test that panics drops it too. The servers of a process that is killed or calls [`std::process::exit`] end as well, but
-/// leave their files.
+/// A test that panics drops it too. The servers of a process that is killed or calls [`std::process::exit`] stop as well.
 pub struct ApiServer {
     url: String,
     kubeconfig: String,
     ca: String,
     token: String,
-    // Dropped in this order: the process writes into the folder.
+    /// The directory of its files.
+    directory: PathBuf,
     process: Process,
-    scratch: Scratch,
 }
 
 /// The settings of a server before its start.
@@ -60,7 +61,7 @@ impl ApiServer {
     /// Returns the path of a file with [`Self::kubeconfig`], for `--kubeconfig` and `KUBECONFIG`.
     #[must_use]
     pub fn kubeconfig_path(&self) -> PathBuf {
-        self.data().join("admin.kubeconfig")
+        kubeconfig_in(&self.directory)
     }
 
     /// Returns the certificate of the authority that signed the server's certificate, as PEM.
@@ -72,7 +73,7 @@ impl ApiServer {
     /// Returns the path of a file with [`Self::ca`].
     #[must_use]
     pub fn ca_path(&self) -> PathBuf {
-        self.data().join("pki/ca.crt")
+        ca_in(&self.directory)
     }
 
     /// Returns a bearer token of an administrator.
@@ -84,17 +85,13 @@ impl ApiServer {
     /// Returns the server's log so far.
     #[must_use]
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.scratch.path().join(LOG)).unwrap_or_default()
+        self.process.log.text()
     }
 
     /// Returns the process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
-    }
-
-    fn data(&self) -> PathBuf {
-        self.scratch.path().join(DATA)
     }
 }
 
@@ -108,8 +105,8 @@ impl Builder {
 
     /// Adds a flag, as in `--feature-gates=MutatingAdmissionPolicy=true`.
     ///
-    /// As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created where no controller
-    /// makes service accounts, unless a flag says which plugins are enabled or disabled.
+    /// As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created although no controller
+    /// creates service accounts. The flag `--enable-admission-plugins=ServiceAccount` enables it.
     #[must_use]
     pub fn flag(mut self, flag: impl Into<OsString>) -> Self {
         self.flags.push(flag.into());
@@ -120,40 +117,48 @@ impl Builder {
     pub fn start(self) -> Result<ApiServer, StartError> {
         let program = match self.program {
             Some(program) => program,
-            None => find(std::env::var_os(PROGRAM_VARIABLE), std::env::var_os("PATH"))?,
+            None => find(Path::new(PROGRAM), std::env::var_os(PROGRAM_VARIABLE), std::env::var_os("PATH"))?,
         };
-        let scratch = Scratch::new()?;
         let token = random()?;
-        let tokens = scratch.write("tokens", &format!("{token},admin,admin,system:masters\n"))?;
-        let data = scratch.path().join(DATA);
+        // The server has read it when it is ready.
+        let tokens = TemporaryFile::with(&format!("{token},admin,admin,system:masters\n"))?;
         let mut command = Command::new(program);
-        command.arg("--ephemeral").arg("--data-dir").arg(&data);
-        command.args(["--stop-with-stdin", "--bind-address=127.0.0.1", "--secure-port=0"]);
-        command.arg("--token-auth-file").arg(tokens);
-        if !self.flags.iter().any(|flag| names_plugins(flag)) {
-            command.arg("--disable-admission-plugins=ServiceAccount");
+        command.args(["--ephemeral", "--stop-with-stdin", "--bind-address=127.0.0.1", "--secure-port=0"]);
+        command.arg("--token-auth-file").arg(tokens.path());
+        if !decides_on_service_accounts(&self.flags) {
+            command.arg(format!("--disable-admission-plugins={SERVICE_ACCOUNT}"));
         }
         command.args(self.flags);
-        command.env("TMPDIR", scratch.path());
-        let (process, url) = Process::start(command, &scratch.path().join(LOG))?;
-        let (kubeconfig, ca) = (read(&data.join("admin.kubeconfig"))?, read(&data.join("pki/ca.crt"))?);
-        Ok(ApiServer { url, kubeconfig, ca, token, process, scratch })
+        let (process, Greeting { url, directory }) = Process::start(command)?;
+        let (kubeconfig, ca) = (read(&kubeconfig_in(&directory))?, read(&ca_in(&directory))?);
+        Ok(ApiServer { url, kubeconfig, ca, token, directory, process })
     }
 }
 
-/// Returns true for a flag that enables or disables admission plugins.
-fn names_plugins(flag: &OsStr) -> bool {
-    let flag = flag.as_encoded_bytes();
-    ["--enable-admission-plugins", "--disable-admission-plugins"].iter().any(|name| flag.starts_with(name.as_bytes()))
+/// Returns true if the flags enable or disable the plugin, or exclude the flag that disables it. Lists of other plugins
+/// are added to that flag.
+fn decides_on_service_accounts(flags: &[OsString]) -> bool {
+    // A value may also follow its flag.
+    flags.iter().filter_map(|flag| flag.to_str()).any(|flag| {
+        flag.split(['=', ',']).any(|word| word == SERVICE_ACCOUNT || word.replace('_', "-") == "--admission-control")
+    })
+}
+
+fn kubeconfig_in(directory: &Path) -> PathBuf {
+    directory.join("admin.kubeconfig")
+}
+
+fn ca_in(directory: &Path) -> PathBuf {
+    directory.join("pki/ca.crt")
 }
 
 /// Returns the path of the program: the one that the variable names, or the first in the folders of `PATH`.
-fn find(named: Option<OsString>, path: Option<OsString>) -> Result<PathBuf, StartError> {
+fn find(program: &Path, named: Option<OsString>, path: Option<OsString>) -> Result<PathBuf, StartError> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
         return Ok(named.into());
     }
     let path = path.unwrap_or_default();
-    let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+    let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(program));
     candidates.find(|candidate| candidate.is_file()).ok_or(StartError::NoProgram)
 }
 
@@ -161,27 +166,41 @@ fn read(path: &Path) -> Result<String, StartError> {
     std::fs::read_to_string(path).map_err(|error| StartError::File { path: path.to_owned(), error })
 }
 
-const DATA: &str = "data";
-const LOG: &str = "log";
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn where_the_program_is() {
-        let scratch = Scratch::new().unwrap();
-        let program = scratch.write(PROGRAM, "").unwrap();
-        let folders = std::env::join_paths([Path::new("/nowhere"), scratch.path()]).unwrap();
+        // The name of a program in a folder of its own: that of this test.
+        let exe = std::env::current_exe().unwrap();
+        let (folder, name) = (exe.parent().unwrap(), exe.file_name().unwrap());
+        let folders = std::env::join_paths([Path::new("/nowhere"), folder]).unwrap();
         for (named, path, want) in [
             (Some("/named"), None, Some(PathBuf::from("/named"))),
             (Some("/named"), Some(folders.clone()), Some(PathBuf::from("/named"))),
-            (Some(""), Some(folders.clone()), Some(program.clone())),
-            (None, Some(folders), Some(program)),
+            (Some(""), Some(folders.clone()), Some(exe.clone())),
+            (None, Some(folders), Some(exe.clone())),
             (None, Some("/nowhere".into()), None),
             (None, None, None),
         ] {
-            assert_eq!(find(named.map(OsString::from), path).ok(), want, "{named:?}");
+            assert_eq!(find(Path::new(name), named.map(OsString::from), path).ok(), want, "{named:?}");
+        }
+    }
+
+    #[test]
+    fn callers_decide_on_service_accounts() {
+        for (flags, want) in [
+            (&[][..], false),
+            (&["--enable-admission-plugins=PodNodeSelector", "--disable-admission-plugins=Priority"], false),
+            (&["--service-account-issuer=https://ServiceAccount.example.com"], false),
+            (&["--enable-admission-plugins=PodNodeSelector,ServiceAccount"], true),
+            (&["--disable_admission_plugins=ServiceAccount"], true),
+            (&["--enable-admission-plugins", "ServiceAccount"], true),
+            (&["--admission_control=NamespaceLifecycle"], true),
+        ] {
+            let given: Vec<OsString> = flags.iter().map(OsString::from).collect();
+            assert_eq!(decides_on_service_accounts(&given), want, "{flags:?}");
         }
     }
 }

@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use binnacle_testing::{ApiServer, StartError};
 use binnacle_testkit::https::{Client, Handshake};
+use binnacle_testkit::{TempDir, wait_until_blocking};
 
 fn program() -> PathBuf {
     binnacle_testkit::program().get_program().into()
@@ -40,18 +44,48 @@ async fn what_it_tells_is_what_clients_need() {
 }
 
 #[tokio::test]
-async fn takes_pods_where_no_service_accounts_are() {
+async fn takes_pods_without_service_accounts() {
     const POD: &str =
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
-    for (flag, code) in [(None, 201), (Some("--enable-admission-plugins=ServiceAccount"), 403)] {
-        let mut builder = ApiServer::builder().program(program());
-        if let Some(flag) = flag {
-            builder = builder.flag(flag);
-        }
-        let server = builder.start().unwrap();
+    for (flags, code) in [
+        (&[][..], 201),
+        (&["--disable-admission-plugins=Priority", "--enable-admission-plugins=PodNodeSelector"], 201),
+        (&["--enable-admission-plugins=ServiceAccount"], 403),
+        (&["--admission-control=NamespaceLifecycle,ServiceAccount"], 403),
+    ] {
+        let builder = ApiServer::builder().program(program());
+        let server = flags.iter().fold(builder, |builder, flag| builder.flag(flag)).start().unwrap();
         let handshake = Handshake::of_kubeconfig(server.kubeconfig());
-        assert_eq!(ask(&server, &handshake, "/api/v1/namespaces/default/pods", None, Some(POD)).await, code);
+        let answer = ask(&server, &handshake, "/api/v1/namespaces/default/pods", None, Some(POD)).await;
+        assert_eq!(answer, code, "{flags:?}");
     }
+}
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+#[ignore = "waits to be killed by another test"]
+fn waits_with_a_server() {
+    let server = start();
+    println!("server {}", server.id());
+    thread::sleep(Duration::from_secs(600));
+}
+
+#[test]
+fn ends_with_a_process_that_is_killed() {
+    // Everything that both processes write is in this folder.
+    let temp = TempDir::new();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "waits_with_a_server", "--ignored", "--nocapture"]);
+    command.env("BINNACLE_KUBE_APISERVER", program()).env("TMPDIR", temp.path());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let server = lines.find_map(|line| Some(Path::new("/proc").join(line.split_once("server ")?.1))).unwrap();
+    assert!(server.exists());
+    assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until_blocking("the server has ended", || (!server.exists()).then_some(()));
+    assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
 }
 
 /// Fifty servers at once: each has its own objects, and all are removed completely.
@@ -70,7 +104,7 @@ fn fifty_at_once() {
     drop(servers);
     for (id, path) in left {
         assert!(!Path::new(&format!("/proc/{id}")).exists(), "{id} still runs");
-        assert!(!path.ancestors().nth(2).unwrap().exists(), "{} is still there", path.display());
+        assert!(!path.parent().unwrap().exists(), "{} is still there", path.display());
     }
 }
 
