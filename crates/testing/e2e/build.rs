@@ -11,6 +11,7 @@ fn main() {
         Requirement::Kubectl,
         Requirement::Node,
         Requirement::Prometheus,
+        Requirement::Pytest,
         Requirement::Python,
         Requirement::PythonClient,
         Requirement::Shared,

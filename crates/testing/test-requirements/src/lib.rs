@@ -35,6 +35,8 @@ pub enum Requirement {
     Mandoc,
     Node,
     Prometheus,
+    /// The package `pytest` of Python, and what Kubernetes clients need.
+    Pytest,
     Python,
     /// The package `kubernetes` of Python; `BINNACLE_PYTHON` names another interpreter than the one on the PATH.
     PythonClient,
@@ -77,7 +79,7 @@ struct Needs {
     packages: &'static str,
 }
 
-const REQUIREMENTS: [Requirement; 15] = [
+const REQUIREMENTS: [Requirement; 16] = [
     Requirement::Bash,
     Requirement::Chromium,
     Requirement::Etcd,
@@ -89,6 +91,7 @@ const REQUIREMENTS: [Requirement; 15] = [
     Requirement::Mandoc,
     Requirement::Node,
     Requirement::Prometheus,
+    Requirement::Pytest,
     Requirement::Python,
     Requirement::PythonClient,
     Requirement::Shared,
@@ -116,6 +119,7 @@ impl Requirement {
             Self::Mandoc => programs("mandoc", &["mandoc"]),
             Self::Node => programs("node", &["node"]),
             Self::Prometheus => programs("prometheus", &["prometheus"]),
+            Self::Pytest => python("pytest", "kubernetes, pytest"),
             Self::Python => programs("python", &["python3"]),
             Self::PythonClient => python("python_client", "kubernetes"),
             Self::Shared => programs("shared", &[]),

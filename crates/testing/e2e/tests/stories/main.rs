@@ -49,6 +49,7 @@ mod etcd_access;
 mod etcd_full;
 mod etcd_members;
 mod evictions;
+mod examples;
 mod external_signer;
 mod families;
 mod feature_gates;
