@@ -329,6 +329,7 @@ impl State {
         if let Some(lease) = previous.as_ref().and_then(|previous| previous.lease) {
             self.leases.detach(lease.0, &key);
         }
+        self.digests.note(&key, previous.as_ref(), kv.as_ref());
         let Some(mut kv) = kv else {
             self.index.delete(&key, revision)?;
             return Ok(Event::Delete { key, revision: Revision(revision), previous });

@@ -227,6 +227,10 @@ impl Entry {
         }
     }
 
+    pub(crate) fn live(&self) -> Option<&Live> {
+        self.live.as_ref()
+    }
+
     /// Returns the lease of the live version, 0 for none.
     pub(crate) fn lease(&self) -> i64 {
         self.live.as_ref().map_or(0, |live| live.lease)

@@ -7,6 +7,7 @@
 mod check;
 mod committer;
 mod compaction;
+mod digests;
 pub mod disk;
 mod error;
 pub mod files;

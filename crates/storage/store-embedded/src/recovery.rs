@@ -11,6 +11,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compaction::{MARKER_KEY, Marker};
+use crate::digests::Digests;
 use crate::disk::{Batch, Disk};
 use crate::error::OpenError;
 use crate::index::{Index, Kept, Live, Loading};
@@ -87,8 +88,15 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, options: &EmbeddedOptions) -> 
         let meta = std::iter::once(format_fact()).chain(marker).collect();
         disk.commit(&Batch { meta, records: Vec::new() })?;
     }
-    let state =
-        State { index, leases, hub: Hub::default(), revision: newest, compacted: facts.marker.revision, closed: false };
+    let state = State {
+        index,
+        leases,
+        hub: Hub::default(),
+        digests: Digests::default(),
+        revision: newest,
+        compacted: facts.marker.revision,
+        closed: false,
+    };
     Ok(Recovered { state, leftover })
 }
 

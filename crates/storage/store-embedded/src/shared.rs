@@ -10,6 +10,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
 use crate::committer::Command;
+use crate::digests::Digests;
 use crate::disk::Disk;
 use crate::index::Index;
 use crate::lease::Leases;
@@ -44,6 +45,7 @@ pub(crate) struct State {
     pub(crate) index: Index,
     pub(crate) leases: Leases,
     pub(crate) hub: Hub,
+    pub(crate) digests: Digests,
     pub(crate) revision: u64,
     pub(crate) compacted: u64,
     pub(crate) closed: bool,

@@ -9,12 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use binnacle_store::{Barrier, Event, Revision, StoreError, Watch, WatchControl, WatchMessage, WatchedRanges};
+use binnacle_store::{
+    Barrier, Event, RangeDigest, Revision, StoreError, Watch, WatchControl, WatchMessage, WatchedRanges,
+};
 use bytes::Bytes;
 use futures::future::{BoxFuture, poll_fn, ready};
 use futures::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
 
+use crate::digests;
 use crate::history::{self, Span};
 use crate::options::WatchOptions;
 use crate::record::FIRST_REVISION;
@@ -141,7 +144,11 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        self.shared.state.write().hub.0.remove(&self.watcher.range, &self.watcher);
+        let mut state = self.shared.state.write();
+        state.hub.0.remove(&self.watcher.range, &self.watcher);
+        if !state.hub.0.watches(&self.watcher.range) {
+            state.digests.remove(&self.watcher.range);
+        }
     }
 }
 
@@ -150,6 +157,24 @@ impl Drop for Feed {
 impl WatchControl for Control {
     fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
         ready(self.now()).boxed()
+    }
+
+    fn digest(&self) -> Option<RangeDigest> {
+        let found = {
+            // Events and digests change together, under this lock.
+            let state = self.shared.state.read();
+            let digest = state.digests.get(&self.watcher.range);
+            digest.map(|digest| (digest, self.watcher.last_event.load(Ordering::Acquire)))
+        };
+        if found.is_none() {
+            digests::count(&self.shared, &self.watcher.range);
+        }
+        found.map(|(digest, event)| RangeDigest { digest, last_event: Revision(event), has_values: true })
+    }
+
+    fn count_again(&self) {
+        self.shared.state.write().digests.remove(&self.watcher.range);
+        digests::count(&self.shared, &self.watcher.range);
     }
 }
 

@@ -8,8 +8,8 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 
 use crate::{
-    Event, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
-    WatchMessage,
+    Barrier, Event, KeyValue, Op, RangeDigest, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn,
+    TxnResponse, Watch, WatchControl, WatchMessage,
 };
 
 /// Converts values between the stored form and the callers' form.
@@ -125,7 +125,7 @@ impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
                 let values = Arc::clone(&values);
                 async move { open_message(&*values, message?).await }
             });
-            Ok(Watch { messages: messages.boxed(), control })
+            Ok(Watch { messages: messages.boxed(), control: Box::new(LayeredControl(control)) })
         })
     }
 
@@ -143,6 +143,23 @@ impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
                 None => Ok(false),
             }
         })
+    }
+}
+
+/// The control of a watch whose reader sees other values than the inner store has.
+struct LayeredControl(Box<dyn WatchControl>);
+
+impl WatchControl for LayeredControl {
+    fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
+        self.0.barrier()
+    }
+
+    fn digest(&self) -> Option<RangeDigest> {
+        self.0.digest().map(|digest| RangeDigest { has_values: false, ..digest })
+    }
+
+    fn count_again(&self) {
+        self.0.count_again();
     }
 }
 

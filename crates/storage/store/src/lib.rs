@@ -6,6 +6,7 @@
 mod compactor;
 #[cfg(feature = "contract")]
 pub mod contract;
+mod digest;
 mod layered;
 mod trace;
 mod watched;
@@ -18,6 +19,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
+pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use layered::{LayeredStore, Values};
 pub use trace::{CallSpan, CallTrace, caller_trace, told_trace};
 pub use watched::WatchedRanges;
@@ -158,6 +160,15 @@ pub trait WatchControl: Send + Sync {
     /// there was none since the watch started). A reader of the stream up to `last_event` has the range as of
     /// `current`.
     fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>>;
+
+    /// Returns the present digest of the watch's range, or `None` if the engine keeps none or has not counted all
+    /// objects yet. The first call lets it begin to count; none waits for that.
+    fn digest(&self) -> Option<RangeDigest> {
+        None
+    }
+
+    /// Lets the engine count all objects of the range again: its digest was wrong.
+    fn count_again(&self) {}
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

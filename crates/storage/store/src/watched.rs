@@ -45,6 +45,11 @@ impl<W> WatchedRanges<W> {
         }
     }
 
+    /// Returns true if the range has a watcher.
+    pub fn watches(&self, range: &Range<Bytes>) -> bool {
+        self.position(range).is_ok()
+    }
+
     pub fn clear(&mut self) {
         self.groups.clear();
     }
