@@ -7,6 +7,7 @@ use std::time::Duration;
 use binnacle_admission_webhooks::Webhooks;
 use binnacle_authz::RbacIndex;
 use binnacle_controllers::PostStartHook;
+use binnacle_registry::Catalog;
 use binnacle_request::BoxFuture;
 use binnacle_server::HealthCheck;
 use binnacle_store::Store;
@@ -202,6 +203,27 @@ impl HealthCheck for FailedTasks {
                 count => Err(format!("{count} tasks have panicked, see the log; start the server again")),
             }
         })
+    }
+}
+
+/// Checks that no cache is known to differ from the store. One that does is read again.
+pub(crate) struct CacheCheck(pub(crate) Catalog);
+
+impl HealthCheck for CacheCheck {
+    fn name(&self) -> &str {
+        "cache-consistency"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        let snapshot = self.0.snapshot();
+        let differing = snapshot.resources().filter(|resource| !resource.collection.cache.is_consistent());
+        let mut names: Vec<String> = differing.map(|resource| resource.group_resource().to_string()).collect();
+        names.sort_unstable();
+        names.dedup();
+        Box::pin(std::future::ready(match names.is_empty() {
+            true => Ok(()),
+            false => Err(format!("the caches of these resources differ from the store: {}", names.join(", "))),
+        }))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use binnacle_meta::{GroupResource, Text};
 use binnacle_scheme::{MediaType, ResourceType, StoredType};
-use binnacle_watchcache::{Backlog, Cache, FormBudget, WindowLimits};
+use binnacle_watchcache::{Backlog, Cache, CheckTimes, FormBudget, WindowLimits};
 use bytes::Bytes;
 
 use crate::admission::Admission;
@@ -86,7 +86,11 @@ impl Installer {
         let sharded = self.storage.features.enabled("ShardedListAndWatch");
         let indexer = Arc::new(ResourceIndexer::new(kind.clone(), sharded, too_large.clone()));
         let counts = Arc::new(Counts::default());
-        let backlog = self.backlog.clone();
+        let mut cache =
+            Cache::with_backlog(store.clone(), &prefix, indexer, WindowLimits::default(), self.backlog.clone());
+        if self.storage.features.enabled("DetectCacheInconsistency") {
+            cache = cache.checked(CheckTimes::default());
+        }
         Collection {
             kind: kind.clone(),
             hooks,
@@ -94,7 +98,7 @@ impl Installer {
             ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone(), counts.clone()))),
             counts,
             too_large,
-            store: RequestStore::new(store.clone()),
+            store: RequestStore::new(store),
             cached: !self.storage.uncached.has(&resource),
             media_type: match kind.custom {
                 Some(_) if self.storage.features.enabled("CBORServingAndStorage") => MediaType::Cbor,
@@ -106,7 +110,7 @@ impl Installer {
             unsafe_deletion: self.storage.features.enabled("AllowUnsafeMalformedObjectDeletion"),
             features: self.storage.features.clone(),
             root: Text::from(self.storage.root.as_str()),
-            cache: Arc::new(Cache::with_backlog(store, &prefix, indexer, WindowLimits::default(), backlog)),
+            cache: Arc::new(cache),
             budget: self.budget.clone(),
             prefix: Bytes::from(prefix),
             api_version: storage.group_version_kind().api_version(),

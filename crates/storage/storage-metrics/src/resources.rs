@@ -46,6 +46,8 @@ families! {
             "[ALPHA] Counter of watchers closed due to unresponsiveness broken by resource type.";
         undecodable: IntCounterVec = "apiserver_storage_decode_errors_total" by ["group", "resource"],
             "[ALPHA] Number of stored object decode errors split by object type";
+        checks: IntCounterVec = "apiserver_storage_consistency_checks_total" by ["group", "resource", "status"],
+            "[ALPHA] Counter for status of consistency checks between etcd and watch cache";
         version: GaugeVec = "apiserver_watch_cache_resource_version" by ["group", "resource"],
             "[ALPHA] Current resource version of watch cache broken by resource type. This is truncated to the 15 least \
              significant digits.";
@@ -245,6 +247,12 @@ impl StorageMetrics {
         ] {
             if count > 0 {
                 family.with_label_values(&labels).inc_by(count);
+            }
+        }
+        let checks = stats.checks;
+        for (status, count) in [("success", checks.successes), ("failure", checks.failures), ("error", checks.errors)] {
+            if count > 0 {
+                families.checks.with_label_values(&[labels[0], labels[1], status]).inc_by(count);
             }
         }
         let version = labelled.of.cache.progress().0 % VERSION_DIGITS;

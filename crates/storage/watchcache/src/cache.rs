@@ -1,6 +1,7 @@
 //! The cache of one resource: its public interface.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use binnacle_meta::Text;
@@ -9,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
 use crate::backlog::Backlog;
+use crate::consistency::CheckTimes;
 use crate::distribution::Distribution;
 use crate::entry::Entry;
 use crate::error::{CacheError, WatchError};
@@ -48,6 +50,17 @@ impl Cache {
         backlog: Arc<Backlog>,
     ) -> Self {
         Self { shared: Shared::new(store, prefix, indexer, limits, backlog) }
+    }
+
+    /// Lets the cache compare itself with the store from its start on.
+    pub fn checked(self, times: CheckTimes) -> Self {
+        let _ = self.shared.checks.set(times);
+        self
+    }
+
+    /// Returns false from a comparison with the store that failed until all objects have been read again.
+    pub fn is_consistent(&self) -> bool {
+        !self.shared.inconsistent.load(Ordering::Acquire)
     }
 
     /// Prepares an interest for matching objects of this resource.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use binnacle_store::Revision;
+use binnacle_store::{Fingerprint, KeyValue, Revision, ValueHash};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -18,14 +18,23 @@ pub struct Entry {
     value: Value,
     revision: Revision,
     create_revision: Revision,
+    value_hash: ValueHash,
     forms: FormSlot,
 }
 
 impl Entry {
     /// Makes an entry; if `packs` is true, its value is compressed after a while.
-    pub(crate) fn new(meta: Meta, value: Bytes, packs: bool, revision: Revision, create_revision: Revision) -> Self {
-        let value = Value::new(value, packs);
-        Self { meta, value, revision, create_revision, forms: FormSlot::default() }
+    pub(crate) fn new(meta: Meta, value: Bytes, packs: bool, kv: &KeyValue) -> Self {
+        let (revision, create_revision) = (kv.mod_revision, kv.create_revision);
+        let value_hash = ValueHash::of(&kv.value);
+        Self {
+            meta,
+            value: Value::new(value, packs),
+            revision,
+            create_revision,
+            value_hash,
+            forms: FormSlot::default(),
+        }
     }
 
     /// Returns `namespace/name`, or `name` without a namespace: the key without the resource's prefix.
@@ -72,6 +81,15 @@ impl Entry {
     /// Returns the revision at which the object was created.
     pub fn create_revision(&self) -> Revision {
         self.create_revision
+    }
+
+    /// Returns the hash of the value as the store sent it.
+    pub(crate) fn value_hash(&self) -> ValueHash {
+        self.value_hash
+    }
+
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new(self.path().as_bytes(), self.revision, self.value_hash)
     }
 
     pub fn labels(&self) -> Labels<'_> {

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use binnacle_store::{KeyValue, RangeRequest, Revision, StoreError, Watch, WatchMessage};
+use binnacle_store::{Digest, KeyValue, RangeRequest, Revision, StoreError, ValueHash, Watch, WatchMessage};
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
 use crate::attrs::{IndexError, Meta};
+use crate::consistency::{Checker, Inconsistent, diagnose};
 use crate::entry::{Entry, Event};
 use crate::index::Objects;
 use crate::shared::Shared;
@@ -35,15 +36,28 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
     let mut continues = !again;
     let mut unreadable = false;
     let mut restored = false;
+    let mut checker = Checker::new(&shared);
     loop {
         let begun = Instant::now();
         let continued = continues && !restored && shared.has_begun();
-        let error = match connect(&shared, continued, restored).await {
+        let ended = match connect(&shared, continued, restored).await {
             Ok(watch) => {
                 restored = false;
-                follow(&shared, watch, continued && unreadable).await
+                checker.begin();
+                follow(&shared, watch, continued && unreadable, &mut checker).await
             }
-            Err(error) => error,
+            Err(error) => Ended::Failed(error),
+        };
+        let error = match ended {
+            Ended::Failed(error) => error,
+            Ended::Inconsistent(Inconsistent) => {
+                // Readers wait until all is read again.
+                shared.control.store(None);
+                diagnose(&shared).await;
+                // As after a restored backup: nothing that the cache has is certain, and neither is what watchers have.
+                restored = true;
+                continue;
+            }
         };
         restored |= matches!(error, StoreError::Restored);
         unreadable = error.is_unreadable();
@@ -89,12 +103,12 @@ async fn connect(shared: &Shared, continues: bool, restored: bool) -> Result<Wat
         }
     }
     let revision = shared.store.current_revision().await?;
-    let objects = read_all(shared, revision).await?;
+    let (objects, digest) = read_all(shared, revision).await?;
     let continues = !restored && shared.has_begun() && shared.progress() == revision;
     shared.counters.initializations.fetch_add(1, Ordering::Relaxed);
     shared.counters.initial_events.fetch_add(objects.len() as u64, Ordering::Relaxed);
     shared.change(|state| {
-        state.replace(objects, revision);
+        state.replace(objects, digest, revision);
         state.era += u64::from(!continues);
     });
     if !continues {
@@ -105,9 +119,10 @@ async fn connect(shared: &Shared, continues: bool, restored: bool) -> Result<Wat
     shared.store.watch(shared.range.clone(), revision).await
 }
 
-async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreError> {
+async fn read_all(shared: &Shared, revision: Revision) -> Result<(Objects, Digest), StoreError> {
     let known = shared.state.lock().objects.clone();
     let mut objects = Objects::new();
+    let mut digest = Digest::default();
     let mut start = shared.range.start.clone();
     loop {
         let request = RangeRequest {
@@ -117,7 +132,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
             count_only: false,
         };
         let page = shared.store.range(request).await?;
-        let Some(last) = page.kvs.last() else { return Ok(objects) };
+        let Some(last) = page.kvs.last() else { return Ok((objects, digest)) };
         start = [last.key.as_ref(), b"\0"].concat().into();
         for (count, kv) in page.kvs.into_iter().enumerate() {
             if count % TURN == TURN - 1 {
@@ -125,8 +140,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
             }
             let Some(path) = path_of(shared, &kv.key) else { continue };
             let entry = match known.get(path) {
-                // The value is compared as well: a restored store can use a revision again.
-                Some(same) if same.revision() == kv.mod_revision && *same.value() == kv.value => Arc::clone(same),
+                Some(same) if is_same(same, &kv) => Arc::clone(same),
                 other => {
                     pace(&kv);
                     let (meta, value) = look_at(shared, path, &kv)?;
@@ -135,16 +149,42 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
                     entry
                 }
             };
+            digest.add(entry.fingerprint());
             objects.insert(entry.meta.clone(), entry);
         }
         if !page.more {
-            return Ok(objects);
+            return Ok((objects, digest));
         }
     }
 }
 
+/// Returns true if an entry was made from this version. The value is compared as well: a restored store can use a
+/// revision again.
+fn is_same(entry: &Entry, kv: &KeyValue) -> bool {
+    entry.revision() == kv.mod_revision && *entry.value() == kv.value && entry.value_hash() == ValueHash::of(&kv.value)
+}
+
+/// Why a watch of the store is not read any more.
+enum Ended {
+    Failed(StoreError),
+    /// The cache is not what the store has.
+    Inconsistent(Inconsistent),
+}
+
+impl From<Inconsistent> for Ended {
+    fn from(inconsistent: Inconsistent) -> Self {
+        Self::Inconsistent(inconsistent)
+    }
+}
+
+impl From<StoreError> for Ended {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Reads the watch until it ends. A `doubted` one, whose first event was unreadable before, counts from that event on.
-async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError {
+async fn follow(shared: &Shared, mut watch: Watch, doubted: bool, checker: &mut Checker) -> Ended {
     let mut control = Some(watch.control);
     let mut trust = || {
         if let Some(control) = control.take() {
@@ -162,6 +202,12 @@ async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError 
         let message = tokio::select! {
             biased;
             message = watch.messages.next() => message,
+            checked = checker.check() => {
+                if let Err(inconsistent) = checked {
+                    return inconsistent.into();
+                }
+                continue;
+            }
             () = &mut upkeep, if !idle => {
                 let pause = if shared.unpacked.pack(Instant::now(), |entry| release(shared, entry)) {
                     PACKING
@@ -174,12 +220,12 @@ async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError 
             }
         };
         match message {
-            None => return StoreError::Closed,
-            Some(Err(error)) => return error,
+            None => return StoreError::Closed.into(),
+            Some(Err(error)) => return error.into(),
             Some(Ok(WatchMessage::Progress(revision))) => shared.advance(None, revision),
             Some(Ok(WatchMessage::Events(events))) => {
-                if let Err(error) = apply(shared, events).await {
-                    return error;
+                if let Err(ended) = apply(shared, events, checker).await {
+                    return ended;
                 }
                 trust();
                 idle = false;
@@ -201,8 +247,10 @@ const CHUNK: usize = 64;
 const CHUNK_DELIVERIES: usize = 16_384;
 
 /// Applies the changes up to the first unreadable one.
-async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<(), StoreError> {
+async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>, checker: &mut Checker) -> Result<(), Ended> {
     let at = Instant::now();
+    expect_new(shared, &events).map_err(|revision| checker.refuse(revision, shared.applied()))?;
+    checker.note_changes();
     shared.counters.events_received.fetch_add(events.len() as u64, Ordering::Relaxed);
     // Reading attributes is the expensive part, and does not block readers.
     let mut changes = VecDeque::with_capacity(events.len());
@@ -225,11 +273,13 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
     }
     while let Some(first) = changes.front() {
         let mut last = first.revision;
+        let stop = checker.stop().filter(|stop| last <= *stop);
         let size = CHUNK.min(CHUNK_DELIVERIES / (shared.hub.lock().watchers() + 1)).max(1);
         let mut chunk = Vec::with_capacity(size.min(changes.len()));
         // A revision is never split: a reader in between would see half of it.
         while let Some(next) = changes.front()
             && (chunk.len() < size || next.revision == last)
+            && stop.is_none_or(|stop| next.revision <= stop)
         {
             last = next.revision;
             chunk.extend(changes.pop_front());
@@ -240,21 +290,37 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
         shared.counters.events_dispatched.fetch_add(events.len() as u64, Ordering::Relaxed);
         shared.publish(events);
         shared.advance(Some(last), last);
+        checker.compare()?;
         shared.bound_retained();
         if !changes.is_empty() {
             tokio::task::yield_now().await;
         }
     }
     match failed {
-        Some(error) => Err(error),
+        Some(error) => Err(error.into()),
         None => {
             // The last events may be of ignored keys: a reader that waits for their revision must not wait longer.
             if shared.progress() < read_to {
                 shared.advance(Some(read_to), read_to);
             }
+            checker.compare()?;
             Ok(())
         }
     }
+}
+
+/// Fails with the first revision that is not newer than what was applied before: events are sent once and in order.
+/// Events of one revision come in one message.
+fn expect_new(shared: &Shared, events: &[binnacle_store::Event]) -> Result<(), Revision> {
+    let mut newest = shared.applied();
+    for (at, event) in events.iter().enumerate() {
+        let revision = event.revision();
+        if revision < newest || (at == 0 && revision == newest) {
+            return Err(revision);
+        }
+        newest = revision;
+    }
+    Ok(())
 }
 
 fn make(shared: &Shared, state: &mut State, Prepared { path, revision, new }: Prepared, at: Instant) -> Option<Event> {
@@ -296,17 +362,18 @@ fn pace(kv: &KeyValue) {
     binnacle_work::pace(STEPS * kv.value.len() as u64);
 }
 
-fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
+pub(crate) fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
     let path = key.strip_prefix(shared.range.start.as_ref()).and_then(|path| std::str::from_utf8(path).ok());
     if path.is_none() {
         tracing::warn!(?key, "a key that is no path of a resource is left out");
+        shared.has_foreign_keys.store(true, Ordering::Relaxed);
     }
     path
 }
 
 /// Reads the attributes of a stored value. An invalid value keeps the cache from being filled, since a list with a
 /// missing object is worse than an error.
-fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), StoreError> {
+pub(crate) fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), StoreError> {
     // A panic must not end the task that keeps the cache up to date.
     let index = AssertUnwindSafe(|| shared.indexer.index(&kv.key, &kv.value, kv.mod_revision));
     let result = catch_unwind(index).unwrap_or_else(|_| Err(IndexError("looking at the object panicked".to_owned())));
@@ -334,7 +401,7 @@ fn entry(shared: &Shared, meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&
         Some(old) if old.same_attributes(&meta) => old.clone(),
         _ => meta,
     };
-    Entry::new(meta, value, shared.indexer.packs(), kv.mod_revision, kv.create_revision)
+    Entry::new(meta, value, shared.indexer.packs(), kv)
 }
 
 /// Tells the store that the cache keeps the value of an entry, in a smaller form.

@@ -62,6 +62,12 @@ impl Index {
         }
     }
 
+    /// Returns true if the index has the object, or does not need it.
+    pub(crate) fn has(&self, meta: &Meta) -> bool {
+        let Some(value) = self.property.of(meta) else { return true };
+        self.members.contains(&Member { hash: self.hasher.hash_one(value), meta: meta.clone() })
+    }
+
     pub(crate) fn property(&self) -> &Property {
         &self.property
     }

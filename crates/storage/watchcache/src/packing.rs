@@ -177,7 +177,7 @@ impl Unpacked {
 mod tests {
     use std::cell::Cell;
 
-    use binnacle_store::Revision;
+    use binnacle_store::{KeyValue, Revision};
 
     use super::*;
     use crate::attrs::Meta;
@@ -204,7 +204,10 @@ mod tests {
         let text = b"description ".repeat(100);
         let make = |n: u64| {
             let meta = Meta::new("a", &[], &[]);
-            Arc::new(Entry::new(meta, text.clone().into(), true, Revision(n), Revision(n)))
+            let (key, value, revision) = (Bytes::new(), Bytes::from(text.clone()), Revision(n));
+            let (create_revision, mod_revision) = (revision, revision);
+            let kv = KeyValue { key, value: value.clone(), create_revision, mod_revision, lease: None };
+            Arc::new(Entry::new(meta, value, true, &kv))
         };
         let unpacked = Unpacked::default();
         let entries: Vec<Arc<Entry>> = (1..=50).map(make).collect();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
 use crate::backlog::Backlog;
+use crate::consistency::CheckTimes;
 use crate::distribution::Distribution;
 use crate::entry::{Entry, Event};
 use crate::error::CacheError;
@@ -26,7 +27,7 @@ use crate::packing::Unpacked;
 use crate::selection::Property;
 use crate::snapshot::{Snapshot, SnapshotInner};
 use crate::state::{State, catch_up};
-use crate::stats::{CacheStats, Counters, READ_WAITS};
+use crate::stats::{CacheStats, CheckStats, Counters, READ_WAITS};
 use crate::window::WindowLimits;
 
 /// The time without a read after which an index is dropped.
@@ -63,6 +64,12 @@ pub(crate) struct Shared {
     /// The error that keeps the cache from following the store, and the time at which these errors began.
     pub(crate) trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
     pub(crate) counters: Counters,
+    /// Unset if the cache is not compared with the store.
+    pub(crate) checks: OnceLock<CheckTimes>,
+    /// True from a comparison that failed until all objects have been read again.
+    pub(crate) inconsistent: AtomicBool,
+    /// True if the range has keys that are no paths, which the cache leaves out.
+    pub(crate) has_foreign_keys: AtomicBool,
     pub(crate) waits: Distribution,
     /// Notified at every progress.
     pub(crate) changed: Notify,
@@ -112,6 +119,9 @@ impl Shared {
             control: ArcSwapOption::empty(),
             trouble: Mutex::default(),
             counters: Counters::default(),
+            checks: OnceLock::new(),
+            inconsistent: AtomicBool::new(false),
+            has_foreign_keys: AtomicBool::new(false),
             waits: Distribution::new(&READ_WAITS),
             changed: Notify::new(),
             building: AtomicBool::new(false),
@@ -210,6 +220,11 @@ impl Shared {
         Revision(self.progress.load(Ordering::Acquire))
     }
 
+    /// Returns the revision of the newest event that was applied.
+    pub(crate) fn applied(&self) -> Revision {
+        Revision(self.applied.load(Ordering::Acquire))
+    }
+
     /// Notes that everything up to `progress` was applied, with the newest event at `event`.
     pub(crate) fn advance(&self, event: Option<Revision>, progress: Revision) {
         if let Some(event) = event {
@@ -223,6 +238,7 @@ impl Shared {
     pub(crate) fn begin(&self, revision: Revision) {
         self.applied.store(revision.0, Ordering::Release);
         self.progress.store(revision.0, Ordering::Release);
+        self.inconsistent.store(false, Ordering::Release);
         self.initialized.store(true, Ordering::Release);
     }
 
@@ -458,6 +474,11 @@ impl Shared {
             terminated: count(&self.counters.terminated),
             undecodable: count(&self.counters.undecodable),
             shards: hub.shards,
+            checks: CheckStats {
+                successes: count(&self.counters.checks.successes),
+                failures: count(&self.counters.checks.failures),
+                errors: count(&self.counters.checks.errors),
+            },
         }
     }
 }

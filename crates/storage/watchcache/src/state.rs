@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_store::Revision;
+use binnacle_store::{Digest, Revision};
 
 use crate::attrs::Meta;
 use crate::entry::Entry;
@@ -15,6 +15,8 @@ use crate::index::{Index, Objects};
 pub(crate) struct State {
     pub(crate) objects: Objects,
     pub(crate) indexes: Vec<Index>,
+    /// The digest of the objects, by what the store sent.
+    pub(crate) digest: Digest,
     /// The revision of the newest change.
     pub(crate) changed: Revision,
     /// The approximate memory of the objects.
@@ -36,6 +38,7 @@ impl State {
                 self.bytes += entry.size();
                 self.value_bytes += entry.value_len();
                 self.written += entry.size() as u64;
+                self.digest.add(entry.fingerprint());
                 self.objects.insert(entry.meta.clone(), Arc::clone(entry))
             }
             None => self.objects.remove(path),
@@ -43,6 +46,7 @@ impl State {
         if let Some(old) = &old {
             self.bytes -= old.size();
             self.value_bytes -= old.value_len();
+            self.digest.remove(old.fingerprint());
         }
         let meta = |entry: &Option<Arc<Entry>>| -> Option<Meta> { entry.as_ref().map(|entry| entry.meta.clone()) };
         let (before, after) = (meta(&old), meta(&new));
@@ -52,12 +56,13 @@ impl State {
         old
     }
 
-    /// Replaces all objects. Indexes are dropped, and built again when lists need them.
-    pub(crate) fn replace(&mut self, objects: Objects, revision: Revision) {
+    /// Replaces all objects, which have the digest `digest`. Indexes are dropped, and built again when lists need them.
+    pub(crate) fn replace(&mut self, objects: Objects, digest: Digest, revision: Revision) {
         self.bytes = objects.values().map(|entry| entry.size()).sum();
         self.value_bytes = objects.values().map(|entry| entry.value_len()).sum();
         self.written += self.bytes as u64;
         self.objects = objects;
+        self.digest = digest;
         self.indexes.clear();
         self.changed = revision;
     }

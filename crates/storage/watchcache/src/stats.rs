@@ -33,6 +33,16 @@ pub struct CacheStats {
     /// The number of stored values that were not valid objects.
     pub undecodable: u64,
     pub shards: ShardStats,
+    pub checks: CheckStats,
+}
+
+/// Comparisons of the cache with the store, by their results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckStats {
+    pub successes: u64,
+    pub failures: u64,
+    /// Those that could not be finished.
+    pub errors: u64,
 }
 
 /// Counts of watchers of shards.
@@ -55,4 +65,13 @@ pub(crate) struct Counters {
     pub(crate) events_dispatched: AtomicU64,
     pub(crate) terminated: AtomicU64,
     pub(crate) undecodable: AtomicU64,
+    pub(crate) checks: CheckCounters,
+}
+
+/// The counters of [`CheckStats`].
+#[derive(Debug, Default)]
+pub(crate) struct CheckCounters {
+    pub(crate) successes: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) errors: AtomicU64,
 }

@@ -98,6 +98,7 @@ impl Background {
             fairness: fairness.as_ref(),
             upkeep: &upkeep,
             failed_tasks: &failed_tasks,
+            catalog: &catalog,
             hooks: &hooks,
             livez_grace: Instant::now().checked_add(base.config.generic.livez_grace_period),
             terminating: signals.terminating.clone(),

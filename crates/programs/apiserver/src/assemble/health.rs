@@ -7,13 +7,14 @@ use binnacle_controllers::PostStartHook;
 use binnacle_features::Features;
 use binnacle_flowcontrol::FlowControl;
 use binnacle_pki::Expiry;
+use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_server::{Canary, Health, HealthMetrics, LogCheck, ShutdownCheck};
 
 use super::built_in::Access;
 use super::own_certificates::CertificateCheck;
 use crate::encryption::AtRest;
-use crate::health::{FailedTasks, HookCheck, InformersCheck, ORDER, StartedCheck};
+use crate::health::{CacheCheck, FailedTasks, HookCheck, InformersCheck, ORDER, StartedCheck};
 use crate::settings::Storage;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
@@ -30,6 +31,7 @@ pub(super) struct Checked<'a> {
     pub(super) fairness: Option<&'a Arc<FlowControl>>,
     pub(super) upkeep: &'a Upkeep,
     pub(super) failed_tasks: &'a FailedTasks,
+    pub(super) catalog: &'a Catalog,
     pub(super) hooks: &'a [PostStartHook],
     /// The time until which `/livez` treats hooks as done.
     pub(super) livez_grace: Option<Instant>,
@@ -48,6 +50,7 @@ impl Checked<'_> {
         let (roles, webhooks) = (self.access.roles.index().clone(), self.access.webhooks.sources());
         let health =
             health.ready(Arc::new(InformersCheck { roles, webhooks })).ready(Arc::new(self.failed_tasks.clone()));
+        let health = health.ready(Arc::new(CacheCheck(self.catalog.clone())));
         let health =
             self.hooks.iter().filter(|hook| self.lists(hook)).fold(health, |health, hook| self.hook(health, hook));
         self.started(health).ready(Arc::new(ShutdownCheck(self.terminating.clone()))).in_order(&ORDER)

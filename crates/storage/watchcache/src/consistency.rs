@@ -1,0 +1,405 @@
+//! Comparison of a cache with its store: digests while it changes, and all objects from time to time.
+//!
+//! kube-apiserver compares a digest of both sides every five minutes (`DetectCacheInconsistency`). Here the engine may
+//! keep a [digest](binnacle_store::Digest) of what a reader of the watch must have, so that a lost event shows within a
+//! second. The comparison of objects finds what digests cannot: values that changed in memory, and missing entries of
+//! indexes.
+
+use std::future::pending;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use binnacle_store::{KeyValue, RangeDigest, RangeRequest, Revision, StoreError, ValueHash};
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::attrs::Meta;
+use crate::entry::Entry;
+use crate::follower::{look_at, path_of};
+use crate::shared::Shared;
+use crate::snapshot::SnapshotInner;
+
+/// How often a cache compares itself with its store.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckTimes {
+    /// The time between comparisons of digests while objects change. Without changes, it grows to ten times as long.
+    pub digests: Duration,
+    /// The time after which an event that the engine has counted, but which does not come, is lost.
+    pub overdue: Duration,
+    /// The least time between comparisons of all objects; the most is half as long again.
+    pub objects: Duration,
+}
+
+impl Default for CheckTimes {
+    /// Returns a second for digests, and for objects the five minutes of kube-apiserver.
+    fn default() -> Self {
+        Self { digests: Duration::from_secs(1), overdue: Duration::from_secs(2), objects: Duration::from_secs(300) }
+    }
+}
+
+/// What differs between a cache and its store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// The key without the start of the range.
+    path: String,
+    cached: Option<Revision>,
+    stored: Option<Revision>,
+    what: &'static str,
+}
+
+/// The cache is not what the store has: all objects must be read again.
+#[derive(Debug)]
+pub(crate) struct Inconsistent;
+
+/// The comparisons of one cache.
+pub(crate) struct Checker {
+    shared: Arc<Shared>,
+    times: Option<CheckTimes>,
+    /// The time between comparisons of digests.
+    interval: Duration,
+    /// The number of times that the engine had no digest since the last change.
+    unanswered: u8,
+    next_digest: Instant,
+    /// Compared as soon as the cache has applied its last event.
+    awaited: Option<RangeDigest>,
+    /// The time at which the engine was asked, or something came after that.
+    heard: Instant,
+    next_walk: Instant,
+    walk: Option<BoxFuture<'static, Result<Option<Difference>, StoreError>>>,
+    /// The time before the next comparison after failed ones: a fault that comes back at once must not keep watchers from
+    /// their work.
+    pause: Duration,
+    failed_before: bool,
+}
+
+/// The factor by which digests are compared less often while nothing changes. The cache does not know of an event that is
+/// lost, so it asks all the same.
+const IDLE: u32 = 10;
+/// The number of times that an engine without a digest is asked.
+const MOST_UNANSWERED: u8 = 10;
+
+/// What a checker has to do.
+enum Due {
+    Digest,
+    /// An event does not come.
+    Lost,
+    Walk,
+    Walked(Result<Option<Difference>, StoreError>),
+}
+
+/// The objects of one step of a walk, and the bytes of their values.
+const STEP: usize = 1_000;
+const STEP_BYTES: usize = 4 << 20;
+/// A walk rests this many times as long as it works.
+const REST: u32 = 20;
+const LONGEST_REST: Duration = Duration::from_secs(1);
+/// The objects that are compared before other tasks run.
+const TURN: usize = 64;
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The time in which the first differing key is looked for after digests differed.
+const DIAGNOSIS: Duration = Duration::from_secs(2);
+
+// === impl Checker ===
+
+impl Checker {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let now = Instant::now();
+        Self {
+            shared: Arc::clone(shared),
+            times: shared.checks.get().copied(),
+            interval: Duration::ZERO,
+            unanswered: 0,
+            next_digest: now,
+            awaited: None,
+            heard: now,
+            next_walk: now,
+            walk: None,
+            pause: Duration::ZERO,
+            failed_before: false,
+        }
+    }
+
+    /// Begins to check a new watch of the store.
+    pub(crate) fn begin(&mut self) {
+        let Some(times) = self.times else { return };
+        let now = Instant::now();
+        (self.awaited, self.walk) = (None, None);
+        self.note_changes();
+        self.next_digest = now + times.digests.max(self.pause);
+        self.next_walk = now + jittered(times.objects).max(self.pause);
+    }
+
+    pub(crate) fn note_changes(&mut self) {
+        let Some(times) = self.times else { return };
+        (self.unanswered, self.heard) = (0, Instant::now());
+        if self.interval > times.digests {
+            self.next_digest = self.next_digest.min(self.heard + times.digests);
+        }
+        self.interval = times.digests;
+    }
+
+    /// Returns the revision at which changes must be applied before later ones: digests are compared there.
+    pub(crate) fn stop(&self) -> Option<Revision> {
+        self.awaited.map(|awaited| awaited.last_event)
+    }
+
+    /// Waits for the next comparison, and does what is to do then. Can be dropped and called again.
+    pub(crate) async fn check(&mut self) -> Result<(), Inconsistent> {
+        let Some(times) = self.times else { return pending().await };
+        let (next_walk, walking) = (self.next_walk, self.walk.is_some());
+        let next_digest = async {
+            match self.awaited.is_none() && self.unanswered < MOST_UNANSWERED {
+                true => sleep_until(self.next_digest).await,
+                false => pending().await,
+            }
+        };
+        let overdue = async {
+            match self.awaited {
+                Some(_) => sleep_until(self.heard + times.overdue).await,
+                None => pending().await,
+            }
+        };
+        let walked = async {
+            match &mut self.walk {
+                Some(walk) => walk.await,
+                None => pending().await,
+            }
+        };
+        let due = tokio::select! {
+            () = next_digest => Due::Digest,
+            () = overdue => Due::Lost,
+            () = sleep_until(next_walk), if !walking => Due::Walk,
+            walked = walked => Due::Walked(walked),
+        };
+        match due {
+            Due::Digest => self.ask(times),
+            Due::Lost => {
+                tracing::error!(range = ?self.shared.range.start, "the store has counted an event, but does not send it");
+                self.fail(None);
+                Err(Inconsistent)
+            }
+            Due::Walk => {
+                self.walk = Some(walk(Arc::clone(&self.shared), true).boxed());
+                Ok(())
+            }
+            Due::Walked(walked) => {
+                self.walk = None;
+                self.next_walk = Instant::now() + jittered(times.objects);
+                self.judge(walked)
+            }
+        }
+    }
+
+    /// Asks the engine for its digest.
+    fn ask(&mut self, times: CheckTimes) -> Result<(), Inconsistent> {
+        self.heard = Instant::now();
+        self.next_digest = self.heard + self.interval;
+        self.interval = (self.interval * 2).min(times.digests * IDLE);
+        let control = self.shared.control.load_full();
+        self.awaited = control.and_then(|control| control.digest());
+        // The engine may still be counting. One that keeps no digests is asked again after the next change.
+        self.unanswered = if self.awaited.is_some() { 0 } else { self.unanswered + 1 };
+        self.compare()
+    }
+
+    /// Compares the digests if the cache has applied what the engine has counted.
+    pub(crate) fn compare(&mut self) -> Result<(), Inconsistent> {
+        let Some(awaited) = self.awaited.take_if(|awaited| self.shared.applied() >= awaited.last_event) else {
+            return Ok(());
+        };
+        if self.shared.has_foreign_keys.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (digest, objects) = {
+            let state = self.shared.state.lock();
+            (state.digest, state.objects.len() as u64)
+        };
+        if awaited.matches(&digest) && digest.objects() == objects {
+            self.succeed();
+            return Ok(());
+        }
+        self.fail(None);
+        Err(Inconsistent)
+    }
+
+    fn judge(&mut self, walked: Result<Option<Difference>, StoreError>) -> Result<(), Inconsistent> {
+        match walked {
+            Ok(None) => {
+                self.succeed();
+                Ok(())
+            }
+            Ok(Some(difference)) => {
+                self.fail(Some(&difference));
+                Err(Inconsistent)
+            }
+            Err(error) => {
+                self.shared.counters.checks.errors.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(%error, range = ?self.shared.range.start, "the cache cannot be compared with the store");
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes that events came in an impossible order.
+    pub(crate) fn refuse(&mut self, revision: Revision, applied: Revision) -> Inconsistent {
+        let range = &self.shared.range.start;
+        tracing::error!(?range, revision = revision.0, applied = applied.0, "the store sent an event that is not new");
+        self.fail(None);
+        Inconsistent
+    }
+
+    fn succeed(&mut self) {
+        (self.pause, self.failed_before) = (Duration::ZERO, false);
+        self.shared.counters.checks.successes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn fail(&mut self, difference: Option<&Difference>) {
+        if std::mem::replace(&mut self.failed_before, true) {
+            self.pause = (self.pause * 2).clamp(Duration::from_secs(1), LONGEST_PAUSE);
+        }
+        self.shared.counters.checks.failures.fetch_add(1, Ordering::Relaxed);
+        self.shared.inconsistent.store(true, Ordering::Release);
+        if let Some(difference) = difference {
+            difference.report(&self.shared);
+        }
+    }
+}
+
+// === impl Difference ===
+
+impl Difference {
+    fn new(path: &str, cached: Option<&Entry>, stored: Option<&KeyValue>, what: &'static str) -> Self {
+        let (cached, stored) = (cached.map(Entry::revision), stored.map(|kv| kv.mod_revision));
+        Self { path: path.to_owned(), cached, stored, what }
+    }
+
+    fn report(&self, shared: &Shared) {
+        let revision = |revision: Option<Revision>| revision.map_or(0, |revision| revision.0);
+        tracing::error!(
+            range = ?shared.range.start,
+            path = self.path,
+            cached = revision(self.cached),
+            stored = revision(self.stored),
+            "Cache consistency check failed: {}",
+            self.what
+        );
+    }
+}
+
+/// Looks for the first key that differs, and reports it.
+pub(crate) async fn diagnose(shared: &Arc<Shared>) {
+    let range = &shared.range.start;
+    match timeout(DIAGNOSIS, walk(Arc::clone(shared), false)).await {
+        Ok(Ok(Some(difference))) => difference.report(shared),
+        Ok(Ok(None)) => tracing::error!(?range, "Cache consistency check failed; no object differs any more"),
+        Ok(Err(error)) => tracing::error!(?range, %error, "Cache consistency check failed; the key is not known"),
+        Err(_) => tracing::error!(?range, "Cache consistency check failed; the key was not found in time"),
+    }
+}
+
+/// Returns a time between `least` and half as much again: caches must not all be compared at once.
+fn jittered(least: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0) % 1_000;
+    least + least.mul_f64(random as f64 / 2_000.0)
+}
+
+/// Compares all objects with the store, and returns the first difference. Each step is a comparison at one revision of
+/// its own, so that no old state is needed. A walk that is `patient` rests between its steps.
+async fn walk(shared: Arc<Shared>, patient: bool) -> Result<Option<Difference>, StoreError> {
+    let mut start = String::new();
+    loop {
+        let begun = Instant::now();
+        let snapshot = shared.snapshot();
+        let Step { entries, end } = step(&snapshot.inner, &start);
+        let key = |path: &str| Bytes::from([shared.range.start.as_ref(), path.as_bytes()].concat());
+        let request = RangeRequest {
+            range: key(&start)..end.as_deref().map_or_else(|| shared.range.end.clone(), key),
+            revision: (snapshot.revision().0 > 0).then_some(snapshot.revision()),
+            // A store that has more has an object that the cache lacks.
+            limit: 2 * STEP,
+            count_only: false,
+        };
+        let stored = shared.store.range(request).await?.kvs;
+        if let Some(difference) = compare(&shared, &snapshot.inner, &entries, &stored).await? {
+            return Ok(Some(difference));
+        }
+        match end {
+            Some(end) => start = end,
+            None => return Ok(None),
+        }
+        if patient {
+            sleep((begun.elapsed() * REST).min(LONGEST_REST)).await;
+        }
+    }
+}
+
+/// The objects of a step, and the path at which the next one begins.
+struct Step {
+    entries: Vec<Arc<Entry>>,
+    end: Option<String>,
+}
+
+fn step(state: &SnapshotInner, start: &str) -> Step {
+    let (mut entries, mut bytes) = (Vec::new(), 0);
+    for (_, entry) in state.objects.range::<_, str>((Bound::Included(start), Bound::Unbounded)) {
+        if entries.len() >= STEP || bytes >= STEP_BYTES {
+            return Step { entries, end: Some(entry.path().to_owned()) };
+        }
+        bytes += entry.value_len();
+        entries.push(Arc::clone(entry));
+    }
+    Step { entries, end: None }
+}
+
+/// Compares objects of a state with what the store has between them.
+async fn compare(
+    shared: &Shared,
+    state: &SnapshotInner,
+    entries: &[Arc<Entry>],
+    stored: &[KeyValue],
+) -> Result<Option<Difference>, StoreError> {
+    let mut cached = entries.iter().peekable();
+    for (count, kv) in stored.iter().enumerate() {
+        if count % TURN == TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+        let Some(path) = path_of(shared, &kv.key) else { continue };
+        if let Some(extra) = cached.next_if(|entry| entry.path() < path) {
+            return Ok(Some(Difference::new(extra.path(), Some(extra), None, "the store has no such object")));
+        }
+        let Some(entry) = cached.next_if(|entry| entry.path() == path) else {
+            return Ok(Some(Difference::new(path, None, Some(kv), "the cache lacks an object")));
+        };
+        if let Some(what) = compare_one(shared, state, path, entry, kv)? {
+            return Ok(Some(Difference::new(path, Some(entry), Some(kv), what)));
+        }
+    }
+    let extra = cached.next();
+    Ok(extra.map(|extra| Difference::new(extra.path(), Some(extra), None, "the store has no such object")))
+}
+
+fn compare_one(
+    shared: &Shared,
+    state: &SnapshotInner,
+    path: &str,
+    entry: &Entry,
+    kv: &KeyValue,
+) -> Result<Option<&'static str>, StoreError> {
+    if entry.revision() != kv.mod_revision {
+        return Ok(Some("the cache has another version of an object"));
+    }
+    let (meta, value): (Meta, Bytes) = look_at(shared, path, kv)?;
+    if entry.value_hash() != ValueHash::of(&kv.value) || *entry.value() != value {
+        return Ok(Some("the cache has another value of an object"));
+    }
+    if !entry.meta.same_attributes(&meta) {
+        return Ok(Some("the cache has other labels or fields of an object"));
+    }
+    let indexed = state.indexes.iter().all(|index| index.has(&meta));
+    Ok((!indexed).then_some("an index of the cache lacks an object"))
+}
