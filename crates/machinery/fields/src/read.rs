@@ -245,6 +245,11 @@ impl<'p, 'v, T> FieldRef<'p, 'v, SchemaOr<T>> {
     pub fn schema(&self) -> Option<FieldRef<'p, 'v, T>> {
         self.value.as_object().map(|_| self.cast())
     }
+
+    /// Returns the schemas of the form that is a list of them; empty for another form.
+    pub fn schemas(&self) -> FieldRef<'p, 'v, List<T>> {
+        self.cast()
+    }
 }
 
 // === Lists and maps ===
