@@ -9,12 +9,16 @@ mod formats;
 mod list_types;
 mod names;
 mod open_api;
+mod required_checks;
 mod schema;
+mod selectable_fields;
 mod structural;
 mod validation;
+mod version_schema;
+mod versions;
 mod webhook;
 
-pub use structural::validate as structural_violations;
+pub use structural::violations as structural_violations;
 
 use crate::Entry;
 

@@ -1,7 +1,11 @@
 //! Protection of the groups of the Kubernetes community: definitions in them need the annotation with the approval.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceDefinition as Definition, CustomResourceDefinitionSpec as Spec,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_meta::FieldErrors;
 use binnacle_validation::url::Url;
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -27,27 +31,31 @@ fn state(annotation: &str) -> State {
 }
 
 /// Validates the approval annotation; an update that keeps its state is not checked again.
-pub(super) fn validate(definition: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+pub(super) fn validate(definition: FieldRef<Definition>, old: Option<FieldRef<Definition>>, errors: &mut FieldErrors) {
     const SEE: &str = ", see https://github.com/kubernetes/enhancements/pull/1111";
-    let group = definition.str_at(&["spec", "group"]);
+    let group = definition.at(Definition::SPEC).at(Spec::GROUP).str();
     let of = |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     if !of("k8s.io") && !of("kubernetes.io") {
         return;
     }
-    let annotation = |object: &Value| object.str_at(&["metadata", "annotations", ANNOTATION]).to_owned();
-    let value = annotation(definition);
-    let new = state(&value);
-    if old.is_some_and(|old| state(&annotation(old)) == new) {
+    let metadata = definition.at(Definition::METADATA);
+    let annotations = metadata.at(ObjectMeta::ANNOTATIONS);
+    let annotation = annotations.key(ANNOTATION);
+    let new = state(annotation.str());
+    if old.is_some_and(|old| state_of(old) == new) {
         return;
     }
-    let path = FieldPath::new("metadata").child("annotations").key(ANNOTATION);
     let required = format!("protected groups must have approval annotation \"{ANNOTATION}\"");
     match new {
-        State::Missing => errors.push(FieldError::required(&path, format!("{required}{SEE}"))),
+        State::Missing => errors.push(annotation.required(format!("{required}{SEE}"))),
         State::Invalid => {
             let detail = format!("{required} with either a URL or a reason starting with \"unapproved\"{SEE}");
-            errors.push(FieldError::invalid(&path, &value, detail));
+            errors.push(annotation.invalid(detail));
         }
         State::Approved | State::Bypassed => {}
     }
+}
+
+fn state_of(definition: FieldRef<Definition>) -> State {
+    state(definition.at(Definition::METADATA).at(ObjectMeta::ANNOTATIONS).key(ANNOTATION).str())
 }

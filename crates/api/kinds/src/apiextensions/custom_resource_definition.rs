@@ -56,7 +56,7 @@ impl Strategy for CustomResourceDefinition {
         definition.set(v1::CustomResourceDefinition::STATUS, value!({}));
         start_generation(&mut definition);
         add_stored_version(definition);
-        embedded_defaults::coerce(object);
+        embedded_defaults::coerce(FieldMut::root(object));
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
@@ -65,7 +65,7 @@ impl Strategy for CustomResourceDefinition {
         definition.keep(old, v1::CustomResourceDefinition::STATUS);
         count_generation(&mut definition, old, v1::CustomResourceDefinition::SPEC);
         add_stored_version(definition);
-        embedded_defaults::coerce(object);
+        embedded_defaults::coerce(FieldMut::root(object));
     }
 
     /// Keeps the metadata that was sent: kube-apiserver means to put the old one back, but puts the new one back.
@@ -74,21 +74,21 @@ impl Strategy for CustomResourceDefinition {
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate(object, None)
+        validation::validate(FieldRef::root(object), None)
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate(object, Some(old))
+        validation::validate(FieldRef::root(object), Some(FieldRef::root(old)))
     }
 
     fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::status(object, &mut errors);
+        validation::status(FieldRef::root(object), &mut errors);
         errors
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        formats::warnings(object, old)
+        formats::warnings(FieldRef::root(object), old.map(FieldRef::root))
     }
 }
 

@@ -1,18 +1,23 @@
 //! Embedded resources in the defaults of a definition.
 
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceDefinition as Definition, CustomResourceDefinitionSpec as Spec,
+    CustomResourceDefinitionVersion as Version, CustomResourceValidation as Validation, JSONSchemaProps as Props,
+};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_schema::Value;
 use binnacle_structural::{Interner, Structural, defaults};
 
-use super::{schema, validation};
-use crate::checks::present;
+use super::{schema, version_schema};
 
 /// Coerces the metadata of embedded resources in the defaults of all schemas.
-pub(super) fn coerce(object: &mut Value) {
-    let Some(object_meta) = validation::object_meta() else { return };
-    let versions = object.at_mut(&["spec", "versions"]).and_then(Value::as_list_mut);
-    for version in versions.into_iter().flatten() {
-        let Some(schema) = version.at_mut(&["schema", "openAPIV3Schema"]) else { continue };
-        if !schema::any(schema, &mut |s| present(s, "default").is_some_and(has_members)) {
+pub(super) fn coerce(mut definition: FieldMut<Definition>) {
+    let Some(object_meta) = version_schema::object_meta() else { return };
+    let Some(mut spec) = definition.structure(Definition::SPEC) else { return };
+    for mut version in spec.items(Spec::VERSIONS) {
+        let Some(mut validation) = version.structure(Version::SCHEMA) else { continue };
+        let Some(schema) = validation.get_mut(Validation::OPEN_APIV3_SCHEMA) else { continue };
+        if !schema::any(FieldRef::root(schema), &mut |s| has_members(s.at(Props::DEFAULT).value())) {
             continue;
         }
         if let Ok(parsed) = Structural::parse(schema, &Interner::new()) {

@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use binnacle_cel::Version;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiextensions::v1::{JSONSchemaProps as Props, ValidationRule as Rule};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location};
 use binnacle_structural::rules::{Compiled, TypeSource, compile};
 use binnacle_structural::{Additional, SchemaType, Size, Structural};
 
 use super::definition::Definition;
 use super::open_api::{self, SchemaPosition};
 use super::schema;
-use crate::checks::present;
 use crate::internal;
 
 /// The highest cost of one expression, multiplied by the maximum number of values that it is evaluated for.
@@ -22,9 +22,6 @@ const COST_LIMIT: u64 = 10_000_000;
 const TOTAL_LIMIT: u64 = 100_000_000;
 /// The size of the largest request, which bounds the number of values.
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;
-
-const RULES: &str = "x-kubernetes-validations";
-const RULE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule";
 
 /// The expressions of the old definition, which can use all features of this server. New expressions can only use those
 /// that the previous version has as well.
@@ -35,13 +32,13 @@ pub(super) struct Existing {
 }
 
 impl Existing {
-    pub(super) fn of(definition: &Definition<'_>) -> Self {
+    pub(super) fn of(definition: &Definition<'_, '_>) -> Self {
         let mut existing = Self::default();
         for schema in definition.schemas() {
             schema::any(schema, &mut |schema| {
-                for rule in schema.list_at(&[RULES]) {
-                    existing.rules.insert(rule.str_at(&["rule"]).to_owned());
-                    existing.messages.insert(rule.str_at(&["messageExpression"]).to_owned());
+                for rule in schema.at(Props::X_KUBERNETES_VALIDATIONS).values() {
+                    existing.rules.insert(rule.at(Rule::RULE).str().to_owned());
+                    existing.messages.insert(rule.at(Rule::MESSAGE_EXPRESSION).str().to_owned());
                 }
                 false
             });
@@ -57,7 +54,7 @@ impl Existing {
 
 /// A schema whose expressions are validated.
 pub(super) struct Subject<'a> {
-    pub(super) schema: &'a Value,
+    pub(super) schema: FieldRef<'a, 'a, Props>,
     /// The same schema as a tree of nodes.
     pub(super) structural: &'a Arc<Structural>,
     pub(super) rules: &'a open_api::Rules,
@@ -69,20 +66,20 @@ pub(super) struct Subject<'a> {
 }
 
 /// Validates all expressions of a schema.
-pub(super) fn validate(subject: &Subject<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn validate(subject: &Subject<'_>, errors: &mut FieldErrors) {
     let mut walk = Walk { subject, errors, total: 0, expensive: Vec::new() };
     let root = subject.structural;
     let types = if root.rules.is_empty() { Types::Unused } else { Types::on_its_own(root, true) };
     let scope = Scope { cardinality: Some(1), uncorrelatable: None, types: &types };
-    walk.node(subject.schema, root, SchemaPosition::root(), scope, path);
-    walk.total(path);
+    walk.node(subject.schema, root, SchemaPosition::root(), scope);
+    walk.total();
 }
 
 struct Walk<'a, 'e> {
     subject: &'a Subject<'a>,
     errors: &'e mut FieldErrors,
     total: u64,
-    /// The expressions that cost most.
+    /// The paths and costs of the expressions that cost most.
     expensive: Vec<(FieldPath, u64)>,
 }
 
@@ -92,7 +89,7 @@ struct Scope<'p> {
     /// The maximum number of values; `None` where nothing bounds it.
     cardinality: Option<u64>,
     /// The topmost schema whose values cannot be matched with their old values.
-    uncorrelatable: Option<&'p FieldPath>,
+    uncorrelatable: Option<FieldRef<'p, 'p, Props>>,
     types: &'p Types,
 }
 
@@ -134,13 +131,12 @@ impl Types {
 }
 
 impl Walk<'_, '_> {
-    fn node(
+    fn node<'p>(
         &mut self,
-        schema: &Value,
+        schema: FieldRef<'p, 'p, Props>,
         node: &Arc<Structural>,
         place: SchemaPosition,
-        scope: Scope<'_>,
-        path: &FieldPath,
+        scope: Scope<'p>,
     ) {
         if self.errors.is_full() || !node.has_rules() {
             return;
@@ -151,47 +147,45 @@ impl Walk<'_, '_> {
             _ => None,
         };
         let below = Scope { cardinality, ..scope };
-        if let (Some(additional), Some(of_node)) = (schema::additional(schema), node.additional_schema()) {
-            let (place, types) = (place.of_additional(), scope.types.element(of_node));
-            let below = Scope { types: &types, ..below };
-            self.node(additional, of_node, place, below, &path.child("additionalProperties"));
+        let additional = schema.at(Props::ADDITIONAL_PROPERTIES);
+        if let (Some(additional), Some(of_node)) = (additional.schema(), node.additional_schema()) {
+            let types = scope.types.element(of_node);
+            self.node(additional, of_node, place.of_additional(), Scope { types: &types, ..below });
         }
         // Values of an unknown map type count as replaced as a whole.
-        let map_type = present(schema, "x-kubernetes-map-type").and_then(Value::as_str);
+        let map_type = schema.at(Props::X_KUBERNETES_MAP_TYPE).get_str();
         let correlated = map_type.is_none_or(|kind| matches!(kind, "granular" | "atomic"));
-        let uncorrelatable = scope.uncorrelatable.or((!correlated).then_some(path));
-        for (name, property) in schema::members(schema, "properties") {
+        let uncorrelatable = scope.uncorrelatable.or((!correlated).then_some(schema));
+        for (name, property) in schema.at(Props::PROPERTIES).entries() {
             let Some(of_node) = node.property(name) else { continue };
             let (place, types) = (place.of_property(name, node.embedded), scope.types.property(name, of_node));
-            let below = Scope { uncorrelatable, types: &types, ..below };
-            self.node(property, of_node, place, below, &path.child("properties").key(name));
+            self.node(property, of_node, place, Scope { uncorrelatable, types: &types, ..below });
         }
-        if let (Some(items), Some(of_node)) = (schema::item(schema), node.items.as_ref()) {
-            let correlated = schema.str_at(&["x-kubernetes-list-type"]) == "map";
-            let uncorrelatable = scope.uncorrelatable.or((!correlated).then_some(path));
+        if let (Some(items), Some(of_node)) = (schema.at(Props::ITEMS).schema(), node.items.as_ref()) {
+            let correlated = schema.at(Props::X_KUBERNETES_LIST_TYPE).str() == "map";
+            let uncorrelatable = scope.uncorrelatable.or((!correlated).then_some(schema));
             let types = scope.types.element(of_node);
-            let below = Scope { uncorrelatable, types: &types, ..below };
-            self.node(items, of_node, place.below(), below, &path.child("items"));
+            self.node(items, of_node, place.below(), Scope { uncorrelatable, types: &types, ..below });
         }
-        if !node.rules.is_empty() && !self.has_errors(schema, place, path) {
-            self.rules(schema, node, scope, path);
+        if !node.rules.is_empty() && !self.has_errors(schema, place) {
+            self.rules(schema, node, scope);
         }
     }
 
     /// Returns true if a schema has errors other than those of its expressions.
-    fn has_errors(&self, schema: &Value, place: SchemaPosition, path: &FieldPath) -> bool {
+    fn has_errors(&self, schema: FieldRef<Props>, place: SchemaPosition) -> bool {
         if !self.subject.has_errors {
             return false;
         }
         let mut errors = FieldErrors::new();
-        open_api::within(schema, place, self.subject.rules, path, &mut errors);
+        open_api::within(schema, place, self.subject.rules, &mut errors);
         !errors.is_empty()
     }
 
-    fn rules(&mut self, schema: &Value, node: &Structural, scope: Scope<'_>, path: &FieldPath) {
+    fn rules(&mut self, schema: FieldRef<Props>, node: &Structural, scope: Scope<'_>) {
         const UNTYPED: &str = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
         const NO_ELEMENTS: &str = "failed to convert to declType for CEL validation rules";
-        let path = path.child(RULES);
+        let rules = schema.at(Props::X_KUBERNETES_VALIDATIONS);
         let source = match scope.types {
             Types::Of(source) => source.as_ref().ok_or(NO_ELEMENTS),
             Types::Unused | Types::Failed => Err(UNTYPED),
@@ -199,7 +193,7 @@ impl Walk<'_, '_> {
         let ty = match source.and_then(|source| source.decl_type().ok_or(UNTYPED)) {
             Ok(ty) => ty,
             Err(detail) => {
-                self.errors.push(FieldError::internal(&path, detail));
+                self.errors.push(FieldError::internal(&rules, detail));
                 return;
             }
         };
@@ -207,56 +201,61 @@ impl Walk<'_, '_> {
         let compiled = compile(node, &ty, &|expression, is_message| existing.version(expression, is_message));
         // Two values are separated by at least a comma.
         let most = MAX_REQUEST / (ty.min_serialized_size + 1);
-        for (i, (compiled, rule)) in compiled.iter().zip(schema.list_at(&[RULES])).enumerate() {
+        for (compiled, rule) in compiled.iter().zip(rules.items()) {
             let cost = compiled.max_cost.saturating_mul(scope.cardinality.unwrap_or(most));
-            self.rule(compiled, rule, cost, scope.uncorrelatable, &path.index(i));
+            self.rule(compiled, rule, cost, scope.uncorrelatable);
         }
     }
 
     fn rule(
         &mut self,
         compiled: &Compiled,
-        rule: &Value,
+        rule: FieldRef<Rule>,
         cost: u64,
-        uncorrelatable: Option<&FieldPath>,
-        path: &FieldPath,
+        uncorrelatable: Option<FieldRef<'_, '_, Props>>,
     ) {
-        let at = path.child("rule");
-        self.cost("estimated rule cost", cost, &at);
+        let (expression, message) = (rule.at(Rule::RULE), rule.at(Rule::MESSAGE_EXPRESSION));
+        self.cost("estimated rule cost", cost, &expression);
         if let Some(error) = &compiled.error {
-            self.errors.push(FieldError::invalid(&at, internal::shown_as(RULE, Some(rule)), error));
+            self.errors.push(expression.invalid_as(internal::shown(rule), error));
         }
-        let of_message = path.child("messageExpression");
         if let Some(error) = &compiled.message_expression_error {
-            self.errors.push(FieldError::invalid(&of_message, internal::shown_as(RULE, Some(rule)), error));
-        } else if let Some(expression) = &compiled.message_expression {
-            self.cost("estimated messageExpression cost", expression.max_cost, &of_message);
+            self.errors.push(message.invalid_as(internal::shown(rule), error));
+        } else if let Some(compiled) = &compiled.message_expression {
+            self.cost("estimated messageExpression cost", compiled.max_cost, &message);
         }
-        if compiled.uses_old_self {
-            if let Some(within) = uncorrelatable {
-                let detail =
-                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
-                self.errors.push(FieldError::invalid(&at, rule.str_at(&["rule"]), detail));
+        let optional = rule.at(Rule::OPTIONAL_OLD_SELF);
+        if !compiled.uses_old_self {
+            if optional.is_set() {
+                self.errors.push(optional.invalid("may not be set if oldSelf is not used in rule"));
             }
-        } else if let Some(optional) = present(rule, "optionalOldSelf").and_then(Value::as_bool) {
-            let detail = "may not be set if oldSelf is not used in rule";
-            self.errors.push(FieldError::invalid(&path.child("optionalOldSelf"), optional, detail));
+        } else if let Some(within) = uncorrelatable {
+            self.errors.push(expression.invalid(format!(
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within {}",
+                within.path()
+            )));
         }
     }
 
-    fn cost(&mut self, what: &str, cost: u64, path: &FieldPath) {
+    fn cost(&mut self, what: &str, cost: u64, field: &dyn Location) {
+        const REPORTED: usize = 4;
         if cost > COST_LIMIT && !self.subject.unchanged {
-            self.errors.push(FieldError::forbidden(path, exceeds(what, cost, COST_LIMIT)));
+            self.errors.push(FieldError::forbidden(field, exceeds(what, cost, COST_LIMIT)));
         }
         self.total = self.total.saturating_add(cost);
-        if cost >= TOTAL_LIMIT / 100 {
-            self.expensive.push((path.clone(), cost));
+        // The list is sorted: the last one costs least.
+        let is_reported = match self.expensive.get(REPORTED - 1) {
+            Some((_, least)) => cost > *least,
+            None => true,
+        };
+        if cost >= TOTAL_LIMIT / 100 && is_reported {
+            self.expensive.push((field.path(), cost));
             self.expensive.sort_by_key(|(_, cost)| Reverse(*cost));
-            self.expensive.truncate(4);
+            self.expensive.truncate(REPORTED);
         }
     }
 
-    fn total(&mut self, path: &FieldPath) {
+    fn total(&mut self) {
         if self.total <= TOTAL_LIMIT {
             return;
         }
@@ -265,7 +264,7 @@ impl Walk<'_, '_> {
             self.errors.push(FieldError::forbidden(&path, detail));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        self.errors.push(FieldError::forbidden(path, exceeds(what, self.total, TOTAL_LIMIT)));
+        self.errors.push(self.subject.schema.forbidden(exceeds(what, self.total, TOTAL_LIMIT)));
     }
 }
 
@@ -298,8 +297,10 @@ fn exceeds(what: &str, cost: u64, limit: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
     use binnacle_structural::Interner;
+
+    const RULES: &str = Props::X_KUBERNETES_VALIDATIONS.name();
 
     /// Checks the errors of a property `x`.
     fn check(x: Value, want: &[&str]) {
@@ -309,16 +310,18 @@ mod tests {
         let rules = open_api::Rules { valid_types: true, atomic_sets: true, map_keys: true };
         let existing = Existing::default();
         let mut errors = FieldErrors::new();
-        open_api::validate(&schema, &rules, &FieldPath::new("s"), &mut errors);
+        let path = FieldPath::new("s");
+        let handle = FieldRef::located(&schema, &path);
+        open_api::validate(handle, &rules, &mut errors);
         let subject = Subject {
-            schema: &schema,
+            schema: handle,
             structural: &structural,
             rules: &rules,
             existing: &existing,
             has_errors: !errors.is_empty(),
             unchanged: false,
         };
-        validate(&subject, &FieldPath::new("s"), &mut errors);
+        validate(&subject, &mut errors);
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(texts.len(), want.len(), "{texts:?}");
         for (text, want) in texts.iter().zip(want) {

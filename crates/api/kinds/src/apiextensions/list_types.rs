@@ -2,142 +2,136 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Value, json};
-use binnacle_validation::metadata::shown;
-use binnacle_validation::repeated;
+use binnacle_fields::apiextensions::v1::JSONSchemaProps as Props;
+use binnacle_fields::types::Str;
+use binnacle_fields::{Field, FieldRef, Message};
+use binnacle_meta::{ErrorValue, FieldErrors};
+use binnacle_schema::json;
+use binnacle_validation::{checks, repeated};
 
 use super::open_api::Rules;
-use super::schema::{item, property};
+use super::schema::property;
 use super::structural::wrong_type;
-use crate::checks::{one_of, present, texts};
 use crate::internal;
 
-const SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
-const LIST_TYPE: &str = "x-kubernetes-list-type";
-const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
-const MAP_TYPE: &str = "x-kubernetes-map-type";
+const LIST_TYPE: Field<Props, Str> = Props::X_KUBERNETES_LIST_TYPE;
+const MAP_TYPE: Field<Props, Str> = Props::X_KUBERNETES_MAP_TYPE;
 
-fn text<'a>(schema: &'a Value, name: &str) -> Option<&'a str> {
-    present(schema, name).and_then(Value::as_str)
-}
-
-pub(super) fn list_and_map_types(schema: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    let (kind, at) = (schema.str_at(&["type"]), path.child("type"));
-    if let Some(map_type) = text(schema, MAP_TYPE) {
-        if kind != "object" {
-            wrong_type(kind, "must be object if x-kubernetes-map-type is specified", &at, errors);
+pub(super) fn list_and_map_types(schema: FieldRef<Props>, rules: &Rules, errors: &mut FieldErrors) {
+    let (kind, map_type, list_type) = (schema.at(Props::TYPE), schema.at(MAP_TYPE), schema.at(LIST_TYPE));
+    if map_type.is_set() {
+        if kind.str() != "object" {
+            wrong_type(kind, "must be object if x-kubernetes-map-type is specified", errors);
         }
-        one_of(&path.child(MAP_TYPE), map_type, &["atomic", "granular"], errors);
+        checks::one_of(&map_type, map_type.str(), &["atomic", "granular"], errors);
     }
-    let list_type = text(schema, LIST_TYPE);
-    if list_type.is_some() && kind != "array" {
-        wrong_type(kind, "must be array if x-kubernetes-list-type is specified", &at, errors);
-    } else if let Some((name, value)) = non_atomic_item(schema).filter(|_| rules.atomic_sets) {
+    if list_type.is_set() && kind.str() != "array" {
+        wrong_type(kind, "must be array if x-kubernetes-list-type is specified", errors);
+    } else if let Some(field) = non_atomic_item(schema).filter(|_| rules.atomic_sets) {
+        let item = schema.at(Props::ITEMS).cast::<Props>();
+        // kube-apiserver shows the list type for both extensions.
+        let shown = item.at(LIST_TYPE).value();
         let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        errors.push(FieldError::invalid(&path.child("items").child(name), shown(value), detail));
+        errors.push(item.at(field).invalid_as(shown, detail));
     }
-    if let Some(list_type) = list_type {
-        one_of(&path.child(LIST_TYPE), list_type, &["atomic", "set", "map"], errors);
+    if list_type.is_set() {
+        checks::one_of(&list_type, list_type.str(), &["atomic", "set", "map"], errors);
     }
-    if !schema.list_at(&[MAP_KEYS]).is_empty() {
-        let (at, detail) = (path.child(LIST_TYPE), "must be map if x-kubernetes-list-map-keys is non-empty");
-        match list_type {
-            None => errors.push(FieldError::required(&at, detail)),
+    if !schema.at(Props::X_KUBERNETES_LIST_MAP_KEYS).is_empty() {
+        let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+        match list_type.get_str() {
+            None => errors.push(list_type.required(detail)),
             Some("map") => {}
-            Some(other) => errors.push(FieldError::invalid(&at, other, detail)),
+            Some(_) => errors.push(list_type.invalid(detail)),
         }
     }
-    if list_type == Some("map") {
-        list_map(schema, path, errors);
+    if list_type.str() == "map" {
+        list_map(schema, errors);
     }
     if rules.map_keys {
-        items_of_maps_and_sets(schema, path, errors);
+        items_of_maps_and_sets(schema, errors);
     }
 }
 
-/// Returns the extension that makes items of a set non-atomic, and the list type, which kube-apiserver's message shows
-/// for either extension.
-pub(super) fn non_atomic_item(schema: &Value) -> Option<(&'static str, Option<&Value>)> {
-    let item = item(schema).filter(|_| text(schema, LIST_TYPE) == Some("set"))?;
-    let name = match item.str_at(&["type"]) {
-        "array" if text(item, LIST_TYPE).is_some_and(|list_type| list_type != "atomic") => LIST_TYPE,
-        "object" if text(item, MAP_TYPE) != Some("atomic") => MAP_TYPE,
-        _ => return None,
-    };
-    Some((name, item.get(LIST_TYPE)))
+/// Returns the extension that makes items of a set non-atomic.
+pub(super) fn non_atomic_item(schema: FieldRef<Props>) -> Option<Field<Props, Str>> {
+    let item = schema.at(Props::ITEMS).schema().filter(|_| schema.at(LIST_TYPE).str() == "set")?;
+    match item.at(Props::TYPE).str() {
+        "array" if item.at(LIST_TYPE).get_str().is_some_and(|list_type| list_type != "atomic") => Some(LIST_TYPE),
+        "object" if item.at(MAP_TYPE).str() != "atomic" => Some(MAP_TYPE),
+        _ => None,
+    }
 }
 
-fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let at = path.child(MAP_KEYS);
-    if schema.list_at(&[MAP_KEYS]).is_empty() {
-        errors.push(FieldError::required(&at, "must not be empty if x-kubernetes-list-type is map"));
+fn list_map(schema: FieldRef<Props>, errors: &mut FieldErrors) {
+    let (keys, items) = (schema.at(Props::X_KUBERNETES_LIST_MAP_KEYS), schema.at(Props::ITEMS));
+    if keys.is_empty() {
+        errors.push(keys.required("must not be empty if x-kubernetes-list-type is map"));
     }
-    let items_path = path.child("items");
-    let Some(item) = item(schema) else {
-        match present(schema, "items") {
-            None => {
-                let detail = "must have a schema if x-kubernetes-list-type is map";
-                errors.push(FieldError::required(&items_path, detail));
-            }
-            Some(items) => {
-                let detail = "must only have a single schema if x-kubernetes-list-type is map";
-                let shown = ErrorValue::raw(json::to_string(&internal::member(SCHEMA, "items", items)));
-                errors.push(FieldError::invalid(&items_path, shown, detail));
-            }
+    let Some(item) = items.schema() else {
+        if items.is_set() {
+            let detail = "must only have a single schema if x-kubernetes-list-type is map";
+            let shown = internal::member(Props::DEFINITION, Props::ITEMS.name(), items.value());
+            errors.push(items.invalid_as(ErrorValue::raw(json::to_string(&shown)), detail));
+        } else {
+            errors.push(items.required("must have a schema if x-kubernetes-list-type is map"));
         }
         return;
     };
-    let kind = item.str_at(&["type"]);
-    if kind != "object" {
-        let detail = "must be object if parent array's x-kubernetes-list-type is map";
-        errors.push(FieldError::invalid(&items_path.child("type"), kind, detail));
+    let kind = item.at(Props::TYPE);
+    if kind.str() != "object" {
+        errors.push(kind.invalid("must be object if parent array's x-kubernetes-list-type is map"));
         return;
     }
-    let keys = texts(schema, MAP_KEYS);
+    let properties = item.at(Props::PROPERTIES);
+    let names: Vec<&str> = keys.strs().collect();
+    let repeated = repeated(&names, |name| *name);
     // Each error shows all keys, so they are written only while there is room.
-    let refused = |detail: &str| FieldError::invalid(&at, shown(schema.get(MAP_KEYS)), detail);
-    let repeated = repeated(&keys, |key| *key);
-    for (key, is_repeated) in errors.while_room(keys.iter().zip(repeated)) {
-        match property(item, key).map(|property| property.str_at(&["type"])) {
-            None => errors.push(refused("entries must all be names of item properties")),
-            Some("array" | "object") => {
-                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                let at = items_path.child("properties").key(key).child("type");
-                errors.push(FieldError::invalid(&at, kind, detail));
+    for (name, is_repeated) in errors.while_room(names.iter().zip(repeated)) {
+        match property(&properties, name) {
+            None => errors.push(keys.invalid("entries must all be names of item properties")),
+            Some(property) => {
+                let of_property = property.at(Props::TYPE);
+                if matches!(of_property.str(), "array" | "object") {
+                    let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                    errors.push(of_property.invalid_as(kind.str(), detail));
+                }
             }
-            Some(_) => {}
         }
         if is_repeated {
-            errors.push(refused("must not contain duplicate entries"));
+            errors.push(keys.invalid("must not contain duplicate entries"));
         }
     }
 }
 
 /// Rejects nullable items of sets and maps, and map keys that may be absent or null.
-pub(super) fn items_of_maps_and_sets(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(item) = item(schema) else { return };
-    let Some(list_type @ ("set" | "map")) = text(schema, LIST_TYPE) else { return };
-    let path = path.child("items");
-    if item.bool_at(&["nullable"]) {
-        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
-        errors.push(FieldError::forbidden(&path.child("nullable"), detail));
+pub(super) fn items_of_maps_and_sets(schema: FieldRef<Props>, errors: &mut FieldErrors) {
+    let Some(item) = schema.at(Props::ITEMS).schema() else { return };
+    let list_type = schema.at(LIST_TYPE).str();
+    if !matches!(list_type, "set" | "map") {
+        return;
+    }
+    let nullable = item.at(Props::NULLABLE);
+    if nullable.bool() {
+        errors.push(nullable.forbidden(format!("cannot be nullable when x-kubernetes-list-type is {list_type}")));
     }
     if list_type == "set" {
         return;
     }
-    let required: HashSet<&str> = texts(item, "required").into_iter().collect();
-    for key in errors.while_room(texts(schema, MAP_KEYS)) {
-        let Some(property) = property(item, key) else { continue };
-        let at = path.child("properties").key(key);
-        if !required.contains(key) && present(property, "default").is_none() {
-            let detail =
-                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            errors.push(FieldError::required(&at.child("default"), detail));
+    let properties = item.at(Props::PROPERTIES);
+    let required: HashSet<&str> = item.at(Props::REQUIRED).strs().collect();
+    for key in errors.while_room(schema.at(Props::X_KUBERNETES_LIST_MAP_KEYS).strs()) {
+        let Some(property) = property(&properties, key) else { continue };
+        let default = property.at(Props::DEFAULT);
+        if !required.contains(key) && !default.is_set() {
+            errors.push(default.required(
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+            ));
         }
-        if property.bool_at(&["nullable"]) {
+        let nullable = property.at(Props::NULLABLE);
+        if nullable.bool() {
             let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            errors.push(FieldError::forbidden(&at.child("nullable"), detail));
+            errors.push(nullable.forbidden(detail));
         }
     }
 }

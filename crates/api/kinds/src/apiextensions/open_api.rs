@@ -1,12 +1,15 @@
 //! Validation of schemas of custom resources by the rules of the API server's OpenAPI conversion.
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_fields::apiextensions::v1::{JSONSchemaProps as Props, ValidationRule as Rule};
+use binnacle_fields::types::{Bool, Str};
+use binnacle_fields::{Field, FieldRef, Route, route};
+use binnacle_meta::FieldErrors;
 use binnacle_structural::{Interner, Structural};
+use binnacle_validation::checks;
 
 use super::list_types::list_and_map_types;
-use super::schema::{SCHEMA, has_properties, is_not_zero, is_set, members};
-use crate::checks::{items, one_of, present};
+use super::schema::{SCHEMA, has_properties};
+use crate::internal;
 
 /// Newer rules, each true unless the old definition breaks it.
 pub(super) struct Rules {
@@ -57,185 +60,205 @@ impl SchemaPosition {
 }
 
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 /// Validates the schema of a resource, except for its expressions.
-pub(super) fn validate(schema: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    within(schema, SchemaPosition::root(), rules, path, errors);
+pub(super) fn validate(schema: FieldRef<Props>, rules: &Rules, errors: &mut FieldErrors) {
+    within(schema, SchemaPosition::root(), rules, errors);
 }
 
 /// Validates a schema and the schemas below it.
-pub(super) fn within(schema: &Value, place: SchemaPosition, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    // Members that take a schema can also be booleans or lists of strings.
-    if schema.as_object().is_none() {
+pub(super) fn within(schema: FieldRef<Props>, place: SchemaPosition, rules: &Rules, errors: &mut FieldErrors) {
+    // Fields that take a schema can also be booleans or lists of strings.
+    if schema.object().is_none() {
         return;
     }
     // Of all respects, this one looks at most members.
     binnacle_work::pace(2 * SCHEMA);
-    keywords(schema, place, rules, path, errors);
-    if schema.bool_at(&["uniqueItems"]) {
-        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.push(FieldError::forbidden(&path.child("uniqueItems"), detail));
+    keywords(schema, place, rules, errors);
+    let unique = schema.at(Props::UNIQUE_ITEMS);
+    if unique.bool() {
+        errors
+            .push(unique.forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic"));
     }
-    let below = place.below();
-    if let Some(additional) = present(schema, "additionalProperties") {
-        let at = path.child("additionalProperties");
-        if has_properties(schema) && additional.as_bool() != Some(true) {
-            errors.push(FieldError::forbidden(&at, "additionalProperties and properties are mutual exclusive"));
-        }
-        within(additional, place.of_additional(), rules, &at, errors);
+    below(schema, place, rules, errors);
+    let preserve = schema.at(Props::X_KUBERNETES_PRESERVE_UNKNOWN_FIELDS);
+    if preserve.get_bool() == Some(false) {
+        errors.push(preserve.invalid("must be true or undefined"));
     }
-    for (name, property) in errors.while_room(members(schema, "properties")) {
-        let property_place = place.of_property(name, schema.bool_at(&[EMBEDDED]));
-        within(property, property_place, rules, &path.child("properties").key(name), errors);
-    }
-    if let Some(not) = present(schema, "not") {
-        within(not, below, rules, &path.child("not"), errors);
-    }
-    for list in ["allOf", "oneOf", "anyOf"] {
-        for (at, nested) in errors.while_room(items(schema, list, path)) {
-            within(nested, below, rules, &at, errors);
-        }
-    }
-    for (name, nested) in errors.while_room(members(schema, "definitions")) {
-        within(nested, below, rules, &path.child("definitions").key(name), errors);
-    }
-    match present(schema, "items") {
-        Some(Value::List(_)) => {
-            for (at, nested) in errors.while_room(items(schema, "items", path)) {
-                within(nested, below, rules, &at, errors);
-            }
-        }
-        Some(item) => within(item, below, rules, &path.child("items"), errors),
-        None => {}
-    }
-    for (name, nested) in errors.while_room(members(schema, "dependencies")) {
-        within(nested, below, rules, &path.child("dependencies").key(name), errors);
-    }
-    let at = path.child("x-kubernetes-preserve-unknown-fields");
-    if present(schema, "x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
-        errors.push(FieldError::invalid(&at, false, "must be true or undefined"));
-    }
-    list_and_map_types(schema, rules, path, errors);
+    list_and_map_types(schema, rules, errors);
+    let expressions = schema.at(Props::X_KUBERNETES_VALIDATIONS);
     // The tree is built once for all rules, and only if one of them has a field path.
-    let with_paths = schema.list_at(&["x-kubernetes-validations"]).iter().any(|rule| is_set(rule, "fieldPath"));
-    let fields = with_paths.then(|| Structural::parse(schema, &Interner::new()).ok()).flatten();
-    for (at, rule) in errors.while_room(items(schema, "x-kubernetes-validations", path)) {
-        validation_rule(rule, fields.as_deref(), &at, errors);
+    let with_paths = expressions.values().any(|rule| !rule.at(Rule::FIELD_PATH).is_empty());
+    let fields = with_paths.then(|| Structural::parse(schema.value(), &Interner::new()).ok()).flatten();
+    for rule in errors.while_room(expressions.items()) {
+        validation_rule(rule, fields.as_deref(), errors);
+    }
+}
+
+/// Validates the schemas below a schema.
+fn below(schema: FieldRef<Props>, place: SchemaPosition, rules: &Rules, errors: &mut FieldErrors) {
+    let below = place.below();
+    let additional = schema.at(Props::ADDITIONAL_PROPERTIES);
+    if additional.is_set() {
+        if has_properties(schema) && additional.value().as_bool() != Some(true) {
+            errors.push(additional.forbidden("additionalProperties and properties are mutual exclusive"));
+        }
+        within(additional.cast(), place.of_additional(), rules, errors);
+    }
+    let embedded = schema.at(Props::X_KUBERNETES_EMBEDDED_RESOURCE).bool();
+    for (name, property) in errors.while_room(schema.at(Props::PROPERTIES).entries()) {
+        within(property, place.of_property(name, embedded), rules, errors);
+    }
+    within(schema.at(Props::NOT), below, rules, errors);
+    for list in [Props::ALL_OF, Props::ONE_OF, Props::ANY_OF] {
+        for nested in errors.while_room(schema.at(list).items()) {
+            within(nested, below, rules, errors);
+        }
+    }
+    for (_, nested) in errors.while_room(schema.at(Props::DEFINITIONS).entries()) {
+        within(nested, below, rules, errors);
+    }
+    let items = schema.at(Props::ITEMS);
+    for nested in errors.while_room(items.schemas().items()) {
+        within(nested, below, rules, errors);
+    }
+    within(items.cast(), below, rules, errors);
+    for (_, nested) in errors.while_room(schema.at(Props::DEPENDENCIES).entries()) {
+        within(nested.cast(), below, rules, errors);
     }
 }
 
 /// Rejects OpenAPI keywords that are not supported, or not at this position.
-fn keywords(schema: &Value, place: SchemaPosition, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    let kind = schema.str_at(&["type"]);
+fn keywords(schema: FieldRef<Props>, place: SchemaPosition, rules: &Rules, errors: &mut FieldErrors) {
+    let kind = schema.at(Props::TYPE);
     if rules.valid_types && !kind.is_empty() {
-        one_of(&path.child("type"), kind, &TYPES, errors);
+        checks::one_of(&kind, kind.str(), &TYPES, errors);
     }
-    let mut forbid = |name: &str, detail: &str| errors.push(FieldError::forbidden(&path.child(name), detail));
-    if let Some(reason) = place.no_default.filter(|_| present(schema, "default").is_some()) {
-        forbid("default", &format!("must not be set {reason}"));
+    let default = schema.at(Props::DEFAULT);
+    if let Some(reason) = place.no_default.filter(|_| default.is_set()) {
+        errors.push(default.forbidden(format!("must not be set {reason}")));
     }
-    for name in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
-        let is_there = match name {
-            "id" => is_set(schema, name),
-            "patternProperties" | "definitions" => members(schema, name).next().is_some(),
-            _ => present(schema, name).is_some(),
-        };
-        if is_there {
-            forbid(name, &format!("{name} is not supported"));
-        }
+    unsupported(schema, Props::ID, |id| !id.is_empty(), errors);
+    unsupported(schema, Props::ADDITIONAL_ITEMS, |items| items.is_set(), errors);
+    unsupported(schema, Props::PATTERN_PROPERTIES, |properties| !properties.is_empty(), errors);
+    unsupported(schema, Props::DEFINITIONS, |definitions| !definitions.is_empty(), errors);
+    unsupported(schema, Props::DEPENDENCIES, |dependencies| dependencies.is_set(), errors);
+    unsupported(schema, Props::REF, |reference| reference.is_set(), errors);
+    if kind.str() == "null" {
+        errors.push(kind.forbidden("type cannot be set to null, use nullable as an alternative"));
     }
-    if kind == "null" {
-        forbid("type", "type cannot be set to null, use nullable as an alternative");
+    let items = schema.at(Props::ITEMS);
+    if !items.schemas().is_empty() {
+        errors.push(items.forbidden("items must be a schema object and not an array"));
     }
-    if !schema.list_at(&["items"]).is_empty() {
-        forbid("items", "items must be a schema object and not an array");
+    let embedded = schema.at(Props::X_KUBERNETES_EMBEDDED_RESOURCE);
+    if place.in_metadata && embedded.bool() {
+        errors.push(embedded.forbidden("must not be used inside of resource meta"));
     }
-    if place.in_metadata && schema.bool_at(&[EMBEDDED]) {
-        forbid(EMBEDDED, "must not be used inside of resource meta");
+}
+
+/// Rejects a keyword that is never supported.
+fn unsupported<T>(
+    schema: FieldRef<Props>,
+    keyword: Field<Props, T>,
+    is_there: impl FnOnce(FieldRef<T>) -> bool,
+    errors: &mut FieldErrors,
+) {
+    let field = schema.at(keyword);
+    if is_there(field) {
+        errors.push(field.forbidden(format!("{} is not supported", keyword.name())));
     }
 }
 
 /// Validates a validation rule, except for its expressions. `fields` is the schema whose fields it can name.
-fn validation_rule(rule: &Value, fields: Option<&Structural>, path: &FieldPath, errors: &mut FieldErrors) {
+fn validation_rule(rule: FieldRef<Rule>, fields: Option<&Structural>, errors: &mut FieldErrors) {
     const REASONS: [&str; 4] =
         ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
     const EMPTY: &str = "must be non-empty if specified";
     const LINE_BREAKS: &str = "must not contain line breaks";
-    let [text, message, message_expression, field] =
-        ["rule", "message", "messageExpression", "fieldPath"].map(|name| rule.str_at(&[name]));
-    let has_lines = |text: &str| text.contains(['\n', '\r']);
-    let is_blank = |text: &str| !text.is_empty() && text.trim().is_empty();
-    let at = path.child("message");
-    if text.trim().is_empty() {
-        errors.push(FieldError::required(&path.child("rule"), "rule is not specified"));
+    let (expression, message) = (rule.at(Rule::RULE), rule.at(Rule::MESSAGE));
+    if expression.str().trim().is_empty() {
+        errors.push(expression.required("rule is not specified"));
     } else if is_blank(message) {
-        errors.push(FieldError::invalid(&at, message, EMPTY));
-    } else if has_lines(message.trim()) {
-        errors.push(FieldError::invalid(&at, message, LINE_BREAKS));
-    } else if has_lines(text.trim()) && message.is_empty() {
-        errors.push(FieldError::required(&at, "message must be specified if rule contains line breaks"));
+        errors.push(message.invalid(EMPTY));
+    } else if has_lines(message.str().trim()) {
+        errors.push(message.invalid(LINE_BREAKS));
+    } else if has_lines(expression.str().trim()) && message.is_empty() {
+        errors.push(message.required("message must be specified if rule contains line breaks"));
     }
+    let message_expression = rule.at(Rule::MESSAGE_EXPRESSION);
     if is_blank(message_expression) {
-        let detail = "messageExpression must be non-empty if specified";
-        errors.push(FieldError::required(&path.child("messageExpression"), detail));
+        errors.push(message_expression.required("messageExpression must be non-empty if specified"));
     }
-    if let Some(reason) = present(rule, "reason").and_then(Value::as_str) {
-        one_of(&path.child("reason"), reason, &REASONS, errors);
+    let reason = rule.at(Rule::REASON);
+    if reason.is_set() {
+        checks::one_of(&reason, reason.str(), &REASONS, errors);
     }
-    let at = path.child("fieldPath");
-    let mut refuse = |detail| errors.push(FieldError::invalid(&at, field, detail));
-    if is_blank(field) {
-        refuse(EMPTY);
+    let path = rule.at(Rule::FIELD_PATH);
+    if is_blank(path) {
+        errors.push(path.invalid(EMPTY));
     }
-    if has_lines(field) {
-        refuse(LINE_BREAKS);
+    if has_lines(path.str()) {
+        errors.push(path.invalid(LINE_BREAKS));
     }
-    if !field.is_empty() && fields.is_some_and(|fields| fields.find_field(field, true).is_err()) {
-        refuse("must be a valid path");
+    if !path.is_empty() && fields.is_some_and(|fields| fields.find_field(path.str(), true).is_err()) {
+        errors.push(path.invalid("must be a valid path"));
     }
 }
 
+fn has_lines(text: &str) -> bool {
+    text.contains(['\n', '\r'])
+}
+
+/// Returns true for a text of white space.
+fn is_blank(text: FieldRef<Str>) -> bool {
+    !text.is_empty() && text.str().trim().is_empty()
+}
+
 /// Validates the root schema of a resource with a `status` subresource, in which only some fields are allowed.
-pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn root_with_status(schema: FieldRef<Props>, errors: &mut FieldErrors) {
     const ALLOWED: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
         MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \
         XPreserveUnknownFields XValidations";
-    const BEFORE_TYPE: [&str; 3] = ["id", "$schema", "$ref"];
-    const AFTER_TYPE: [&str; 19] = [
-        "nullable",
-        "default",
-        "enum",
-        "maxProperties",
-        "minProperties",
-        "allOf",
-        "oneOf",
-        "anyOf",
-        "not",
-        "additionalProperties",
-        "patternProperties",
-        "dependencies",
-        "additionalItems",
-        "definitions",
-        EMBEDDED,
-        "x-kubernetes-int-or-string",
-        "x-kubernetes-list-map-keys",
-        "x-kubernetes-list-type",
-        "x-kubernetes-map-type",
-    ];
-    const DEFINITION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
-    let is_there = |name: &&str| is_not_zero(schema, name);
-    let kind = schema.str_at(&["type"]);
-    let early = BEFORE_TYPE.iter().any(&is_there);
-    if !early && !kind.is_empty() && kind != "object" {
-        let detail =
-            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-        errors.push(FieldError::invalid(&path.child("type"), kind, detail));
-    } else if early || AFTER_TYPE.iter().any(is_there) {
-        let shown: ErrorValue = crate::internal::shown_as(DEFINITION, Some(schema));
+    let kind = schema.at(Props::TYPE);
+    // kube-apiserver reports the first field in the order of its struct; these come before the type.
+    let has_earlier = [Props::ID, Props::SCHEMA].into_iter().any(|field| !schema.at(field).is_empty())
+        || schema.at(Props::REF).is_set();
+    if !has_earlier && !kind.is_empty() && kind.str() != "object" {
+        errors.push(kind.invalid(
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled",
+        ));
+    } else if has_earlier || has_later_field(schema) {
         let detail = format!(
             "only [{ALLOWED}] fields are allowed at the root of the schema if the status subresource is enabled"
         );
-        errors.push(FieldError::invalid(path, shown, detail));
+        errors.push(schema.invalid_as(internal::shown(schema), detail));
     }
+}
+
+/// Returns true if a schema has a field that [`root_with_status`] refuses, among those after the type.
+fn has_later_field(schema: FieldRef<Props>) -> bool {
+    const BOOLEANS: [Field<Props, Bool>; 3] =
+        [Props::NULLABLE, Props::X_KUBERNETES_EMBEDDED_RESOURCE, Props::X_KUBERNETES_INT_OR_STRING];
+    // In Go, pointers, lists and maps are set even if they are empty.
+    const POINTERS: [Route<Props>; 16] = [
+        route![Props::DEFAULT],
+        route![Props::ENUM],
+        route![Props::MAX_PROPERTIES],
+        route![Props::MIN_PROPERTIES],
+        route![Props::ALL_OF],
+        route![Props::ONE_OF],
+        route![Props::ANY_OF],
+        route![Props::NOT],
+        route![Props::ADDITIONAL_PROPERTIES],
+        route![Props::PATTERN_PROPERTIES],
+        route![Props::DEPENDENCIES],
+        route![Props::ADDITIONAL_ITEMS],
+        route![Props::DEFINITIONS],
+        route![Props::X_KUBERNETES_LIST_MAP_KEYS],
+        route![Props::X_KUBERNETES_LIST_TYPE],
+        route![Props::X_KUBERNETES_MAP_TYPE],
+    ];
+    BOOLEANS.into_iter().any(|boolean| schema.at(boolean).bool())
+        || POINTERS.into_iter().any(|pointer| !schema.value_at(pointer).is_null())
 }

@@ -1,15 +1,13 @@
 //! Validation of structural schemas: every value has one type, given outside of `allOf`, `anyOf`, `oneOf` and `not`.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Object, Value};
+use binnacle_fields::apiextensions::v1::JSONSchemaProps as Props;
+use binnacle_fields::types::{Bool, Str};
+use binnacle_fields::{Field, FieldRef, Route, route};
+use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_schema::Value;
 use binnacle_validation::go_regexp;
 
-use super::schema::{SCHEMA, additional, has_properties, is_not_zero, is_set, item, members, property};
-use crate::checks::present;
-
-const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-const EMBEDDED: &str = "x-kubernetes-embedded-resource";
-const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+use super::schema::{SCHEMA, has_properties, property};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -18,235 +16,269 @@ enum Level {
     Field,
 }
 
+/// Returns the reasons why the schema at a path is not structural.
+pub fn violations(schema: &Value, path: &FieldPath) -> FieldErrors {
+    validate(FieldRef::located(schema, path))
+}
+
 /// Validates a schema by the rules of structural schemas. The errors are sorted by text.
-pub fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
+pub(super) fn validate(schema: FieldRef<Props>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    invariants(schema, Level::Root, path, &mut errors);
-    complete(schema, Some(schema), path, path, &mut errors);
+    invariants(schema, Level::Root, &mut errors);
+    complete(schema, schema, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
 
-fn invariants(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldErrors) {
+fn invariants(schema: FieldRef<Props>, level: Level, errors: &mut FieldErrors) {
     binnacle_work::pace(SCHEMA);
-    let kind = schema.str_at(&["type"]);
-    if kind == "array" && item(schema).is_none() {
-        errors.push(FieldError::required(&path.child("items"), "must be specified"));
+    let (kind, items, properties) = (schema.at(Props::TYPE), schema.at(Props::ITEMS), schema.at(Props::PROPERTIES));
+    if kind.str() == "array" && items.schema().is_none() {
+        errors.push(items.required("must be specified"));
     }
-    if let Some(item) = item(schema) {
-        invariants(item, Level::Item, &path.child("items"), errors);
+    if let Some(item) = items.schema() {
+        invariants(item, Level::Item, errors);
     }
-    for (name, property) in errors.while_room(members(schema, "properties")) {
-        invariants(property, Level::Field, &path.child("properties").key(name), errors);
+    for (_, property) in errors.while_room(properties.entries()) {
+        invariants(property, Level::Field, errors);
     }
-    let at = path.child("additionalProperties");
-    let has_additional = present(schema, "additionalProperties").is_some();
-    if has_additional && level == Level::Root {
-        errors.push(FieldError::forbidden(&at, "must not be used at the root"));
+    let additional = schema.at(Props::ADDITIONAL_PROPERTIES);
+    if additional.is_set() && level == Level::Root {
+        errors.push(additional.forbidden("must not be used at the root"));
     }
-    if let Some(additional) = additional(schema) {
-        invariants(additional, Level::Field, &at, errors);
+    if let Some(additional) = additional.schema() {
+        invariants(additional, Level::Field, errors);
     }
-    let [preserve, embedded, int_or_string] = [PRESERVE, EMBEDDED, INT_OR_STRING].map(|name| schema.bool_at(&[name]));
-    for (name, extension) in [(PRESERVE, preserve), (EMBEDDED, embedded)] {
-        if int_or_string && extension {
-            let detail = "must be false if x-kubernetes-int-or-string is true";
-            errors.push(FieldError::invalid(&path.child(name), true, detail));
+    let preserve = schema.at(Props::X_KUBERNETES_PRESERVE_UNKNOWN_FIELDS);
+    let embedded = schema.at(Props::X_KUBERNETES_EMBEDDED_RESOURCE);
+    let int_or_string = schema.at(Props::X_KUBERNETES_INT_OR_STRING).bool();
+    for extension in [preserve, embedded] {
+        if int_or_string && extension.bool() {
+            errors.push(extension.invalid("must be false if x-kubernetes-int-or-string is true"));
         }
     }
-    values(schema, is_int_or_string(schema), is_int_or_string_first(schema), path, errors);
-    let at = path.child("type");
-    if embedded && kind != "object" {
-        wrong_type(kind, "must be object if x-kubernetes-embedded-resource is true", &at, errors);
-    } else if kind.is_empty() && !int_or_string && !preserve {
-        let detail = match level {
+    values(schema, is_int_or_string(schema), is_int_or_string_first(schema), errors);
+    if embedded.bool() && kind.str() != "object" {
+        wrong_type(kind, "must be object if x-kubernetes-embedded-resource is true", errors);
+    } else if kind.is_empty() && !int_or_string && !preserve.bool() {
+        errors.push(kind.required(match level {
             Level::Root => "must not be empty at the root",
             Level::Item => "must not be empty for specified array items",
             Level::Field => "must not be empty for specified object fields",
-        };
-        errors.push(FieldError::required(&at, detail));
+        }));
     }
-    if embedded && has_additional {
-        let detail = "must not be used if x-kubernetes-embedded-resource is set";
-        errors.push(FieldError::forbidden(&path.child("additionalProperties"), detail));
+    if embedded.bool() && additional.is_set() {
+        errors.push(additional.forbidden("must not be used if x-kubernetes-embedded-resource is set"));
     }
-    if level == Level::Root && !kind.is_empty() && kind != "object" {
-        errors.push(FieldError::invalid(&at, kind, "must be object at the root"));
+    if level == Level::Root && !kind.is_empty() && kind.str() != "object" {
+        errors.push(kind.invalid("must be object at the root"));
     }
-    resource_members(schema, level, embedded, path, errors);
-    if embedded && !preserve && !has_properties(schema) {
-        let detail =
-            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
-        errors.push(FieldError::required(&path.child("properties"), detail));
+    resource_members(schema, level, errors);
+    if embedded.bool() && !preserve.bool() && !has_properties(schema) {
+        errors.push(properties.required(
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
+        ));
     }
 }
 
 /// Reports a type that is missing or wrong.
-pub(super) fn wrong_type(kind: &str, detail: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    if kind.is_empty() {
-        errors.push(FieldError::required(path, detail));
-    } else {
-        errors.push(FieldError::invalid(path, kind, detail));
-    }
+pub(super) fn wrong_type(kind: FieldRef<Str>, detail: &str, errors: &mut FieldErrors) {
+    errors.push(if kind.is_empty() { kind.required(detail) } else { kind.invalid(detail) });
 }
 
 /// Validates the types of `kind`, `apiVersion` and `metadata`; of the metadata only names may be restricted.
-fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let is_resource = level == Level::Root || embedded;
+fn resource_members(schema: FieldRef<Props>, level: Level, errors: &mut FieldErrors) {
+    let is_resource = level == Level::Root || schema.at(Props::X_KUBERNETES_EMBEDDED_RESOURCE).bool();
+    let properties = schema.at(Props::PROPERTIES);
     for name in ["kind", "apiVersion"].into_iter().filter(|_| is_resource) {
-        if let Some(kind) = property(schema, name).map(|property| property.str_at(&["type"]))
-            && kind != "string"
-        {
-            let at = path.child("properties").key(name).child("type");
-            errors.push(FieldError::invalid(&at, kind, "must be string"));
+        let Some(property) = property(&properties, name) else { continue };
+        let kind = property.at(Props::TYPE);
+        if kind.str() != "string" {
+            errors.push(kind.invalid("must be string"));
         }
     }
-    let Some(metadata) = property(schema, "metadata") else { return };
-    let path = path.child("properties").key("metadata");
-    let kind = metadata.str_at(&["type"]);
-    if is_resource && kind != "object" {
-        errors.push(FieldError::invalid(&path.child("type"), kind, "must be object"));
+    let Some(metadata) = property(&properties, "metadata") else { return };
+    let kind = metadata.at(Props::TYPE);
+    if is_resource && kind.str() != "object" {
+        errors.push(kind.invalid("must be object"));
     }
-    let names_only = members(metadata, "properties").all(|(name, _)| matches!(name, "name" | "generateName"));
-    let others = metadata.as_object().into_iter().flat_map(Object::keys);
-    let others = others.filter(|name| !matches!(name.as_str(), "type" | "default" | "properties"));
-    if level == Level::Root && (!names_only || others.into_iter().any(|name| !is_zero(metadata, name))) {
-        let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
-        errors.push(FieldError::forbidden(&path, detail));
-    }
-}
-
-/// Returns true if a member of a structural schema has Go's zero value or is absent.
-fn is_zero(schema: &Value, name: &str) -> bool {
-    const LISTS: [&str; 4] = ["enum", "allOf", "anyOf", "oneOf"];
-    match name {
-        // Structural schemas do not have them: here they are empty, since others are refused.
-        "id" | "$schema" | "$ref" | "patternProperties" | "dependencies" | "definitions" => true,
-        "items" => item(schema).is_none(),
-        _ => !is_not_zero(schema, name) || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty()),
+    let names_only = metadata.at(Props::PROPERTIES).entries().all(|(name, _)| matches!(name, "name" | "generateName"));
+    if level == Level::Root
+        && (!names_only || metadata.at(Props::ADDITIONAL_PROPERTIES).is_set() || has_other_members(metadata))
+    {
+        errors.push(metadata.forbidden(
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
+        ));
     }
 }
 
-fn is_only_type(schema: &Value, kind: &str) -> bool {
-    let mut others = schema.as_object().into_iter().flat_map(Object::keys).filter(|name| name.as_str() != "type");
-    let is_absent = |name: &str| {
-        // Under `anyOf`, false and absent are equal.
-        is_zero(schema, name) || name == "additionalProperties" && !is_set(schema, name)
-    };
-    schema.str_at(&["type"]) == kind && others.all(|name| is_absent(name))
+/// Returns true if a structural schema has a member other than `type`, `default`, `properties` and
+/// `additionalProperties` that is not Go's zero value.
+fn has_other_members(schema: FieldRef<Props>) -> bool {
+    // Structural schemas have no `$ref`, no `definitions` and so on: here they are empty, since others are refused.
+    const TEXTS: [Field<Props, Str>; 4] = [Props::DESCRIPTION, Props::FORMAT, Props::TITLE, Props::PATTERN];
+    const BOOLEANS: [Field<Props, Bool>; 6] = [
+        Props::EXCLUSIVE_MAXIMUM,
+        Props::EXCLUSIVE_MINIMUM,
+        Props::UNIQUE_ITEMS,
+        Props::NULLABLE,
+        Props::X_KUBERNETES_EMBEDDED_RESOURCE,
+        Props::X_KUBERNETES_INT_OR_STRING,
+    ];
+    // In Go, pointers are set even if they lead to an empty text or false; so are the lists and maps of a schema.
+    const POINTERS: [Route<Props>; 19] = [
+        route![Props::MAXIMUM],
+        route![Props::MINIMUM],
+        route![Props::MULTIPLE_OF],
+        route![Props::MAX_LENGTH],
+        route![Props::MIN_LENGTH],
+        route![Props::MAX_ITEMS],
+        route![Props::MIN_ITEMS],
+        route![Props::MAX_PROPERTIES],
+        route![Props::MIN_PROPERTIES],
+        route![Props::REQUIRED],
+        route![Props::NOT],
+        route![Props::ADDITIONAL_ITEMS],
+        route![Props::EXTERNAL_DOCS],
+        route![Props::EXAMPLE],
+        route![Props::X_KUBERNETES_PRESERVE_UNKNOWN_FIELDS],
+        route![Props::X_KUBERNETES_LIST_MAP_KEYS],
+        route![Props::X_KUBERNETES_LIST_TYPE],
+        route![Props::X_KUBERNETES_MAP_TYPE],
+        route![Props::X_KUBERNETES_VALIDATIONS],
+    ];
+    let lists = [Props::ALL_OF, Props::ANY_OF, Props::ONE_OF];
+    schema.at(Props::ITEMS).schema().is_some()
+        || TEXTS.into_iter().any(|text| !schema.at(text).is_empty())
+        || BOOLEANS.into_iter().any(|boolean| schema.at(boolean).bool())
+        || !schema.at(Props::ENUM).is_empty()
+        || lists.into_iter().any(|list| !schema.at(list).is_empty())
+        || POINTERS.into_iter().any(|pointer| !schema.value_at(pointer).is_null())
+}
+
+fn is_only_type(schema: FieldRef<Props>, kind: &str) -> bool {
+    schema.at(Props::TYPE).str() == kind
+        && !schema.at(Props::DEFAULT).is_set()
+        && !schema.at(Props::PROPERTIES).is_set()
+        && !allows_additional(schema)
+        && !has_other_members(schema)
+}
+
+/// Returns true if there is a schema or `true` under `additionalProperties`.
+fn allows_additional(schema: FieldRef<Props>) -> bool {
+    schema.at(Props::ADDITIONAL_PROPERTIES).get().is_some_and(|additional| additional.as_bool() != Some(false))
 }
 
 /// Returns true for `anyOf: [{type: integer}, {type: string}]`, the one `anyOf` with types that is allowed.
-fn is_int_or_string(schema: &Value) -> bool {
-    match schema.list_at(&["anyOf"]) {
-        [a, b] => is_only_type(a, "integer") && is_only_type(b, "string"),
+fn is_int_or_string(schema: FieldRef<Props>) -> bool {
+    let any_of = schema.at(Props::ANY_OF);
+    match (any_of.item(0), any_of.item(1)) {
+        (Some(a), Some(b)) if any_of.len() == 2 => is_only_type(a, "integer") && is_only_type(b, "string"),
         _ => false,
     }
 }
 
 /// Returns true if the first schema of `allOf` is that `anyOf`.
-fn is_int_or_string_first(schema: &Value) -> bool {
-    schema.list_at(&["allOf"]).first().is_some_and(is_int_or_string)
+fn is_int_or_string_first(schema: FieldRef<Props>) -> bool {
+    schema.at(Props::ALL_OF).item(0).is_some_and(is_int_or_string)
 }
 
 /// Validates the value constraints of a schema.
-fn values(schema: &Value, skip_any: bool, skip_first_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    for list in ["anyOf", "allOf", "oneOf"].into_iter().filter(|list| !(skip_any && *list == "anyOf")) {
-        for (i, nested) in errors.while_room(schema.list_at(&[list]).iter().enumerate()) {
-            let skip = skip_first_any && list == "allOf" && i == 0;
-            validate_nested(nested, skip, &path.child(list).index(i), errors);
+fn values(schema: FieldRef<Props>, skip_any: bool, skip_first_any: bool, errors: &mut FieldErrors) {
+    if !skip_any {
+        for nested in errors.while_room(schema.at(Props::ANY_OF).items()) {
+            validate_nested(nested, false, errors);
         }
     }
-    if let Some(not) = present(schema, "not") {
-        validate_nested(not, false, &path.child("not"), errors);
+    for (i, nested) in errors.while_room(schema.at(Props::ALL_OF).items().enumerate()) {
+        validate_nested(nested, skip_first_any && i == 0, errors);
     }
-    let pattern = schema.str_at(&["pattern"]);
-    if let Err(problem) = go_regexp::check(pattern) {
-        let detail = format!("must be a valid regular expression, but isn't: {problem}");
-        errors.push(FieldError::invalid(&path.child("pattern"), pattern, detail));
+    for nested in errors.while_room(schema.at(Props::ONE_OF).items()) {
+        validate_nested(nested, false, errors);
+    }
+    if let Some(not) = schema.at(Props::NOT).set() {
+        validate_nested(not, false, errors);
+    }
+    let pattern = schema.at(Props::PATTERN);
+    if let Err(problem) = go_regexp::check(pattern.str()) {
+        errors.push(pattern.invalid(format!("must be a valid regular expression, but isn't: {problem}")));
     }
 }
 
 /// Validates schemas under `allOf` and the like, which may constrain values but not define them.
-fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_nested(schema: FieldRef<Props>, skip_any: bool, errors: &mut FieldErrors) {
+    binnacle_work::pace(SCHEMA);
+    values(schema, skip_any, false, errors);
+    if let Some(item) = schema.at(Props::ITEMS).schema() {
+        validate_nested(item, false, errors);
+    }
+    let properties = schema.at(Props::PROPERTIES);
+    for (_, property) in errors.while_room(properties.entries()) {
+        validate_nested(property, false, errors);
+    }
+    undefined(schema, errors);
+    if let Some(metadata) = property(&properties, "metadata") {
+        errors.push(metadata.forbidden("must not be specified in a nested context"));
+    }
+}
+
+/// Reports members that define values.
+fn undefined(schema: FieldRef<Props>, errors: &mut FieldErrors) {
     const UNDEFINED: &str = "must be undefined to be structural";
     const EMPTY: &str = "must be empty to be structural";
     const FALSE: &str = "must be false to be structural";
-    binnacle_work::pace(SCHEMA);
-    values(schema, skip_any, false, path, errors);
-    if let Some(item) = item(schema) {
-        validate_nested(item, false, &path.child("items"), errors);
-    }
-    for (name, property) in errors.while_room(members(schema, "properties")) {
-        validate_nested(property, false, &path.child("properties").key(name), errors);
-    }
-    for (name, detail) in [
-        ("type", EMPTY),
-        ("additionalProperties", UNDEFINED),
-        ("default", UNDEFINED),
-        ("title", EMPTY),
-        ("description", EMPTY),
-        ("nullable", FALSE),
-        (PRESERVE, FALSE),
-        (EMBEDDED, FALSE),
-        (INT_OR_STRING, FALSE),
-        ("x-kubernetes-list-map-keys", EMPTY),
-        ("x-kubernetes-list-type", UNDEFINED),
-        ("x-kubernetes-map-type", UNDEFINED),
-        ("x-kubernetes-validations", EMPTY),
-    ] {
-        let is_there = match name {
-            // Reported with any value, even an empty one.
-            "default" | "x-kubernetes-list-type" | "x-kubernetes-map-type" => present(schema, name).is_some(),
-            _ => is_set(schema, name) && schema.get(name).and_then(Value::as_list) != Some(&[]),
-        };
+    fn forbid<T>(is_there: bool, field: FieldRef<T>, detail: &str, errors: &mut FieldErrors) {
         if is_there {
-            errors.push(FieldError::forbidden(&path.child(name), detail));
+            errors.push(field.forbidden(detail));
         }
     }
-    if property(schema, "metadata").is_some() {
-        let at = path.child("properties").key("metadata");
-        errors.push(FieldError::forbidden(&at, "must not be specified in a nested context"));
+    fn zero<T>(field: FieldRef<T>, detail: &str, errors: &mut FieldErrors) {
+        forbid(!field.is_zero(), field, detail, errors);
+    }
+    /// Some fields are reported with any value, even an empty one.
+    fn absent<T>(field: FieldRef<T>, errors: &mut FieldErrors) {
+        forbid(field.is_set(), field, UNDEFINED, errors);
+    }
+    zero(schema.at(Props::TYPE), EMPTY, errors);
+    forbid(allows_additional(schema), schema.at(Props::ADDITIONAL_PROPERTIES), UNDEFINED, errors);
+    absent(schema.at(Props::DEFAULT), errors);
+    zero(schema.at(Props::TITLE), EMPTY, errors);
+    zero(schema.at(Props::DESCRIPTION), EMPTY, errors);
+    zero(schema.at(Props::NULLABLE), FALSE, errors);
+    zero(schema.at(Props::X_KUBERNETES_PRESERVE_UNKNOWN_FIELDS), FALSE, errors);
+    zero(schema.at(Props::X_KUBERNETES_EMBEDDED_RESOURCE), FALSE, errors);
+    zero(schema.at(Props::X_KUBERNETES_INT_OR_STRING), FALSE, errors);
+    zero(schema.at(Props::X_KUBERNETES_LIST_MAP_KEYS), EMPTY, errors);
+    absent(schema.at(Props::X_KUBERNETES_LIST_TYPE), errors);
+    absent(schema.at(Props::X_KUBERNETES_MAP_TYPE), errors);
+    zero(schema.at(Props::X_KUBERNETES_VALIDATIONS), EMPTY, errors);
+}
+
+/// Reports fields that `allOf`, `anyOf`, `oneOf` or `not` of a schema use and `structure` lacks.
+fn complete(schema: FieldRef<Props>, structure: FieldRef<Props>, errors: &mut FieldErrors) {
+    if let Some(not) = schema.at(Props::NOT).set() {
+        nested_complete(not, structure, errors);
+    }
+    for list in [Props::ALL_OF, Props::ANY_OF, Props::ONE_OF] {
+        for nested in errors.while_room(schema.at(list).items()) {
+            nested_complete(nested, structure, errors);
+        }
     }
 }
 
-/// Reports fields that `allOf`, `anyOf`, `oneOf` or `not` of a schema use and `structure`, at `path`, lacks.
-fn complete(
-    schema: &Value,
-    structure: Option<&Value>,
-    path: &FieldPath,
-    schema_path: &FieldPath,
-    errors: &mut FieldErrors,
-) {
-    if let Some(not) = present(schema, "not") {
-        nested_complete(not, structure, path, &schema_path.child("not"), errors);
-    }
-    for list in ["allOf", "anyOf", "oneOf"] {
-        for (i, nested) in errors.while_room(schema.list_at(&[list]).iter().enumerate()) {
-            nested_complete(nested, structure, path, &schema_path.child(list).index(i), errors);
-        }
-    }
-}
-
-fn nested_complete(
-    schema: &Value,
-    structure: Option<&Value>,
-    path: &FieldPath,
-    schema_path: &FieldPath,
-    errors: &mut FieldErrors,
-) {
-    let Some(known) = structure else {
-        errors.push(FieldError::required(path, format!("because it is defined in {schema_path}")));
+fn nested_complete(schema: FieldRef<Props>, structure: FieldRef<Props>, errors: &mut FieldErrors) {
+    if structure.object().is_none() {
+        errors.push(structure.required(format!("because it is defined in {}", schema.path())));
         return;
-    };
-    binnacle_work::pace(SCHEMA);
-    complete(schema, structure, path, schema_path, errors);
-    if let Some(nested) = item(schema) {
-        nested_complete(nested, item(known), &path.child("items"), &schema_path.child("items"), errors);
     }
-    for (name, nested) in errors.while_room(members(schema, "properties")) {
-        let at = |path: &FieldPath| path.child("properties").key(name);
-        nested_complete(nested, property(known, name), &at(path), &at(schema_path), errors);
+    binnacle_work::pace(SCHEMA);
+    complete(schema, structure, errors);
+    if let Some(nested) = schema.at(Props::ITEMS).schema() {
+        nested_complete(nested, structure.at(Props::ITEMS).cast(), errors);
+    }
+    let properties = structure.at(Props::PROPERTIES);
+    for (name, nested) in errors.while_room(schema.at(Props::PROPERTIES).entries()) {
+        nested_complete(nested, properties.key(name), errors);
     }
 }
 
@@ -314,7 +346,7 @@ mod tests {
                 ],
             ),
         ] {
-            let errors = validate(&schema, &FieldPath::new("s"));
+            let errors = violations(&schema, &FieldPath::new("s"));
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
         }
     }
@@ -338,7 +370,7 @@ mod tests {
             let mut metadata = value!({"type": "object"});
             metadata.make_object().insert(member, value);
             let schema = value!({"type": "object", "properties": {"metadata": (metadata)}});
-            assert_eq!(validate(&schema, &FieldPath::new("s")).is_empty(), is_allowed, "{member}");
+            assert_eq!(validate(FieldRef::root(&schema)).is_empty(), is_allowed, "{member}");
         }
     }
 }
