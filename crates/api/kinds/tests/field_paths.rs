@@ -19,20 +19,15 @@ use source::Form;
 use walk::Messages;
 
 /// The crates that are scanned, and the forms in which they write paths of built-in kinds.
-const CRATES: [(&str, &[Form]); 11] = [
+const CRATES: [(&str, &[Form]); 7] = [
     ("api/kinds", &[Form::Path, Form::Chain, Form::Member, Form::List]),
     ("admission/admission", &[Form::Path, Form::Chain, Form::Member, Form::List]),
     ("admission/admission-policies", &[Form::Path, Form::Chain, Form::List]),
     ("api/columns", &[Form::Path, Form::Chain, Form::Member, Form::List]),
     // There, single names of members are also used for other maps.
-    ("control/controlplane", &[Form::Path, Form::Chain, Form::List]),
-    ("control/services", &[Form::Path, Form::Chain, Form::List]),
     ("control/write-hooks", &[Form::Path, Form::Chain, Form::List]),
     ("extensions/apiextensions", &[Form::Path, Form::Chain, Form::List]),
     ("extensions/aggregator", &[Form::Path, Form::Chain, Form::List]),
-    ("serving/subresources", &[Form::Path, Form::Chain, Form::List]),
-    // Lists are the names of members that a subresource resets.
-    ("api/resources", &[Form::Path]),
 ];
 
 #[test]
@@ -69,7 +64,7 @@ fn literal_paths_are_in_the_tables() {
     }
     assert!(lost.is_empty(), "paths that no message has:\n{}", lost.join("\n"));
     assert!(unused.is_empty(), "exceptions for what is no longer there: {unused:?}");
-    assert!(walked > 100, "only {walked} paths were found");
+    assert!(walked > 50, "only {walked} paths were found");
 }
 
 /// Returns all Rust sources below a folder, except for tests.

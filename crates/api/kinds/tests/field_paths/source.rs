@@ -5,7 +5,7 @@ use std::fmt;
 /// Methods of `Value` that follow a path.
 const METHODS: [&str; 8] = ["at", "str_at", "int_at", "bool_at", "list_at", "object_at", "make_at", "at_mut"];
 /// Our functions and methods that pass a path, or a list of members, to one of [`METHODS`].
-const WRAPPERS: [&str; 23] = [
+const WRAPPERS: [&str; 22] = [
     "access_modes",
     "amounts",
     "bool_or",
@@ -13,7 +13,6 @@ const WRAPPERS: [&str; 23] = [
     "drop",
     "each",
     "equal_at",
-    "fixed",
     "has",
     "in_use",
     "is_set",
@@ -33,9 +32,8 @@ const WRAPPERS: [&str; 23] = [
 /// Methods whose first argument is the name of a member.
 const MEMBER_METHODS: [&str; 6] = ["get", "get_mut", "contains_key", "object_entry", "insert", "remove"];
 /// Functions whose second argument is the name of a member.
-const MEMBER_FUNCTIONS: [&str; 12] = [
+const MEMBER_FUNCTIONS: [&str; 11] = [
     "member",
-    "texts",
     "text",
     "is_nil",
     "is_zero",
