@@ -106,7 +106,7 @@ impl CustomConversion for VersionSchema {
         self.rename(object, &self.stored, schema)
     }
 
-    fn from_stored(&self, object: &mut Value) -> Result<(), String> {
+    fn read_stored(&self, object: &mut Value) -> Result<(), String> {
         if self.converter.is_some() {
             // The object was pruned, and had its defaults set, before the converter.
             return Ok(());

@@ -103,7 +103,7 @@ pub trait CustomDefaults: Send + Sync + 'static {
 /// The part of a [`CustomSchema`] that converts between this version and the stored one.
 pub trait CustomConversion: Send + Sync + 'static {
     /// Returns the converter, if versions differ in more than their names. Objects from the store are then converted to
-    /// this version before [`CustomConversion::from_stored`], and [`CustomConversion::to_stored`] is not called.
+    /// this version before [`CustomConversion::read_stored`], and [`CustomConversion::to_stored`] is not called.
     fn converter(&self) -> Option<&Arc<dyn Converter>>;
 
     /// Converts an object of this version to the stored version, which may have fewer fields.
@@ -118,5 +118,5 @@ pub trait CustomConversion: Send + Sync + 'static {
     /// # Errors
     ///
     /// As for [`CustomPruning::prune`], if dropping metadata does not help.
-    fn from_stored(&self, object: &mut Value) -> Result<(), String>;
+    fn read_stored(&self, object: &mut Value) -> Result<(), String>;
 }

@@ -308,7 +308,7 @@ mod tests {
         fn to_stored(&self, _: &mut Value) -> Result<(), String> {
             Ok(())
         }
-        fn from_stored(&self, _: &mut Value) -> Result<(), String> {
+        fn read_stored(&self, _: &mut Value) -> Result<(), String> {
             Ok(())
         }
     }

@@ -403,3 +403,97 @@ fn compare_one(
     let indexed = state.indexes.iter().all(|index| index.has(&meta));
     Ok((!indexed).then_some("an index of the cache lacks an object"))
 }
+
+#[cfg(test)]
+mod tests {
+    use binnacle_meta::Text;
+    use binnacle_store::{Expect, Op, Store, Txn};
+    use binnacle_store_embedded::EmbeddedStore;
+
+    use super::*;
+    use crate::attrs::{Attrs, IndexError, Indexer};
+    use crate::backlog::Backlog;
+    use crate::index::{Index, Objects};
+    use crate::selection::Property;
+    use crate::window::WindowLimits;
+
+    /// Objects whose value is the label `v`.
+    struct Labelled;
+
+    impl Indexer for Labelled {
+        fn fields(&self) -> &[Text] {
+            &[]
+        }
+
+        fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
+            let text = std::str::from_utf8(value).map_err(|error| IndexError(error.to_string()))?;
+            Ok(Attrs { labels: vec![("v".into(), text.into())], ..Attrs::default() })
+        }
+    }
+
+    /// A cache of more objects than one step compares, with an index of their labels.
+    async fn filled() -> Arc<Shared> {
+        let store = Arc::new(EmbeddedStore::ephemeral());
+        for n in 0..STEP + 200 {
+            let (key, value) = (format!("/r/{n:05}").into(), Bytes::from(format!("{}", n % 7)));
+            let txn = Txn { key, expect: Expect::Absent, op: Op::Put { value, lease: None } };
+            store.txn(txn).await.expect("it is written");
+        }
+        let (limits, backlog) = (WindowLimits::default(), Backlog::with_default_limit());
+        let shared = Shared::new(store, "/r/", Arc::new(Labelled), limits, backlog);
+        shared.initialized(Instant::now() + Duration::from_secs(20)).await.expect("it is read");
+        let index = Index::build(Property::Label("v".into()), &shared.current().objects, 0);
+        shared.change(|state| state.indexes.push(index));
+        shared
+    }
+
+    async fn difference(shared: &Arc<Shared>) -> Option<(String, &'static str)> {
+        let found = walk(Arc::clone(shared), false).await.expect("the store answers");
+        found.map(|difference| (difference.path, difference.what))
+    }
+
+    #[tokio::test]
+    async fn walks_find_what_digests_cannot() {
+        let shared = filled().await;
+        assert_eq!(difference(&shared).await, None);
+        let sound = shared.current();
+        let entry = |path: &str| sound.objects.get(path).cloned().expect("it is there");
+        let restore =
+            || shared.change(|state| (state.objects, state.indexes) = (sound.objects.clone(), sound.indexes.clone()));
+        for path in ["00000", "00007", "01150"] {
+            shared.change(|state| state.objects.remove(path));
+            assert_eq!(difference(&shared).await, Some((path.to_owned(), "the cache lacks an object")));
+            restore();
+            let (old, kv) = (entry(path), |value| KeyValue {
+                key: Bytes::new(),
+                value,
+                create_revision: entry(path).create_revision(),
+                mod_revision: entry(path).revision(),
+                lease: None,
+            });
+            let other = Entry::new(old.meta.clone(), Bytes::from_static(b"?"), false, &kv(old.value().to_vec().into()));
+            shared.change(|state| state.objects.insert(old.meta.clone(), Arc::new(other)));
+            assert_eq!(difference(&shared).await, Some((path.to_owned(), "the cache has another value of an object")));
+            restore();
+            shared.change(|state| state.indexes[0].update(Some(&old.meta), None));
+            assert_eq!(difference(&shared).await, Some((path.to_owned(), "an index of the cache lacks an object")));
+            restore();
+        }
+        let extra = Arc::new(Entry::new(
+            Meta::new("00007x", &[], &[]),
+            Bytes::new(),
+            false,
+            &KeyValue {
+                key: Bytes::new(),
+                value: Bytes::new(),
+                create_revision: Revision(2),
+                mod_revision: Revision(2),
+                lease: None,
+            },
+        ));
+        shared.change(|state| state.objects.insert(extra.meta.clone(), extra));
+        assert_eq!(difference(&shared).await, Some(("00007x".to_owned(), "the store has no such object")));
+        shared.change(|state| state.objects = Objects::new());
+        assert_eq!(difference(&shared).await, Some(("00000".to_owned(), "the cache lacks an object")));
+    }
+}

@@ -42,7 +42,7 @@ fn complete(custom: Option<&dyn CustomSchema>, stored: &[u8]) -> Result<Value, R
     let Some(custom) = custom else { return sorted(stored).map_err(ReadFailure::Invalid) };
     within_object_limits(|| {
         let mut object = JsonText::tree(stored, &LIMITS)?;
-        custom.from_stored(&mut object)?;
+        custom.read_stored(&mut object)?;
         binnacle_schema::sort_free_form(&mut object);
         Ok(object)
     })

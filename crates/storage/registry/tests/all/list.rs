@@ -114,6 +114,12 @@ impl RequestSeat for Crowded {
     fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>> {
         Box::pin(async { Ok(()) })
     }
+
+    fn give_back(&self) {}
+
+    fn give_back_later(self: Arc<Self>) -> Result<(), WaitError> {
+        Err(WaitError::Crowded)
+    }
 }
 
 /// Such a caller gets the answer at once that others get after a wait.
