@@ -89,7 +89,10 @@ impl Installer {
         let mut cache =
             Cache::with_backlog(store.clone(), &prefix, indexer, WindowLimits::default(), self.backlog.clone());
         if self.storage.features.enabled("DetectCacheInconsistency") {
-            cache = cache.checked(CheckTimes::default());
+            // A conversion webhook would be asked for all objects again.
+            let is_converted = kind.custom.as_ref().is_some_and(|custom| custom.converter().is_some());
+            let times = CheckTimes::default();
+            cache = cache.checked(CheckTimes { objects: times.objects.filter(|_| !is_converted), ..times });
         }
         Collection {
             kind: kind.clone(),

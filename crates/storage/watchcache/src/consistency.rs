@@ -31,14 +31,19 @@ pub struct CheckTimes {
     pub digests: Duration,
     /// The time after which an event that the engine has counted, but which does not come, is lost.
     pub overdue: Duration,
-    /// The least time between comparisons of all objects; the most is half as long again.
-    pub objects: Duration,
+    /// The least time between comparisons of all objects; the most is half as long again. `None` for never: where reading
+    /// the store is dear, or gives other values each time.
+    pub objects: Option<Duration>,
 }
 
 impl Default for CheckTimes {
     /// Returns a second for digests, and for objects the five minutes of kube-apiserver.
     fn default() -> Self {
-        Self { digests: Duration::from_secs(1), overdue: Duration::from_secs(2), objects: Duration::from_secs(300) }
+        Self {
+            digests: Duration::from_secs(1),
+            overdue: Duration::from_secs(2),
+            objects: Some(Duration::from_secs(300)),
+        }
     }
 }
 
@@ -69,7 +74,7 @@ pub(crate) struct Checker {
     awaited: Option<RangeDigest>,
     /// The time at which the engine was asked, or something came after that.
     heard: Instant,
-    next_walk: Instant,
+    next_walk: Option<Instant>,
     walk: Option<BoxFuture<'static, Result<Option<Difference>, StoreError>>>,
     /// The time before the next comparison after failed ones: a fault that comes back at once must not keep watchers from
     /// their work.
@@ -117,7 +122,7 @@ impl Checker {
             next_digest: now,
             awaited: None,
             heard: now,
-            next_walk: now,
+            next_walk: None,
             walk: None,
             pause: Duration::ZERO,
             failed_before: false,
@@ -131,7 +136,7 @@ impl Checker {
         (self.awaited, self.walk) = (None, None);
         self.note_changes();
         self.next_digest = now + times.digests.max(self.pause);
-        self.next_walk = now + jittered(times.objects).max(self.pause);
+        self.next_walk = next_walk(times).map(|next| next.max(now + self.pause));
     }
 
     pub(crate) fn note_changes(&mut self) {
@@ -173,7 +178,7 @@ impl Checker {
         let due = tokio::select! {
             () = next_digest => Due::Digest,
             () = overdue => Due::Lost,
-            () = sleep_until(next_walk), if !walking => Due::Walk,
+            () = at(next_walk), if !walking => Due::Walk,
             walked = walked => Due::Walked(walked),
         };
         match due {
@@ -189,7 +194,7 @@ impl Checker {
             }
             Due::Walked(walked) => {
                 self.walk = None;
-                self.next_walk = Instant::now() + jittered(times.objects);
+                self.next_walk = next_walk(times);
                 self.judge(walked)
             }
         }
@@ -302,10 +307,18 @@ pub(crate) async fn diagnose(shared: &Arc<Shared>) {
     }
 }
 
-/// Returns a time between `least` and half as much again: caches must not all be compared at once.
-fn jittered(least: Duration) -> Duration {
+/// Returns the time of the next comparison of all objects. Caches must not all be compared at once.
+fn next_walk(times: CheckTimes) -> Option<Instant> {
     let random = RandomState::new().hash_one(0) % 1_000;
-    least + least.mul_f64(random as f64 / 2_000.0)
+    times.objects.map(|least| Instant::now() + least + least.mul_f64(random as f64 / 2_000.0))
+}
+
+/// Waits until a time, or for ever.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
+    }
 }
 
 /// Compares all objects with the store, and returns the first difference. Each step is a comparison at one revision of

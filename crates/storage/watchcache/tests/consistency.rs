@@ -102,16 +102,13 @@ impl Store for Unreliable {
     }
 }
 
-const TIMES: CheckTimes = CheckTimes {
-    digests: Duration::from_millis(4),
-    overdue: Duration::from_millis(100),
-    objects: Duration::from_secs(3600),
-};
+const TIMES: CheckTimes =
+    CheckTimes { digests: Duration::from_millis(4), overdue: Duration::from_millis(100), objects: None };
 /// Often enough to meet every state, for caches that nothing happens to.
 const OFTEN: CheckTimes = CheckTimes {
     digests: Duration::from_millis(1),
     overdue: Duration::from_secs(20),
-    objects: Duration::from_millis(5),
+    objects: Some(Duration::from_millis(5)),
 };
 
 fn checked(store: Arc<dyn Store>, times: CheckTimes) -> Cache {
