@@ -136,7 +136,7 @@ impl Checker {
         (self.awaited, self.walk) = (None, None);
         self.note_changes();
         self.next_digest = now + times.digests.max(self.pause);
-        self.next_walk = next_walk(times).map(|next| next.max(now + self.pause));
+        self.next_walk = time_of_next_walk(times).map(|next| next.max(now + self.pause));
     }
 
     pub(crate) fn note_changes(&mut self) {
@@ -194,7 +194,7 @@ impl Checker {
             }
             Due::Walked(walked) => {
                 self.walk = None;
-                self.next_walk = next_walk(times);
+                self.next_walk = time_of_next_walk(times);
                 self.judge(walked)
             }
         }
@@ -308,7 +308,7 @@ pub(crate) async fn diagnose(shared: &Arc<Shared>) {
 }
 
 /// Returns the time of the next comparison of all objects. Caches must not all be compared at once.
-fn next_walk(times: CheckTimes) -> Option<Instant> {
+fn time_of_next_walk(times: CheckTimes) -> Option<Instant> {
     let random = RandomState::new().hash_one(0) % 1_000;
     times.objects.map(|least| Instant::now() + least + least.mul_f64(random as f64 / 2_000.0))
 }
