@@ -73,9 +73,9 @@ use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogra
 /// }
 /// ```
 ///
-/// The struct has three functions with its own visibility. `register(&Registry)` builds and registers the families.
+/// The struct has functions with its own visibility. `register(&Registry)` builds and registers the families.
 /// Families that all servers of a process share are built once with `build()` and registered with
-/// `register_in(&self, &Registry)` for each server. The struct is also a `Collector` of its families, for collectors
+/// `register_in(&self, &Registry)` for each server. `reset(&self)` forgets all series. The struct is also a `Collector` of its families, for collectors
 /// that set them at each scrape, and for [`Registry::register`](crate::Registry::register), whose families a reset does
 /// not change.
 #[macro_export]
@@ -137,6 +137,11 @@ macro_rules! families {
             ) -> ::std::result::Result<(), $crate::prometheus::Error> {
                 $($crate::keep(registry, ::std::clone::Clone::clone(&self.$field))?;)+
                 Ok(())
+            }
+
+            /// Forgets all series. Families without labels keep what they counted.
+            $visibility fn reset(&self) {
+                $($crate::Family::reset(&self.$field);)+
             }
         }
 
@@ -329,6 +334,22 @@ mod tests {
     fn described(family: &impl Collector) -> (String, String, Vec<String>) {
         let desc = family.desc()[0];
         (desc.fq_name.clone(), desc.help.clone(), desc.variable_labels.clone())
+    }
+
+    #[test]
+    fn a_reset_forgets_all_series_with_labels() {
+        let all = All::build().expect("valid families");
+        all.counter.inc();
+        all.counters.with_label_values(&["get", "200"]).inc_by(3);
+        all.gauges.with_label_values(&["a", "b"]).set(2.0);
+        all.int_gauges.with_label_values::<&str>(&[]).set(1);
+        all.histograms.with_label_values(&["a", "b"]).observe(1.0);
+        all.reset();
+        let series =
+            |family: &dyn Collector| family.collect().iter().map(|family| family.get_metric().len()).sum::<usize>();
+        let labelled: [&dyn Collector; 4] = [&all.counters, &all.gauges, &all.int_gauges, &all.histograms];
+        assert_eq!(labelled.map(series), [0; 4]);
+        assert_eq!(all.counter.get(), 1);
     }
 
     #[test]

@@ -169,32 +169,6 @@ struct StorageMetrics {
     histograms: Option<HistogramFamilies>,
 }
 
-impl Families {
-    fn reset(&self) {
-        for counter in [
-            &self.sent,
-            &self.cached_lists,
-            &self.cached_fetched,
-            &self.cached_returned,
-            &self.stored_lists,
-            &self.stored_fetched,
-            &self.stored_evaluated,
-            &self.stored_returned,
-            &self.consistent,
-            &self.initializations,
-            &self.initial_events,
-            &self.received,
-            &self.dispatched,
-            &self.terminated,
-            &self.undecodable,
-        ] {
-            counter.reset();
-        }
-        self.version.reset();
-        self.capacity.reset();
-    }
-}
-
 impl StorageMetrics {
     fn count(&self, labelled: &Labelled) {
         let labels = [labelled.group.as_str(), labelled.resource.as_str()];
