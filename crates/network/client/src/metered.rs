@@ -6,41 +6,23 @@
 //! are counted here, below TLS. The limits are those of Go's client where it has one, and above them otherwise.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
+use binnacle_egress::paced::{Allowance, FOR_BYTE, FOR_PIECE, PER_PAUSE, Paced, WRITTEN};
 use http::Request;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
 
 use crate::exchange::MAX_HEAD_BYTES;
-
-/// The most bytes that are read at once into a large buffer.
-const SLICE: usize = 16 << 10;
-/// The bytes after which other tasks have their turn, and the most that are read at once. Reads count as [`READ`] bytes at least.
-const TURN: usize = 32 << 10;
-const READ: usize = 512;
 
 /// The bytes that a server may send before the head of an answer: the head itself, and a TLS handshake.
 const BEFORE_HEAD: u64 = (MAX_HEAD_BYTES + (128 << 10)) as u64;
 /// The bytes that a server may send besides the data of a body. Go's client allows 16 KiB.
 const BESIDES: u64 = 256 << 10;
-/// The further bytes that each piece and each byte of data allow. A TLS record for each byte has 22 more, and each
-/// chunk of one byte may come in three records.
-const FOR_PIECE: u64 = 512;
-const FOR_BYTE: u64 = 64;
-/// The written bytes that allow one more byte on a shared connection: the peer acknowledges data, and this server pings,
-/// which must not pay for more pings.
-const WRITTEN: u64 = 4;
 /// The informational responses that a server may send before the final one.
 const INFORMATIONAL: u32 = 1000;
 
-/// A shared connection beyond its limits is read at this pace: it may be useful again.
-const PAUSE: Duration = Duration::from_millis(50);
-const PER_PAUSE: u64 = 8 << 10;
+/// A connection whose bytes are counted.
+pub type Metered<S> = Paced<S, Meter>;
 
 /// Counts the bytes of one connection. Clones share the counts.
 #[derive(Clone, Debug)]
@@ -121,16 +103,20 @@ impl Meter {
     /// Allows this many more bytes than were read; on a shared connection, no less than before.
     fn allow(&self, bytes: u64) {
         let allowed = self.read().saturating_add(bytes);
-        if self.0.is_shared.load(Ordering::Relaxed) {
+        if self.is_shared() {
             self.0.allowed.fetch_max(allowed, Ordering::Relaxed);
         } else {
             self.0.allowed.store(allowed, Ordering::Relaxed);
         }
     }
 
-    fn is_exceeded(&self) -> bool {
+    fn is_beyond(&self) -> bool {
         self.read() >= self.0.allowed.load(Ordering::Relaxed)
             || self.0.informational.load(Ordering::Relaxed) > INFORMATIONAL
+    }
+
+    fn is_shared(&self) -> bool {
+        self.0.is_shared.load(Ordering::Relaxed)
     }
 
     /// Returns the error of a connection beyond its limits, in the words of Go's client.
@@ -143,111 +129,39 @@ impl Meter {
     }
 }
 
-/// A connection whose bytes are counted.
-pub struct Metered<S> {
-    stream: S,
-    meter: Meter,
-    /// The bytes that were read since other tasks had their turn.
-    in_turn: usize,
-    pause: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> Metered<S> {
-    pub fn new(stream: S, meter: Meter) -> Self {
-        Self { stream, meter, in_turn: 0, pause: None }
-    }
-
-    /// Returns ready when more may be read.
-    fn poll_allowed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.meter.is_exceeded() {
-            if !self.meter.0.is_shared.load(Ordering::Relaxed) {
-                return Poll::Ready(Err(self.meter.error()));
-            }
-            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE)));
-            ready!(pause.as_mut().poll(cx));
-            self.pause = None;
-            self.meter.allow(PER_PAUSE);
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        if this.in_turn >= TURN {
-            this.in_turn = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        ready!(this.poll_allowed(cx))?;
-        let before = buf.filled().len();
-        // A part of a buffer must be cleared first, which is only worth it for large ones.
-        let polled = if buf.remaining() <= TURN {
-            Pin::new(&mut this.stream).poll_read(cx, buf)
-        } else {
-            let mut part = ReadBuf::new(buf.initialize_unfilled_to(SLICE));
-            let polled = Pin::new(&mut this.stream).poll_read(cx, &mut part);
-            let read = part.filled().len();
-            buf.advance(read);
-            polled
-        };
-        if polled.is_pending() {
-            this.in_turn = 0;
-            return Poll::Pending;
-        }
-        let read = buf.filled().len() - before;
-        this.in_turn += read.max(READ);
-        this.meter.0.read.fetch_add(read as u64, Ordering::Relaxed);
-        polled
-    }
-}
-
-impl<S: AsyncWrite + Unpin> Metered<S> {
-    fn wrote(&self, polled: &Poll<io::Result<usize>>) {
-        if let Poll::Ready(Ok(written)) = polled
-            && self.meter.0.is_shared.load(Ordering::Relaxed)
-        {
-            self.meter.0.allowed.fetch_add(*written as u64 / WRITTEN, Ordering::Relaxed);
+impl Allowance for Meter {
+    /// A shared connection may be useful again; others end.
+    fn is_exceeded(&self) -> io::Result<bool> {
+        match self.is_beyond() {
+            true if !self.is_shared() => Err(self.error()),
+            beyond => Ok(beyond),
         }
     }
-}
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wrote(&polled);
-        polled
+    fn after_pause(&self) {
+        self.allow(PER_PAUSE);
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.wrote(&polled);
-        polled
+    fn note_read(&self, bytes: usize) {
+        self.0.read.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn note_written(&self, bytes: usize) {
+        if self.is_shared() {
+            self.0.allowed.fetch_add(bytes as u64 / WRITTEN, Ordering::Relaxed);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
 
-    use tokio::io::AsyncReadExt;
+    use binnacle_egress::paced::{SLICE, TURN};
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
     use super::*;
 
@@ -342,10 +256,10 @@ mod tests {
     fn limits_informational_responses() {
         let meter = Meter::default();
         meter.0.informational.store(INFORMATIONAL, Ordering::Relaxed);
-        assert!(!meter.is_exceeded());
+        assert!(!meter.is_beyond());
         meter.0.informational.store(INFORMATIONAL + 1, Ordering::Relaxed);
-        assert!(meter.is_exceeded());
+        assert!(meter.is_beyond());
         meter.expect_head();
-        assert!(!meter.is_exceeded());
+        assert!(!meter.is_beyond());
     }
 }

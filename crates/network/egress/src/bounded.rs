@@ -1,33 +1,21 @@
-//! The transport to a gRPC server that must not be trusted. gRPC's frames are handled by a task of the library without a
-//! limit, so the transport is read in turns with other tasks, and slowly while it brings nothing.
+//! The allowance of a gRPC server that must not be trusted. gRPC's frames are handled by a task of the library without a
+//! limit, so the transport is read slowly while it brings nothing.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use crate::paced::{self, FOR_BYTE, FOR_PIECE, PER_PAUSE, Paced, WRITTEN};
 
-/// The bytes after which other tasks have their turn. Reads count as [`READ`] bytes at least.
-const TURN: usize = 32 << 10;
-const READ: usize = 512;
 /// The most bytes that are read ahead of what they bring.
 const MOST: i64 = 1 << 20;
-/// The further bytes that each piece and each byte of data allow, and the written bytes that allow one more: the server
-/// acknowledges them.
-const FOR_PIECE: i64 = 512;
-const FOR_BYTE: i64 = 64;
-const WRITTEN: usize = 4;
-/// The pace of a transport that has no bytes left.
-const PAUSE: Duration = Duration::from_millis(50);
-const PER_PAUSE: i64 = 8 << 10;
 
 /// The bytes that may still be read at once.
 #[derive(Clone)]
 pub(crate) struct Allowance(Arc<AtomicI64>);
+
+/// A transport with an allowance.
+pub(crate) type Bounded<S> = Paced<S, Allowance>;
 
 impl Allowance {
     pub(crate) fn new() -> Self {
@@ -36,75 +24,45 @@ impl Allowance {
 
     /// Data of this size has arrived.
     pub(crate) fn delivered(&self, bytes: usize) {
-        self.add(i64::try_from(bytes).unwrap_or(MOST).saturating_mul(FOR_BYTE).saturating_add(FOR_PIECE));
+        self.add((bytes as u64).saturating_mul(FOR_BYTE).saturating_add(FOR_PIECE));
     }
 
-    fn add(&self, bytes: i64) {
+    fn add(&self, bytes: u64) {
+        self.change(i64::try_from(bytes).unwrap_or(MOST));
+    }
+
+    fn change(&self, bytes: i64) {
         let more = |left: i64| Some(left.saturating_add(bytes).min(MOST));
         // The update never fails.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 }
 
-/// A transport with an allowance.
-pub(crate) struct Bounded<S> {
-    stream: S,
-    allowance: Allowance,
-    /// The bytes that were read since other tasks had their turn.
-    in_turn: usize,
-    pause: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> Bounded<S> {
-    pub(crate) fn new(stream: S, allowance: Allowance) -> Self {
-        Self { stream, allowance, in_turn: 0, pause: None }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        if this.in_turn >= TURN {
-            this.in_turn = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        while this.allowance.0.load(Ordering::Relaxed) <= 0 {
-            let pause = this.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE)));
-            ready!(pause.as_mut().poll(cx));
-            this.pause = None;
-            this.allowance.add(PER_PAUSE);
-        }
-        let before = buf.filled().len();
-        let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
-        let read = buf.filled().len() - before;
-        this.in_turn = if polled.is_pending() { 0 } else { this.in_turn + read.max(READ) };
-        this.allowance.add(-i64::try_from(read).unwrap_or(MOST));
-        polled
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        if let Poll::Ready(Ok(written)) = polled {
-            self.allowance.add(i64::try_from(written / WRITTEN).unwrap_or(MOST));
-        }
-        polled
+impl paced::Allowance for Allowance {
+    fn is_exceeded(&self) -> io::Result<bool> {
+        Ok(self.0.load(Ordering::Relaxed) <= 0)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    fn after_pause(&self) {
+        self.add(PER_PAUSE);
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn note_read(&self, bytes: usize) {
+        self.change(-i64::try_from(bytes).unwrap_or(MOST));
+    }
+
+    fn note_written(&self, bytes: usize) {
+        self.add(bytes as u64 / WRITTEN);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use std::pin::Pin;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, duplex};
     use tokio::time::Instant;
 
     use super::*;

@@ -121,7 +121,7 @@ pub(crate) struct Session {
 struct Incoming {
     packets: Streaming<Packet>,
     useless: u32,
-    /// What may be read besides the data of packets.
+    /// The bytes that may be read besides the data of packets.
     allowance: Allowance,
 }
 

@@ -9,6 +9,7 @@ mod connect;
 mod dialer;
 mod konnectivity;
 mod metrics;
+pub mod paced;
 pub mod plugin;
 
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -1,0 +1,138 @@
+//! Connections to peers that must not be trusted: they are read in turns with other tasks, and only as far as what they
+//! bring allows. Libraries handle frames, heads and chunk sizes one by one and without a limit, so the bytes are counted
+//! below them.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// The most bytes that are read at once into a large buffer.
+pub const SLICE: usize = 16 << 10;
+/// The bytes after which other tasks have their turn, and the most that are read at once. Reads count as [`READ`] bytes at least.
+pub const TURN: usize = 32 << 10;
+const READ: usize = 512;
+
+/// The further bytes that each piece and each byte of data allow. A TLS record for each byte has 22 more, and each
+/// chunk of one byte may come in three records.
+pub const FOR_PIECE: u64 = 512;
+pub const FOR_BYTE: u64 = 64;
+/// The written bytes that allow one more byte where the peer acknowledges data. This server's pings are written, too,
+/// and must not pay for more pings.
+pub const WRITTEN: u64 = 4;
+
+/// A connection beyond its limits that may be useful again is read at this pace.
+const PAUSE: Duration = Duration::from_millis(50);
+pub const PER_PAUSE: u64 = 8 << 10;
+
+/// Counts what may be read from a connection. Clones share the counts.
+pub trait Allowance {
+    /// Returns true if no more may be read before the next pause has passed.
+    ///
+    /// # Errors
+    /// The error with which the connection ends, if it is not worth a pause.
+    fn is_exceeded(&self) -> io::Result<bool>;
+
+    /// Allows [`PER_PAUSE`] more bytes after a pause.
+    fn after_pause(&self);
+
+    fn note_read(&self, bytes: usize);
+
+    fn note_written(&self, bytes: usize);
+}
+
+/// A connection with an allowance.
+pub struct Paced<S, A> {
+    stream: S,
+    allowance: A,
+    /// The bytes that were read since other tasks had their turn.
+    in_turn: usize,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S, A: Allowance> Paced<S, A> {
+    pub fn new(stream: S, allowance: A) -> Self {
+        Self { stream, allowance, in_turn: 0, pause: None }
+    }
+
+    /// Returns ready when more may be read.
+    fn poll_allowed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.allowance.is_exceeded()? {
+            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE)));
+            ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+            self.allowance.after_pause();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn note_written(&self, polled: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(written)) = polled {
+            self.allowance.note_written(*written);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin, A: Allowance + Unpin> AsyncRead for Paced<S, A> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.in_turn >= TURN {
+            this.in_turn = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        ready!(this.poll_allowed(cx))?;
+        let before = buf.filled().len();
+        // A part of a buffer must be cleared first, which is only worth it for large ones.
+        let polled = if buf.remaining() <= TURN {
+            Pin::new(&mut this.stream).poll_read(cx, buf)
+        } else {
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(SLICE));
+            let polled = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+            let read = part.filled().len();
+            buf.advance(read);
+            polled
+        };
+        if polled.is_pending() {
+            this.in_turn = 0;
+            return Poll::Pending;
+        }
+        let read = buf.filled().len() - before;
+        this.in_turn += read.max(READ);
+        this.allowance.note_read(read);
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin, A: Allowance + Unpin> AsyncWrite for Paced<S, A> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note_written(&polled);
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.note_written(&polled);
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
