@@ -21,27 +21,16 @@ pub(crate) struct Digests(Vec<Counted>);
 struct Counted {
     range: Range<Bytes>,
     digest: Digest,
-    progress: Progress,
+    /// The keys up to this one are counted: none yet for `None`, all of them at the end of the range.
+    reached: Option<Bytes>,
+    /// True once the values that had to be read from the disk are counted, too.
+    is_complete: bool,
     /// Distinguishes this count from earlier ones of the range.
     count: Arc<()>,
 }
 
-enum Progress {
-    /// The keys up to this one (none for `None`) are counted.
-    UpTo(Option<Bytes>),
-    All {
-        /// Objects whose values are read from the disk, and which are not in the digest until then.
-        missing: usize,
-    },
-}
-
-/// One step of the first count of a range.
-struct Step {
-    /// Live versions whose values must be read from the disk, by key and revision.
-    missing: Vec<(Bytes, u64)>,
-    revision: u64,
-    done: bool,
-}
+/// Live versions whose values must be read from the disk, by key and revision.
+type Missing = Vec<(Bytes, u64)>;
 
 /// The keys, and the bytes of their values, that are counted while writers wait: some tens of microseconds.
 const STEP_KEYS: usize = 256;
@@ -53,11 +42,7 @@ impl Digests {
     /// Notes that the version `old` of a key was replaced by `new`; `None` is an absent key.
     pub(crate) fn note(&mut self, key: &[u8], old: Option<&KeyValue>, new: Option<&KeyValue>) {
         let Some(counted) = self.of_key(key) else { return };
-        let covered = match &counted.progress {
-            Progress::UpTo(last) => last.as_deref().is_some_and(|last| key <= last),
-            Progress::All { .. } => true,
-        };
-        if !covered {
+        if counted.reached.as_deref().is_none_or(|reached| key > reached) {
             return;
         }
         if let Some(old) = old {
@@ -71,8 +56,7 @@ impl Digests {
     /// Returns the digest of a range if all its objects are counted.
     pub(crate) fn get(&self, range: &Range<Bytes>) -> Option<Digest> {
         let counted = &self.0[self.position(&range.start).ok()?];
-        let complete = matches!(counted.progress, Progress::All { missing: 0 });
-        (complete && counted.range == *range).then_some(counted.digest)
+        (counted.is_complete && counted.range == *range).then_some(counted.digest)
     }
 
     pub(crate) fn remove(&mut self, range: &Range<Bytes>) {
@@ -95,9 +79,8 @@ impl Digests {
             return None;
         }
         let count = Arc::new(());
-        let progress = Progress::UpTo(None);
-        let counted = Counted { range: range.clone(), digest: Digest::default(), progress, count: Arc::clone(&count) };
-        self.0.insert(at, counted);
+        let (range, digest) = (range.clone(), Digest::default());
+        self.0.insert(at, Counted { range, digest, reached: None, is_complete: false, count: Arc::clone(&count) });
         Some(count)
     }
 
@@ -123,14 +106,12 @@ impl Counted {
         fingerprint(&self.range, key, kv.mod_revision, &kv.value)
     }
 
-    /// Counts the next keys.
-    fn step(&mut self, index: &Index, revision: u64) -> Result<Step, StoreError> {
-        let Progress::UpTo(after) = &self.progress else {
-            return Ok(Step { missing: Vec::new(), revision, done: true });
-        };
-        let (mut keys, mut bytes, mut missing, mut last) = (0, 0, Vec::new(), None);
+    /// Counts the next keys, except for those whose values are not in memory.
+    fn step(&mut self, index: &Index) -> Result<Missing, StoreError> {
+        let (mut keys, mut bytes, mut missing) = (0, 0, Missing::new());
+        let mut reached = self.range.end.clone();
         let (range, digest) = (&self.range, &mut self.digest);
-        let walked = index.range(range, after.as_ref(), &mut |key, entry| {
+        let walked = index.range(range, self.reached.as_ref(), &mut |key, entry| {
             keys += 1;
             if let Some(live) = entry.live() {
                 match &live.value {
@@ -144,27 +125,22 @@ impl Counted {
             if keys < STEP_KEYS && bytes < STEP_BYTES {
                 return ControlFlow::Continue(());
             }
-            last = Some(key.clone());
+            reached = key.clone();
             ControlFlow::Break(())
         });
         walked.map_err(|error| read_failed(&error))?;
-        let done = last.is_none();
-        self.progress = match done {
-            true => Progress::All { missing: missing.len() },
-            false => Progress::UpTo(last),
-        };
-        Ok(Step { missing, revision, done })
+        self.reached = Some(reached);
+        Ok(missing)
     }
 
     /// Adds versions whose values were read from the disk. If one was replaced meanwhile, it has been removed from the
-    /// sums already, which do not mind the order.
-    fn add_missing(&mut self, values: &[KeyValue]) {
+    /// sums already, which do not mind the order. Returns true after the last step.
+    fn finish_step(&mut self, values: &[KeyValue]) -> bool {
         for kv in values {
             self.digest.add(self.fingerprint(&kv.key, kv));
         }
-        if let Progress::All { missing } = &mut self.progress {
-            *missing -= values.len().min(*missing);
-        }
+        self.is_complete = self.reached.as_ref() == Some(&self.range.end);
+        self.is_complete
     }
 }
 
@@ -191,20 +167,19 @@ pub(crate) fn count(shared: &Arc<Shared>, range: &Range<Bytes>) {
 
 async fn count_all(shared: &Arc<Shared>, range: &Range<Bytes>, count: &Arc<()>) -> Result<(), StoreError> {
     loop {
-        let step = {
+        let (missing, revision) = {
             let mut state = shared.state.write();
             state.open()?;
             let State { index, digests, revision, .. } = &mut *state;
             let Some(counted) = digests.of_count(range, count) else { return Ok(()) };
-            counted.step(index, *revision)?
+            (counted.step(index)?, *revision)
         };
-        if !step.missing.is_empty() {
-            let values = history::values(shared, step.revision, step.missing).await?;
-            let mut state = shared.state.write();
-            let Some(counted) = state.digests.of_count(range, count) else { return Ok(()) };
-            counted.add_missing(&values);
-        }
-        if step.done {
+        let values = match missing.is_empty() {
+            true => Vec::new(),
+            false => history::values(shared, revision, missing).await?,
+        };
+        let counted_all = shared.state.write().digests.of_count(range, count).is_none_or(|it| it.finish_step(&values));
+        if counted_all {
             return Ok(());
         }
         tokio::task::yield_now().await;
