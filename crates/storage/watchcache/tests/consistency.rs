@@ -3,104 +3,14 @@
 
 mod support;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{
-    Event, KeyValue, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch, WatchMessage,
-    prefix_range,
-};
-use binnacle_store_embedded::EmbeddedStore;
+use binnacle_store::{RangeRequest, Store, Txn, prefix_range};
 use binnacle_watchcache::{Cache, CheckStats, CheckTimes, Start, WatchError, WindowLimits};
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use futures::{StreamExt, stream};
-use parking_lot::Mutex;
-use support::{Dice, Listing, PREFIX, Things, delete, interest, list, put, soon, try_read_until};
+use support::{Dice, Fault, Faulty, Listing, PREFIX, Things, delete, interest, list, put, soon, try_read_until};
 use tokio::time::sleep;
-
-/// What goes wrong with one message of a watch.
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    Lost,
-    Doubled,
-    Reordered,
-    Flipped,
-}
-
-/// A store whose watches make one mistake when they are told to.
-struct Unreliable {
-    inner: EmbeddedStore,
-    next: Arc<Mutex<Option<Fault>>>,
-}
-
-impl Unreliable {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { inner: EmbeddedStore::ephemeral(), next: Arc::default() })
-    }
-}
-
-/// Returns the messages to send instead of one; `held` keeps one that comes too late.
-fn spoil(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Event>>) -> Vec<Vec<Event>> {
-    match fault {
-        None => [Some(events), held.take()].into_iter().flatten().collect(),
-        Some(Fault::Lost) => Vec::new(),
-        Some(Fault::Doubled) => vec![events.clone(), events],
-        Some(Fault::Reordered) if events.len() > 1 => {
-            events.reverse();
-            vec![events]
-        }
-        Some(Fault::Reordered) => {
-            *held = Some(events);
-            Vec::new()
-        }
-        Some(Fault::Flipped) => {
-            for event in &mut events {
-                if let Event::Put { kv, .. } = event {
-                    let mut value = kv.value.to_vec();
-                    let last = value.len() - 1;
-                    value[last] ^= 1;
-                    kv.value = value.into();
-                }
-            }
-            vec![events]
-        }
-    }
-}
-
-impl Store for Unreliable {
-    binnacle_store::passes_upkeep_to!(inner);
-
-    fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
-        self.inner.get(key, at)
-    }
-
-    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
-        self.inner.range(request)
-    }
-
-    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
-        self.inner.txn(txn)
-    }
-
-    fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
-        Box::pin(async move {
-            let Watch { messages, control } = self.inner.watch(range, after).await?;
-            let (next, mut held) = (Arc::clone(&self.next), None);
-            let messages = messages.flat_map(move |message| {
-                stream::iter(match message {
-                    Ok(WatchMessage::Events(events)) => {
-                        let sent = spoil(next.lock().take(), events, &mut held);
-                        sent.into_iter().map(|events| Ok(WatchMessage::Events(events))).collect()
-                    }
-                    other => vec![other],
-                })
-            });
-            Ok(Watch { messages: messages.boxed(), control })
-        })
-    }
-}
 
 const TIMES: CheckTimes =
     CheckTimes { digests: Duration::from_millis(4), overdue: Duration::from_millis(100), objects: None };
@@ -142,7 +52,7 @@ async fn stored(store: &dyn Store) -> Listing {
 
 /// Injects faults of one kind, each of which must be found and healed.
 async fn inject(fault: Fault, count: u64, seed: u64) {
-    let store = Unreliable::new();
+    let store = Faulty::new();
     let cache = checked(store.clone(), TIMES);
     let mut dice = Dice(seed);
     put(&*store, "a/first", "||0").await;
@@ -154,7 +64,7 @@ async fn inject(fault: Fault, count: u64, seed: u64) {
         }
         // Waits for the effects of these changes, so that the fault concerns the next one.
         list(&cache, interest("", "", "")).await;
-        *store.next.lock() = Some(fault);
+        *store.fault.lock() = Some(fault);
         // Later changes of the same object could undo the fault before it is seen.
         put(&*store, &format!("b/{}", dice.roll(8)), &format!("n={}||x", dice.roll(3))).await;
         for _ in 0..1 + dice.roll(3) {
@@ -192,13 +102,13 @@ async fn flipped_bits_are_found_and_healed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_end_after_a_lost_event_so_that_clients_list_again() {
-    let store = Unreliable::new();
+    let store = Faulty::new();
     let cache = checked(store.clone(), TIMES);
     put(&*store, "a/1", "||1").await;
     let all = cache.selection(interest("", "", ""));
     let mut watcher = cache.subscribe(all, Start::Now, soon()).await.unwrap();
     until(&cache, |checks| checks.successes > 0).await;
-    *store.next.lock() = Some(Fault::Lost);
+    *store.fault.lock() = Some(Fault::Lost);
     let lost = put(&*store, "a/2", "||2").await;
     let ended = try_read_until(&mut watcher, lost).await;
     assert!(matches!(ended, Err(WatchError::Expired { .. })), "{ended:?}");
@@ -206,7 +116,7 @@ async fn watches_end_after_a_lost_event_so_that_clients_list_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn busy_caches_raise_no_false_alarm() {
-    let store = Unreliable::new();
+    let store = Faulty::new();
     let cache = Arc::new(checked(store.clone(), OFTEN));
     cache.start();
     let writers = (1..=4).map(|seed| {
@@ -229,7 +139,7 @@ async fn busy_caches_raise_no_false_alarm() {
 /// With leases, several objects go at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_that_expire_raise_no_false_alarm() {
-    let store = Unreliable::new();
+    let store = Faulty::new();
     let cache = checked(store.clone(), OFTEN);
     cache.start();
     for round in 0..50 {

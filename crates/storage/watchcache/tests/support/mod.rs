@@ -1,4 +1,4 @@
-//! A resource of small text objects, a store that fails on demand, and a checker of watch streams.
+//! A resource of small text objects, a store that fails and makes mistakes on demand, and a checker of watch streams.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use binnacle_meta::{FieldSelector, LabelSelector, Text};
 use binnacle_store::{
-    Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    Event, Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, Watch,
+    WatchMessage,
 };
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_watchcache::{Attrs, Cache, Change, IndexError, Indexer, Interest, WatchError, WatchItem, Watcher};
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -220,6 +221,43 @@ pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
     listing
 }
 
+/// A mistake with one message of a watch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    Lost,
+    Doubled,
+    Reordered,
+    Flipped,
+}
+
+/// Returns the messages to send instead of one; `held` keeps one that comes too late.
+fn spoil(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Event>>) -> Vec<Vec<Event>> {
+    match fault {
+        None => [Some(events), held.take()].into_iter().flatten().collect(),
+        Some(Fault::Lost) => Vec::new(),
+        Some(Fault::Doubled) => vec![events.clone(), events],
+        Some(Fault::Reordered) if events.len() > 1 => {
+            events.reverse();
+            vec![events]
+        }
+        Some(Fault::Reordered) => {
+            *held = Some(events);
+            Vec::new()
+        }
+        Some(Fault::Flipped) => {
+            for event in &mut events {
+                if let Event::Put { kv, .. } = event {
+                    let mut value = kv.value.to_vec();
+                    let last = value.len() - 1;
+                    value[last] ^= 1;
+                    kv.value = value.into();
+                }
+            }
+            vec![events]
+        }
+    }
+}
+
 /// A store whose watches can be broken and whose methods can fail.
 pub(crate) struct Faulty {
     me: Weak<Self>,
@@ -230,6 +268,8 @@ pub(crate) struct Faulty {
     pub(crate) sealed: AtomicBool,
     /// True when the next watch panics.
     pub(crate) panics: AtomicBool,
+    /// The mistake that watches make with the next message.
+    pub(crate) fault: Arc<Mutex<Option<Fault>>>,
     cut: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
     pub(crate) ranges: AtomicUsize,
 }
@@ -242,6 +282,7 @@ impl Faulty {
             down: false.into(),
             sealed: false.into(),
             panics: false.into(),
+            fault: Arc::default(),
             cut: Mutex::default(),
             ranges: 0.into(),
         })
@@ -294,11 +335,18 @@ impl Store for Faulty {
             let (cut, end) = tokio::sync::oneshot::channel();
             self.cut.lock().push(cut);
             let me = self.me.clone();
-            let messages = watch.messages.take_until(end).map(move |message| {
-                if let (Ok(binnacle_store::WatchMessage::Events(_)), Some(me)) = (&message, me.upgrade()) {
-                    me.open()?;
-                }
-                message
+            let (fault, mut held) = (Arc::clone(&self.fault), None);
+            let messages = watch.messages.take_until(end).flat_map(move |message| {
+                stream::iter(match message {
+                    Ok(WatchMessage::Events(events)) => match me.upgrade().map_or(Ok(()), |me| me.open()) {
+                        Ok(()) => {
+                            let sent = spoil(fault.lock().take(), events, &mut held);
+                            sent.into_iter().map(|events| Ok(WatchMessage::Events(events))).collect()
+                        }
+                        Err(error) => vec![Err(error)],
+                    },
+                    other => vec![other],
+                })
             });
             Ok(Watch { messages: messages.boxed(), control: watch.control })
         })
