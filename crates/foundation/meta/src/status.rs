@@ -11,15 +11,12 @@ pub use self::foreign::ForeignStatus;
 pub use self::reason::StatusReason;
 use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
 
-/// The maximum size of a refusal's errors; each is written to the message and to a cause.
-const MAX_ERROR_BYTES: usize = 256 << 10;
-
 /// Returns the errors that a refusal lists.
 fn told(errors: &FieldErrors) -> &[FieldError] {
     let mut bytes = 0;
     let fits = |error: &FieldError| {
         bytes += error.field.as_str().len() + error.body().len();
-        bytes <= MAX_ERROR_BYTES
+        bytes <= FieldErrors::SHOWN_BYTES
     };
     // One error always fits: its size is limited.
     let count = errors.iter().take(FieldErrors::SHOWN).map(fits).take_while(|fits| *fits).count();

@@ -1,12 +1,8 @@
 //! The reasons to refuse a request.
 
-use binnacle_meta::{Status, StatusReason};
+use binnacle_meta::{FieldErrors, Status, StatusReason};
 
-/// The limits of what a refusal reports, as for errors of validation.
-const MAX_CAUSES: usize = 256;
-const MAX_BYTES: usize = 256 << 10;
-
-/// As many reasons as a refusal reports. There may be one for each mutation and parameter.
+/// As many reasons as a refusal reports, bounded as errors of validation are. There may be one for each mutation and parameter.
 #[derive(Default)]
 pub(super) struct Refusals {
     list: Vec<Refusal>,
@@ -22,7 +18,7 @@ struct Refusal {
 
 impl Refusals {
     pub(super) fn add(&mut self, reason: Option<StatusReason>, message: impl FnOnce() -> String) {
-        if self.list.len() < MAX_CAUSES && self.bytes < MAX_BYTES {
+        if self.list.len() < FieldErrors::SHOWN && self.bytes < FieldErrors::SHOWN_BYTES {
             let message = message();
             self.bytes += message.len();
             self.list.push(Refusal { message, reason });
@@ -57,7 +53,7 @@ mod tests {
         let causes = |status: &Status| status.details().map_or(0, |details| details.causes.len());
         let few = refused(3, 0);
         assert_eq!((few.message(), causes(&few)), ("0000", 3));
-        assert_eq!(causes(&refused(10_000, 0)), MAX_CAUSES);
+        assert_eq!(causes(&refused(10_000, 0)), FieldErrors::SHOWN);
         assert_eq!(causes(&refused(10_000, 100_000)), 3);
         assert!(Refusals::default().refuse(|| Status::bad_request("")).is_ok());
     }

@@ -18,6 +18,8 @@ pub struct FieldErrors {
 impl FieldErrors {
     /// The maximum number of errors that a refusal lists.
     pub const SHOWN: usize = 256;
+    /// The maximum size of a refusal's errors; each is written to the message and to a cause.
+    pub const SHOWN_BYTES: usize = 256 << 10;
 
     /// Lists up to this length are always iterated to the end, since checking the flag would cost more than it saves.
     const SHORT: usize = 16;
