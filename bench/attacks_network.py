@@ -424,9 +424,8 @@ def hook_answers():
     return answers
 
 
-def with_hooks(server, kind):
-    """Registers a webhook for each answer; returns their names."""
-    answers = hook_answers()
+def webhooks(answers):
+    """Starts a server with a webhook for each answer; returns a function from their names to the configurations of clients."""
     def serve(connection):
         while True:
             path, _, body = connection.request()
@@ -434,11 +433,18 @@ def with_hooks(server, kind):
     hooks = Hostile(serve, ["http/1.1"])
     with open(hooks.files[0], "rb") as file:
         bundle = base64.b64encode(file.read()).decode()
+    return lambda name: {"url": "https://localhost:%d/%s" % (hooks.port, name), "caBundle": bundle}
+
+
+def with_hooks(server, kind):
+    """Registers a webhook for each answer; returns their names."""
+    answers = hook_answers()
+    client = webhooks(answers)
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"], "scope": "Namespaced"}
     server.make(HOOKS + kind.lower() + "s", {"metadata": {"name": "hostile"}, "webhooks": [
         {"name": name + ".hostile.test", "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 3, "rules": [rule],
          "objectSelector": {"matchLabels": {"attack": name}},
-         "clientConfig": {"url": "https://localhost:%d/%s" % (hooks.port, name), "caBundle": bundle}} for name in answers]})
+         "clientConfig": client(name)} for name in answers]})
     time.sleep(2)
     return list(answers)
 
@@ -480,20 +486,14 @@ def conversions():
 
 def conversion_webhooks(server):
     answers = conversions()
-    def serve(connection):
-        while True:
-            path, _, body = connection.request()
-            connection.send(answers[path.split("?")[0].strip("/")](json.loads(body)))
-    hooks = Hostile(serve, ["http/1.1"])
-    with open(hooks.files[0], "rb") as file:
-        bundle = base64.b64encode(file.read()).decode()
+    client = webhooks(answers)
     schema, connections = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}, []
     for name in answers:
         group = name + ".conversion.test"
         body = definition(group, schema)
         body["spec"]["versions"].append({**body["spec"]["versions"][0], "name": "v2", "storage": False})
-        client = {"url": "https://localhost:%d/%s" % (hooks.port, name), "caBundle": bundle}
-        body["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client}}
+        webhook = {"conversionReviewVersions": ["v1"], "clientConfig": client(name)}
+        body["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
         server.make(attacks.CRDS, body)
         path = "/apis/%s/v1/namespaces/team/things" % group
         while server.root.ask("GET", path)[0] != 200:
