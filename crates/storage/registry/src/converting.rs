@@ -30,12 +30,15 @@ static ALL_POOLED: AtomicUsize = AtomicUsize::new(0);
 
 /// Wraps a store, if the kind has a converter.
 pub(crate) fn over(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn Store> {
-    match &kind.custom {
-        Some(custom) if custom.converter().is_some() => {
-            Arc::new(LayeredStore::new(inner, Arc::new(Conversions::new(custom))))
-        }
-        _ => inner,
+    match converted(kind) {
+        Some(custom) => Arc::new(LayeredStore::new(inner, Arc::new(Conversions::new(custom)))),
+        None => inner,
     }
+}
+
+/// Returns the schema of a kind with a converter: reading its stored objects may ask a webhook.
+pub(crate) fn converted(kind: &StoredType) -> Option<&Arc<dyn CustomSchema>> {
+    kind.custom.as_ref().filter(|custom| custom.converter().is_some())
 }
 
 /// The conversion of stored values to the version in which they are handled.

@@ -89,10 +89,12 @@ impl Installer {
         let mut cache =
             Cache::with_backlog(store.clone(), &prefix, indexer, WindowLimits::default(), self.backlog.clone());
         if self.storage.features.enabled("DetectCacheInconsistency") {
-            // A conversion webhook would be asked for all objects again.
-            let is_converted = kind.custom.as_ref().is_some_and(|custom| custom.converter().is_some());
-            let times = CheckTimes::default();
-            cache = cache.checked(CheckTimes { objects: times.objects.filter(|_| !is_converted), ..times });
+            let mut times = CheckTimes::default();
+            if converting::converted(kind).is_some() {
+                // A webhook would be asked for all objects again.
+                times.objects = None;
+            }
+            cache = cache.checked(times);
         }
         Collection {
             kind: kind.clone(),

@@ -8,7 +8,7 @@ use crate::Revision;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueHash(u64);
 
-/// What a digest holds of one object.
+/// The part of a digest that one object contributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     version: u128,

@@ -47,7 +47,7 @@ impl Default for CheckTimes {
     }
 }
 
-/// What differs between a cache and its store.
+/// A difference between a cache and its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     /// The key without the start of the range.
@@ -88,7 +88,7 @@ const IDLE: u32 = 10;
 /// The number of times that an engine without a digest is asked.
 const MOST_UNANSWERED: u8 = 10;
 
-/// What a checker has to do.
+/// The next work of a checker.
 enum Due {
     Digest,
     /// An event does not come.

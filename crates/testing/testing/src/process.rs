@@ -26,7 +26,7 @@ pub(crate) struct Process {
     pub(crate) log: Log,
 }
 
-/// What a server prints when it is ready.
+/// The text that a server prints when it is ready, as far as it is read.
 pub(crate) struct Greeting {
     pub(crate) url: String,
     /// The directory of its files.

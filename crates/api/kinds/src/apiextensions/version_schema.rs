@@ -15,7 +15,7 @@ use super::required_checks::RequiredChecks;
 use super::{open_api, schema, structural};
 use crate::tables;
 
-/// What the validation of a schema depends on.
+/// The context in which a schema is validated.
 pub(super) struct SchemaContext<'a> {
     pub(super) required: &'a RequiredChecks<'a>,
     /// True if the schema must be structural.

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::object::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 use crate::time;
 
-/// What the garbage collector does with the dependents of an object before that is deleted; with neither, it deletes them
+/// The work of the garbage collector on the dependents of an object before that is deleted; with neither, it deletes them
 /// afterwards.
 #[derive(Clone, Copy, Debug)]
 struct Propagation {
