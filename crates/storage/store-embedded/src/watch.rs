@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use binnacle_store::{
-    Barrier, Event, RangeDigest, Revision, StoreError, Watch, WatchControl, WatchMessage, WatchedRanges,
+    Barrier, Digest, Event, RangeDigest, Revision, StoreError, Watch, WatchControl, WatchMessage, WatchedRanges,
 };
 use bytes::Bytes;
 use futures::future::{BoxFuture, poll_fn, ready};
@@ -47,6 +47,8 @@ struct Buffer {
     /// The newest revision that was buffered, or read from history.
     reached: u64,
     progress: Option<u64>,
+    /// True while the stream reads from history.
+    catches_up: bool,
     closed: bool,
     waker: Option<Waker>,
 }
@@ -82,7 +84,7 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
         after,
         options: shared.watch,
         last_event: AtomicU64::new(last_event),
-        buffer: Mutex::new(Buffer { reached: after.max(now), ..Buffer::default() }),
+        buffer: Mutex::new(Buffer { reached: after.max(now), catches_up: last_event > 0, ..Buffer::default() }),
     });
     state.hub.0.add(&watcher.range, &watcher);
     drop(state);
@@ -125,6 +127,7 @@ impl Feed {
                 };
                 let done = span.last;
                 self.catching_up = rest;
+                self.watcher.buffer.lock().catches_up = rest.is_some();
                 match (events.is_empty(), rest) {
                     (false, _) => break Ok(WatchMessage::Events(events)),
                     (true, None) => break Ok(WatchMessage::Progress(Revision(done))),
@@ -164,17 +167,12 @@ impl WatchControl for Control {
             // Events and digests change together, under this lock.
             let state = self.shared.state.read();
             let digest = state.digests.get(&self.watcher.range);
-            digest.map(|digest| (digest, self.watcher.last_event.load(Ordering::Acquire)))
+            digest.map(|digest| self.watcher.with_last_event(digest))
         };
         if found.is_none() {
             digests::count(&self.shared, &self.watcher.range);
         }
-        found.map(|(digest, event)| RangeDigest { digest, last_event: Revision(event), has_values: true })
-    }
-
-    fn count_again(&self) {
-        self.shared.state.write().digests.remove(&self.watcher.range);
-        digests::count(&self.shared, &self.watcher.range);
+        found
     }
 }
 
@@ -241,6 +239,17 @@ impl Watcher {
         buffer.events.push_back((revision, events));
     }
 
+    /// Completes the digest of the range.
+    fn with_last_event(&self, digest: Digest) -> RangeDigest {
+        let buffer = self.buffer.lock();
+        RangeDigest {
+            digest,
+            last_event: Revision(self.last_event.load(Ordering::Acquire)),
+            has_values: true,
+            is_delayed: buffer.behind.is_some() || buffer.catches_up,
+        }
+    }
+
     fn progress(&self, revision: u64, wakers: &mut Wakers) {
         let mut buffer = self.buffer.lock();
         if buffer.events.is_empty() && buffer.behind.is_none() && buffer.reached < revision {
@@ -259,6 +268,7 @@ impl Watcher {
             return Poll::Ready(Step::End);
         }
         if let Some(behind) = buffer.behind.take() {
+            buffer.catches_up = true;
             // The events that did not fit end with `last_event`; from now on the buffer is filled again.
             buffer.reached = self.last_event.load(Ordering::Acquire);
             return Poll::Ready(Step::CatchUp(Span::new(behind, buffer.reached)));

@@ -33,6 +33,8 @@ pub struct RangeDigest {
     /// False if the reader sees other values than the engine (they are encrypted, for example): then only keys and
     /// revisions can be compared.
     pub has_values: bool,
+    /// True if events up to `last_event` may still be read or converted before they come.
+    pub is_delayed: bool,
 }
 
 // === impl ValueHash ===
@@ -132,7 +134,7 @@ mod tests {
     #[test]
     fn values_that_have_another_form_are_not_compared() {
         let (stored, read) = (digest(&[object("a", 2, "sealed")]), digest(&[object("a", 2, "open")]));
-        let of = |has_values| RangeDigest { digest: stored, last_event: Revision(2), has_values };
+        let of = |has_values| RangeDigest { digest: stored, last_event: Revision(2), has_values, is_delayed: true };
         assert!(of(false).matches(&read));
         assert!(!of(true).matches(&read));
     }

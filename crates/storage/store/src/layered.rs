@@ -155,11 +155,7 @@ impl WatchControl for LayeredControl {
     }
 
     fn digest(&self) -> Option<RangeDigest> {
-        self.0.digest().map(|digest| RangeDigest { has_values: false, ..digest })
-    }
-
-    fn count_again(&self) {
-        self.0.count_again();
+        self.0.digest().map(|digest| RangeDigest { has_values: false, is_delayed: true, ..digest })
     }
 }
 

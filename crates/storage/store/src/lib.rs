@@ -166,9 +166,6 @@ pub trait WatchControl: Send + Sync {
     fn digest(&self) -> Option<RangeDigest> {
         None
     }
-
-    /// Lets the engine count all objects of the range again: its digest was wrong.
-    fn count_again(&self) {}
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -165,8 +165,8 @@ impl Checker {
         };
         let overdue = async {
             match self.awaited {
-                Some(_) => sleep_until(self.heard + times.overdue).await,
-                None => pending().await,
+                Some(awaited) if !awaited.is_delayed => sleep_until(self.heard + times.overdue).await,
+                _ => pending().await,
             }
         };
         let walked = async {

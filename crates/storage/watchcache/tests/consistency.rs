@@ -6,9 +6,10 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{RangeRequest, Store, Txn, prefix_range};
+use binnacle_store::{KeyValue, LayeredStore, RangeRequest, Store, StoreError, Txn, Values, prefix_range};
 use binnacle_watchcache::{Cache, CheckStats, CheckTimes, Start, WatchError, WindowLimits};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use support::{Dice, Fault, Faulty, Listing, PREFIX, Things, delete, interest, list, put, soon, try_read_until};
 use tokio::time::sleep;
 
@@ -134,6 +135,33 @@ async fn busy_caches_raise_no_false_alarm() {
     let known = cache.stats().checks.successes;
     until(&cache, |checks| checks.successes > known + 3).await;
     assert_eq!(cache.stats().checks.failures, 0);
+}
+
+/// Values that are read only while they may be, as if a webhook converted them.
+struct Withheld(tokio::sync::Semaphore);
+
+impl Values for Withheld {
+    fn open<'a>(&'a self, _: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { self.0.acquire().await.map(drop).map_err(|_| StoreError::Closed) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_that_are_converted_slowly_are_not_lost() {
+    let (store, withheld) = (Faulty::new(), Arc::new(Withheld(tokio::sync::Semaphore::new(1))));
+    let layered = Arc::new(LayeredStore::<_, dyn Store>::new(store.clone(), withheld.clone()));
+    let cache = checked(layered, TIMES);
+    put(&*store, "a/1", "||1").await;
+    cache.start();
+    until(&cache, |checks| checks.successes > 0).await;
+    let all = withheld.0.acquire().await.unwrap();
+    put(&*store, "a/2", "||2").await;
+    // Longer than it takes until other events are taken for lost.
+    sleep(4 * TIMES.overdue).await;
+    drop(all);
+    let known = cache.stats().checks.successes;
+    until(&cache, |checks| checks.successes > known).await;
+    assert_eq!((cache.stats().checks.failures, cache.stats().objects), (0, 2));
 }
 
 /// With leases, several objects go at once.
