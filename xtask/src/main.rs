@@ -7,6 +7,7 @@ mod dist;
 mod envtest;
 mod gzip;
 mod import_api;
+mod language;
 mod manual;
 mod markdown;
 mod mutants;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         .subcommand(dist::command())
         .subcommand(envtest::command())
         .subcommand(import_api::command())
+        .subcommand(language::command())
         .subcommand(manual::command())
         .subcommand(mutants::command())
         .subcommand(profile::command())
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Some(("dist", matches)) => dist::run(matches),
         Some(("envtest", matches)) => envtest::run(matches),
         Some(("import-api", matches)) => import_api::run(matches),
+        Some(("language", matches)) => language::run(matches),
         Some(("manual", _)) => manual::run(),
         Some(("mutants", matches)) => mutants::run(matches),
         Some(("profile", matches)) => profile::run(matches),

@@ -75,8 +75,31 @@ fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
+/// Returns the paragraphs outside of code blocks, without code spans, each with its first line's number. A row of a table, a
+/// heading and an item of a list are paragraphs as well.
+pub(crate) fn paragraphs(page: &str) -> impl Iterator<Item = (usize, String)> {
+    let mut paragraphs: Vec<(usize, String)> = Vec::new();
+    let mut last = 0;
+    for (number, line) in prose(page) {
+        let line = line.trim();
+        let begins = number != last + 1
+            || line.starts_with(['|', '#', '-', '*', '>'])
+            || line.starts_with(|c: char| c.is_ascii_digit());
+        last = if line.is_empty() { 0 } else { number };
+        match paragraphs.last_mut().filter(|_| !begins) {
+            _ if line.is_empty() => {}
+            Some((_, paragraph)) => {
+                paragraph.push(' ');
+                paragraph.push_str(line);
+            }
+            None => paragraphs.push((number, line.to_owned())),
+        }
+    }
+    paragraphs.into_iter().map(|(line, paragraph)| (line, without_code(&paragraph)))
+}
+
 /// The line with its code spans emptied.
-fn without_code(line: &str) -> String {
+pub(crate) fn without_code(line: &str) -> String {
     line.split('`').enumerate().filter(|(n, _)| n % 2 == 0).map(|(_, part)| part).collect::<Vec<_>>().join("``")
 }
 
