@@ -8,13 +8,12 @@ use binnacle_cli::progress::Progress;
 use binnacle_encryption::{Encryption, Metrics, StorageKeys, load};
 use binnacle_registry::decode_stored;
 use binnacle_resources::key_prefixes;
-use binnacle_store::{KeyValue, RangeRequest, Revision, Store, unfinished_migration_key};
+use binnacle_store::{KeyValue, Pages, RangeRequest, Revision, Store, unfinished_migration_key};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::Error;
 use crate::keys::{Keys, Owner};
-use crate::pages::Pages;
 use crate::place::Opened;
 
 /// The findings in a store.
@@ -80,7 +79,7 @@ pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Resul
             doctor.look_at(&kv, &mut diagnosis).await;
         }
     }
-    if pages.torn {
+    if pages.is_torn() {
         let detail = "history was compacted meanwhile: keys were not all read at one revision";
         diagnosis.add(Severity::Note, FindingKind::Torn, "", detail, None);
     }

@@ -13,7 +13,6 @@ mod keys;
 #[cfg(test)]
 mod manual;
 mod migrate;
-mod pages;
 mod patient;
 mod place;
 mod salvage;

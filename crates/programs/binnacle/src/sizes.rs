@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 
 use binnacle_cli::progress::Progress;
-use binnacle_store::{Event, Revision, Store, StoreError, WatchMessage};
+use binnacle_store::{Event, Pages, Revision, Store, StoreError, WatchMessage};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::Error;
 use crate::keys::{Keys, Owner};
-use crate::pages::Pages;
 use crate::place::Opened;
 use crate::text;
 
@@ -61,7 +60,7 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
             }
         }
     }
-    if pages.torn {
+    if pages.is_torn() {
         sizes.notes.push("history was compacted meanwhile: not all of this was so at one revision".to_owned());
     }
     sizes.largest = top.into_sorted_vec().into_iter().map(|Reverse((bytes, key))| (bytes, show(&key))).collect();

@@ -28,10 +28,15 @@ impl Failure {
             Code::OutOfRange if message.contains("has been compacted") => Self::Compacted,
             // Returned before anything is proposed to the cluster, with different codes.
             Code::InvalidArgument if message.ends_with("request is too large") => Self::Answered(StoreError::TooLarge),
-            // The limit on messages of its connections.
-            Code::ResourceExhausted if message.contains("received message larger than max") => {
+            // The limits on messages of its connections, in either direction.
+            Code::ResourceExhausted
+                if message.contains("received message larger than max")
+                    || message.contains("trying to send message larger than max") =>
+            {
                 Self::Answered(StoreError::TooLarge)
             }
+            // The limit of this side.
+            Code::OutOfRange if message.contains("message length too large") => Self::Answered(StoreError::TooLarge),
             // A caller that needs the current revision reads it.
             Code::OutOfRange if message.contains("future revision") => {
                 Self::Answered(StoreError::FutureRevision { current: Revision(0) })

@@ -8,6 +8,7 @@ mod compactor;
 pub mod contract;
 mod digest;
 mod layered;
+mod pages;
 mod trace;
 mod watched;
 
@@ -21,6 +22,7 @@ use futures::stream::BoxStream;
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use layered::{LayeredStore, Values};
+pub use pages::{PageSize, Pages};
 pub use trace::{CallSpan, CallTrace, caller_trace, told_trace};
 pub use watched::WatchedRanges;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use binnacle_store::{Digest, KeyValue, RangeRequest, Revision, StoreError, ValueHash, Watch, WatchMessage};
+use binnacle_store::{Digest, KeyValue, PageSize, Pages, Revision, StoreError, ValueHash, Watch, WatchMessage};
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
@@ -21,8 +21,8 @@ use crate::state::State;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The number of objects per read of the range.
-const PAGE: usize = 5_000;
+/// The bounds of each read of the range: etcd and gRPC fail on answers of gigabytes, and hold up others with large ones.
+const PAGE: PageSize = PageSize { objects: 5_000, bytes: 16 << 20 };
 /// The number of objects processed before other tasks run.
 const TURN: usize = 256;
 const UPKEEP: Duration = Duration::from_secs(15);
@@ -123,18 +123,9 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<(Objects, Diges
     let known = shared.state.lock().objects.clone();
     let mut objects = Objects::new();
     let mut digest = Digest::default();
-    let mut start = shared.range.start.clone();
-    loop {
-        let request = RangeRequest {
-            range: start..shared.range.end.clone(),
-            revision: (revision.0 > 0).then_some(revision),
-            limit: PAGE,
-            count_only: false,
-        };
-        let page = shared.store.range(request).await?;
-        let Some(last) = page.kvs.last() else { return Ok((objects, digest)) };
-        start = [last.key.as_ref(), b"\0"].concat().into();
-        for (count, kv) in page.kvs.into_iter().enumerate() {
+    let mut pages = Pages::new(&*shared.store, shared.range.clone(), revision).sized(PAGE);
+    while let Some(page) = pages.next().await? {
+        for (count, kv) in page.into_iter().enumerate() {
             if count % TURN == TURN - 1 {
                 tokio::task::yield_now().await;
             }
@@ -152,10 +143,8 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<(Objects, Diges
             digest.add(entry.fingerprint());
             objects.insert(entry.meta.clone(), entry);
         }
-        if !page.more {
-            return Ok((objects, digest));
-        }
     }
+    Ok((objects, digest))
 }
 
 /// Returns true if an entry was made from this version. The value is compared as well: a restored store can use a

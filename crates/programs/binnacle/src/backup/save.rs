@@ -7,12 +7,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use binnacle_cli::progress::Progress;
-use binnacle_store::{Event, LeaseId, Revision, StoreError, WatchMessage};
+use binnacle_store::{Event, LeaseId, Pages, Revision, StoreError, WatchMessage};
 use futures::StreamExt;
 
 use super::file::{Frame, Head, Writer};
 use crate::Error;
-use crate::pages::Pages;
 use crate::place::Opened;
 use crate::text;
 

@@ -4,14 +4,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use binnacle_cli::progress::Unit;
-use binnacle_store::{KeyValue, Revision, Store, StoreError, prefix_range};
+use binnacle_store::{KeyValue, Pages, Revision, Store, StoreError, prefix_range};
 use bytes::Bytes;
 use futures::future::join_all;
 
 use super::verify::Side;
 use super::{Failure, Migration};
 use crate::Error;
-use crate::pages::Pages;
 use crate::sort::Sorter;
 
 /// The number of values that are read at once.

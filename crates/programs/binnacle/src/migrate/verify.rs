@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-use binnacle_store::{KeyValue, Store, StoreError, prefix_range};
+use binnacle_store::{KeyValue, Pages, Store, StoreError, prefix_range};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Migration;
 use crate::Error;
 use crate::keys::{Keys, Owner};
-use crate::pages::Pages;
 use crate::sort::Sorter;
 use crate::text;
 
