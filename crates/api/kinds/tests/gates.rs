@@ -14,7 +14,7 @@ fn update(
     old: &Value,
 ) -> (Vec<String>, Value) {
     let gates = Gates::parse(&[gate], Version::BINARY, Version::BINARY.previous()).expect("a gate that can be set");
-    let features = Features { gates, allow_privileged: false };
+    let features = Features { gates, allow_privileged: false, read_only: false };
     let situation =
         StrategyContext { features: &features, now: 1_767_225_600, namespace: "ns", api_version: "v1", dry_run: false };
     let (strategy, mut object) = (strategy(group, kind), new.clone());

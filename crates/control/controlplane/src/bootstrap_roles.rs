@@ -164,7 +164,7 @@ mod tests {
             (table.cluster_roles.iter().find(named).map(|role| role.list_at(&["rules"]).len()), last)
         };
         let gates = Gates::parse(&["StorageVersionMigrator=true"], Version::BINARY, Version::BINARY.previous());
-        let on = Features { gates: gates.expect("a beta gate"), allow_privileged: false };
+        let on = Features { gates: gates.expect("a beta gate"), allow_privileged: false, read_only: false };
         let ((without, fewer), (with, more)) = (rules(&Features::default()), rules(&on));
         assert_eq!((without, with, more - fewer), (None, Some(4), 4));
     }
@@ -176,7 +176,7 @@ mod tests {
         let features = |given: &[&str]| {
             let gates =
                 Gates::parse(given, Version::BINARY, Version::BINARY.previous()).expect("gates that can be set");
-            Features { gates, allow_privileged: false }
+            Features { gates, allow_privileged: false, read_only: false }
         };
         let role = |features: &Features, name: &str| {
             let roles = cluster_roles(features).expect("the table can be read");

@@ -131,6 +131,9 @@ impl BoundObjects for CachedObjects {
 
     fn note_use<'a>(&'a self, namespace: &'a str, secret: &'a str, uid: &'a str, day: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
+            if self.resources.features().read_only {
+                return;
+            }
             if let Err(status) = self.label(namespace, secret, uid, day).await {
                 let error = status.message();
                 tracing::error!(

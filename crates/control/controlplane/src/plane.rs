@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_controllers::Controller;
+use binnacle_features::Features;
 use binnacle_registry::Catalog;
 
 use crate::config::Config;
@@ -54,12 +55,16 @@ impl ControlPlane {
             let name = "start-kube-apiserver-coordinated-leader-election-controller";
             controllers.push(Controller::watching(name, &[], work, leader_election::follow));
         }
-        if features.enabled("WatchCacheInitializationPostStartHook") {
-            controllers.push(Controller::repeated("storage-readiness", None, work, |work| {
-                Box::pin(storage_readiness::ensure(work))
-            }));
-        }
+        controllers.extend(self.storage_readiness(features));
         controllers
+    }
+
+    /// Returns the hook that is done when all caches are filled, if it is enabled.
+    pub fn storage_readiness(&self, features: &Features) -> Option<Controller> {
+        let ensure = || {
+            Controller::repeated("storage-readiness", None, &self.0, |work| Box::pin(storage_readiness::ensure(work)))
+        };
+        features.enabled("WatchCacheInitializationPostStartHook").then(ensure)
     }
 
     /// Returns the controllers of the objects that every cluster has.

@@ -48,7 +48,7 @@ pub fn follow_policies(
             policies.read(resource);
             continue;
         };
-        if resource == PolicyResource::ValidatingPolicies {
+        if resource == PolicyResource::ValidatingPolicies && !resources.features().read_only {
             let (resources, served, stopped) = (resources.clone(), served.clone(), shutdown.clone());
             let others = others.clone();
             tasks.spawn(async move {

@@ -222,6 +222,10 @@ impl Keeper<'_> {
             return Ok(true);
         }
         let part = self.parts.of(&entry)?;
+        if self.state.resources.features().read_only {
+            self.observe(&entry, &part);
+            return Ok(true);
+        }
         if !Definition::is_deleting(&part) {
             return self.judge(&objects, &entry, part).await.map(|()| true);
         }
@@ -234,6 +238,15 @@ impl Keeper<'_> {
         }
         let _item = self.finalizer.add().begin();
         self.clean_up(&objects, &definition).await
+    }
+
+    /// Serves a definition as the server that writes the store has accepted it, also while its objects are deleted.
+    fn observe(&mut self, entry: &Arc<Entry>, part: &Value) {
+        let definition = Definition::part(part, self.parts.origin(entry));
+        if definition.is("Established") {
+            self.serving.serve_later(&definition, &mut self.pending, &*self.state.registrar);
+        }
+        self.remember(&definition, true, definition.generation, Some(entry.revision()));
     }
 
     async fn settle_group(&mut self, group: &str) -> Result<(), Status> {

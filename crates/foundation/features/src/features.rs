@@ -8,12 +8,14 @@ pub struct Features {
     pub gates: Gates,
     /// True when containers may be privileged (`--allow-privileged`).
     pub allow_privileged: bool,
+    /// True when the server only reads its store, which another server writes (`--read-only`).
+    pub read_only: bool,
 }
 
 impl Default for Features {
     /// Returns the defaults of the release; privileged containers are allowed.
     fn default() -> Self {
-        Self { gates: Gates::default(), allow_privileged: true }
+        Self { gates: Gates::default(), allow_privileged: true, read_only: false }
     }
 }
 
@@ -39,7 +41,7 @@ mod tests {
         let off = Features::default();
         let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())
             .expect("an alpha gate");
-        let on = Features { gates, allow_privileged: false };
+        let on = Features { gates, allow_privileged: false, read_only: false };
         assert!(on.enabled("GenericWorkload") && !off.enabled("GenericWorkload"));
         assert_eq!((on.allow_privileged, off.allow_privileged), (false, true));
     }

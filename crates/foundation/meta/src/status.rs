@@ -209,6 +209,13 @@ impl Status {
         .with_details(StatusDetails::default())
     }
 
+    /// Returns the status for a write that reaches a server which only reads its store.
+    pub fn read_only() -> Self {
+        let text =
+            "this server is read-only (--read-only): send the request to the kube-apiserver that writes the store";
+        Self::plain(StatusReason::MethodNotAllowed, 405, text).with_details(StatusDetails::default())
+    }
+
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         Self::plain(
             StatusReason::NotAcceptable,

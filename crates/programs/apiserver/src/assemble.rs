@@ -18,6 +18,7 @@ mod manifests;
 mod own_certificates;
 mod peers;
 mod policies;
+mod read_only;
 mod security;
 mod storage_version_gate;
 mod validation_metrics;

@@ -115,7 +115,11 @@ impl Settings {
 
     /// Returns the gates of the server and its permissions.
     pub fn features(&self) -> Features {
-        Features { gates: self.generic.gates.clone(), allow_privileged: self.misc.allow_privileged }
+        Features {
+            gates: self.generic.gates.clone(),
+            allow_privileged: self.misc.allow_privileged,
+            read_only: self.storage.read_only,
+        }
     }
 
     /// Returns the served built-in resources.

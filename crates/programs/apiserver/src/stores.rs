@@ -12,7 +12,7 @@ use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
 use binnacle_storage_metrics::{TimedStore, register_embedded};
-use binnacle_store::{Store, prefix_range, unfinished_migration_key};
+use binnacle_store::{ReadOnlyStore, Store, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use binnacle_store_etcd::{EtcdOptions, EtcdStore, KeyOwner, Metrics, TlsPaths};
 use tokio::sync::Notify;
@@ -45,6 +45,7 @@ pub(crate) struct Clusters {
     overrides: HashMap<GroupResource, usize>,
     root: String,
     place: String,
+    read_only: bool,
 }
 
 impl Stores {
@@ -57,7 +58,7 @@ impl Stores {
         registry: &Registry,
     ) -> Result<Self, StartFailure> {
         if let Some(etcd) = &storage.etcd {
-            return Ok(Self::Etcd(Clusters::connect(etcd, egress, registry)?));
+            return Ok(Self::Etcd(Clusters::connect(etcd, storage.read_only, egress, registry)?));
         }
         let (store, directory) = match data {
             Some(data) if !storage.ephemeral => {
@@ -137,7 +138,7 @@ impl Stores {
     pub(crate) fn all(&self) -> Vec<Arc<dyn Store>> {
         match self {
             Self::Embedded { timed, .. } => vec![timed.clone()],
-            Self::Etcd(clusters) => clusters.stores.iter().map(|store| store.clone() as Arc<dyn Store>).collect(),
+            Self::Etcd(clusters) => clusters.stores.iter().map(|store| clusters.guarded(store)).collect(),
         }
     }
 
@@ -204,7 +205,7 @@ impl Stores {
     fn main(&self) -> Arc<dyn Store> {
         match self {
             Self::Embedded { timed, .. } => timed.clone(),
-            Self::Etcd(clusters) => clusters.stores[0].clone(),
+            Self::Etcd(clusters) => clusters.guarded(&clusters.stores[0]),
         }
     }
 }
@@ -224,7 +225,7 @@ fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
 }
 
 impl Clusters {
-    fn connect(etcd: &Etcd, egress: &Egress, registry: &Registry) -> Result<Self, StartFailure> {
+    fn connect(etcd: &Etcd, read_only: bool, egress: &Egress, registry: &Registry) -> Result<Self, StartFailure> {
         let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
         let tls =
             TlsPaths { ca: etcd.ca_file.clone(), certificate: etcd.cert_file.clone(), key: etcd.key_file.clone() };
@@ -256,11 +257,19 @@ impl Clusters {
             overrides.insert(resource.clone(), at);
         }
         let place = format!("etcd at {}", etcd.servers.join(","));
-        Ok(Self { stores, overrides, root: etcd.root.clone(), place })
+        Ok(Self { stores, overrides, root: etcd.root.clone(), place, read_only })
+    }
+
+    /// Returns a store as everybody else uses it: only for reading if this server must not write.
+    fn guarded(&self, store: &Arc<EtcdStore>) -> Arc<dyn Store> {
+        match self.read_only {
+            true => Arc::new(ReadOnlyStore::new(store.clone())),
+            false => store.clone(),
+        }
     }
 
     fn overrides(&self) -> HashMap<GroupResource, Arc<dyn Store>> {
-        let store = |at: &usize| self.stores[*at].clone() as Arc<dyn Store>;
+        let store = |at: &usize| self.guarded(&self.stores[*at]);
         self.overrides.iter().map(|(resource, at)| (resource.clone(), store(at))).collect()
     }
 }

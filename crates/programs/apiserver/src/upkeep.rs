@@ -26,7 +26,8 @@ impl Upkeep {
         storage: &Storage,
         registry: &Registry,
     ) -> Result<Self, prometheus::Error> {
-        let compactors = storage.compaction_interval.map(|every| compactors(stores, resources, every));
+        let interval = storage.compaction_interval.filter(|_| !storage.read_only);
+        let compactors = interval.map(|every| compactors(stores, resources, every));
         let mut tasks = Vec::new();
         register_resources(resources, registry)?;
         let mut counted = FirstCount::done();

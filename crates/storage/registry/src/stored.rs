@@ -241,6 +241,7 @@ pub fn store_failure(error: StoreError) -> Status {
         StoreError::Timeout => {
             Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
         }
+        StoreError::ReadOnly => Status::read_only(),
         // A retry or another request body does not help: the operator has to free space.
         StoreError::NoSpace(why) => Status::unknown(507, &format!("Insufficient Storage: {why}")),
         other => {

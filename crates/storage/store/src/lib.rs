@@ -9,6 +9,7 @@ pub mod contract;
 mod digest;
 mod layered;
 mod pages;
+mod read_only;
 mod trace;
 mod watched;
 
@@ -23,6 +24,7 @@ pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
 pub use layered::{LayeredStore, Values};
 pub use pages::{PageSize, Pages};
+pub use read_only::ReadOnlyStore;
 pub use trace::{CallSpan, CallTrace, caller_trace, told_trace};
 pub use watched::WatchedRanges;
 
@@ -264,6 +266,9 @@ pub enum StoreError {
     /// The value is not an object of the stored kind. Readers of objects return this, engines do not.
     #[error("{why}")]
     Undecodable { key: String, revision: Revision, why: String },
+    /// This server only reads the store. Nothing of the request was executed.
+    #[error("the server is read-only")]
+    ReadOnly,
     #[error("storage is closed")]
     Closed,
     #[error("storage did not answer in time")]
@@ -289,6 +294,7 @@ impl StoreError {
             | Self::LeaseNotFound
             | Self::NoSpace(_)
             | Self::TooLarge
+            | Self::ReadOnly
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,
             Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Restored | Self::Closed | Self::Timeout => {

@@ -172,6 +172,9 @@ fn stages(
     let services = service_controllers(resources, &own.services, &own.queues);
     let registrar = Arc::new(Registrar(registrations.clone()));
     let definitions = definition_controller(resources, custom, registrar, &own.queues);
+    if resources.features().read_only {
+        return observers(plane, resources, definitions);
+    }
     let api_services = api_service_controllers(ApiServiceOptions {
         resources: resources.clone(),
         registrations,
@@ -187,6 +190,13 @@ fn stages(
         then.push(peer_endpoint_controller(PeerEndpoint { resources: resources.clone(), name, address }));
     }
     [vec![plane.namespaces(), services.cidr], then]
+}
+
+/// Returns the controllers of a server that only reads its store: none of them writes.
+fn observers(plane: &ControlPlane, resources: &Catalog, definitions: Controller) -> [Vec<Controller>; 2] {
+    let mut then = vec![definitions];
+    then.extend(plane.storage_readiness(resources.features()));
+    [Vec::new(), then]
 }
 
 /// Registers the group versions of custom resources as APIServices.
@@ -232,6 +242,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, access: &Access)
 fn warn_of_unreachable_endpoint(config: &Settings, advertised: Option<SocketAddr>) {
     let (bound, reconciler) = (config.serving.bind_address, config.misc.endpoint_reconciler);
     if let Some(advertised) = advertised
+        && !config.storage.read_only
         && !listens_at(bound, advertised.ip())
         && reconciler != EndpointReconciler::None
     {

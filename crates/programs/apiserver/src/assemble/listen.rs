@@ -11,6 +11,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::background::Background;
 use super::handlers::{handlers, limits};
+use super::read_only::ReadOnlyGate;
 use super::storage_version_gate::StorageVersionGate;
 use crate::running::Assembled;
 use crate::server::{About, Progress};
@@ -101,7 +102,9 @@ fn links(server: &mut Background) -> Links {
     let aggregator = server.access.aggregator.clone();
     let is_complete = move || aggregator.is_complete() && definitions.as_ref().is_none_or(PostStartHook::is_done);
     let mut detours: Vec<Arc<dyn Detour>> = server.peers.take().map(|peers| Arc::new(peers) as _).into_iter().collect();
-    if server.base.features.enabled("StorageVersionAPI") {
+    if server.base.features.read_only {
+        detours.insert(0, Arc::new(ReadOnlyGate));
+    } else if server.base.features.enabled("StorageVersionAPI") {
         detours.push(Arc::new(StorageVersionGate(server.built_in.plane.storage_versions().clone())));
     }
     Links::new(handlers).complete_once(is_complete).with_detours(detours)

@@ -13,6 +13,8 @@ pub struct Storage {
     pub data_dir: Option<PathBuf>,
     pub ephemeral: bool,
     pub etcd: Option<Etcd>,
+    /// True when another server is responsible for the objects in etcd: this one never writes there.
+    pub read_only: bool,
     pub encryption_file: Option<PathBuf>,
     /// True when the file is read again after changes.
     pub encryption_reload: bool,
@@ -50,6 +52,7 @@ impl Default for Storage {
             data_dir: None,
             ephemeral: false,
             etcd: None,
+            read_only: false,
             encryption_file: None,
             encryption_reload: false,
             compaction_interval: Some(Duration::from_secs(300)),

@@ -121,6 +121,13 @@ pub(super) const GROUP: Group = Group {
             "For how many seconds new events are given the same lease of the store.",
         ),
         Flag::new(
+            "read-only",
+            ValueKind::Bool,
+            "",
+            "Serve reads, watches, access reviews and metrics from the etcd cluster of --etcd-servers, which another \
+             kube-apiserver writes, and write nothing there. All other requests are refused.",
+        ),
+        Flag::new(
             "storage-backend",
             ValueKind::Value("string"),
             "",
@@ -158,6 +165,10 @@ impl FromFlags for Storage {
         if ephemeral && etcd.is_some() {
             return Err(FlagError::new("--ephemeral and --etcd-servers cannot be given together"));
         }
+        let read_only = given.flag("read-only")?;
+        if read_only && etcd.is_none() {
+            return Err(FlagError::new("--read-only requires --etcd-servers"));
+        }
         if given.text("storage-backend").is_some_and(|backend| backend != "etcd3") {
             return Err(FlagError::new(
                 "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
@@ -184,6 +195,7 @@ impl FromFlags for Storage {
             data_dir: given.text("data-dir").map(PathBuf::from),
             ephemeral,
             etcd,
+            read_only,
             encryption_file,
             encryption_reload,
             compaction_interval: interval(given, "etcd-compaction-interval")?,
