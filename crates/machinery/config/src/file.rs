@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_without_end_are_not_read() {
+    fn rejects_files_without_end() {
         assert_eq!(read(Path::new("/dev/zero")).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");

@@ -117,7 +117,7 @@ mod tests {
     };
 
     #[test]
-    fn files() {
+    fn reads_valid_and_rejects_invalid_files() {
         let v1 = "apiVersion: g.io/v1\nkind: Thing\n";
         let missing = |name: &str, text: &str| Err(format!("Object '{name}' is missing in '{text}'"));
         let cases = [

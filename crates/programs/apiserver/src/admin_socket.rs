@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct AdminSocket {
     path: PathBuf,
     /// The newest file that this server made. When the directory is moved, the path may lead to another server's.
-    made: Arc<Mutex<FileId>>,
+    created: Arc<Mutex<FileId>>,
     task: JoinHandle<()>,
 }
 
@@ -31,15 +31,15 @@ impl AdminSocket {
     pub(crate) fn open(directory: &Path, store: Arc<dyn Store>) -> Option<Self> {
         let path = directory.join(ADMIN_SOCKET);
         // A server that was killed leaves its socket.
-        let gone = match fs::remove_file(&path) {
+        let removed = match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
-        match gone.and_then(|()| bind(&path)) {
-            Ok((listener, made)) => {
-                let made = Arc::new(Mutex::new(made));
-                let task = tokio::spawn(offer(store, listener, path.clone(), made.clone()));
-                Some(Self { path, made, task })
+        match removed.and_then(|()| bind(&path)) {
+            Ok((listener, created)) => {
+                let created = Arc::new(Mutex::new(created));
+                let task = tokio::spawn(serve_supervised(store, listener, path.clone(), created.clone()));
+                Some(Self { path, created, task })
             }
             Err(error) => {
                 tracing::warn!(%error, path = %path.display(), "the store is not offered to the operator's program");
@@ -50,15 +50,15 @@ impl AdminSocket {
 }
 
 /// Serves requests on a socket; after a panic, on a new one.
-async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf, made: Arc<Mutex<FileId>>) {
+async fn serve_supervised(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf, created: Arc<Mutex<FileId>>) {
     let first = Mutex::new(Some(listener));
-    let again = || {
-        remove(&path, *made.lock())?;
+    let rebind = || {
+        remove(&path, *created.lock())?;
         let (listener, id) = bind(&path)?;
-        *made.lock() = id;
+        *created.lock() = id;
         Ok::<_, io::Error>(listener)
     };
-    let bound = || first.lock().take().map_or_else(again, Ok);
+    let bound = || first.lock().take().map_or_else(rebind, Ok);
     supervise("admin socket", || async {
         match bound() {
             Ok(listener) => serve(store.clone(), listener).await,
@@ -71,16 +71,16 @@ async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf, mad
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         self.task.abort();
-        if let Err(error) = remove(&self.path, *self.made.lock()) {
+        if let Err(error) = remove(&self.path, *self.created.lock()) {
             tracing::debug!(%error, path = %self.path.display(), "cannot remove the socket");
         }
     }
 }
 
 /// Removes the file that this server made; fails if the path leads to another one.
-fn remove(path: &Path, made: FileId) -> io::Result<()> {
+fn remove(path: &Path, created: FileId) -> io::Result<()> {
     match id(path) {
-        Ok(there) if there == made => fs::remove_file(path),
+        Ok(there) if there == created => fs::remove_file(path),
         Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "another server's socket is there")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

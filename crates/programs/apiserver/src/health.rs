@@ -18,7 +18,7 @@ pub(crate) struct StoreCheck {
     pub(crate) name: String,
     pub(crate) store: Arc<dyn Store>,
     /// The timeout of the store's response.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// True to check that the store should get work, not only that it can serve.
     pub(crate) ready: bool,
 }
@@ -34,8 +34,8 @@ impl HealthCheck for StoreCheck {
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
-            let asked = if self.ready { self.store.readiness() } else { self.store.health() };
-            match tokio::time::timeout(self.patience, asked).await {
+            let requested = if self.ready { self.store.readiness() } else { self.store.health() };
+            match tokio::time::timeout(self.timeout, requested).await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => Err(format!("error getting data from etcd: {error}")),
                 Err(_) => Err("error getting data from etcd: context deadline exceeded".to_owned()),
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn tasks_that_panic_are_missed() {
+    async fn panicked_tasks_fail_the_check() {
         let (failed, mut tasks) = (FailedTasks::default(), JoinSet::new());
         tasks.spawn(async {});
         failed.wait(&mut tasks).await;

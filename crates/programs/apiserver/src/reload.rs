@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Passes the contents of a file to `apply` after each change, until the server ends. An error of `apply` is logged,
 /// and the previous contents stay in use.
-pub(crate) fn follow<E: std::fmt::Display + Send>(
+pub(crate) fn watch<E: std::fmt::Display + Send>(
     tasks: &mut JoinSet<()>,
     path: PathBuf,
     shutdown: &Shutdown,
@@ -23,12 +23,12 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
     let (stopped, apply) = (shutdown.fired(), Arc::new(apply));
     tasks.spawn(async move {
         // Kept over a panic of `apply`, so that the same contents are not tried again.
-        let seen = tokio::sync::Mutex::new(mark(&path).await);
+        let seen = tokio::sync::Mutex::new(fingerprint(&path).await);
         let watching = supervise("followed file", || async {
             let mut seen = seen.lock().await;
             loop {
                 tokio::time::sleep(INTERVAL).await;
-                let now = mark(&path).await;
+                let now = fingerprint(&path).await;
                 if now.is_none() || now == *seen {
                     continue;
                 }
@@ -54,7 +54,7 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
 }
 
 /// Returns inode, modification time and size: a changed file differs in one of them.
-async fn mark(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
+async fn fingerprint(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
     let state = |file: Metadata| (file.ino(), file.mtime(), file.mtime_nsec(), file.len());
     tokio::fs::metadata(path).await.ok().map(state)
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::data_dir::DataDir;
 
     #[tokio::test]
-    async fn changes_are_applied() {
+    async fn applies_changes_of_file() {
         let dir = DataDir::temporary().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "one").unwrap();
@@ -76,7 +76,7 @@ mod tests {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         let sink = seen.clone();
-        follow(&mut tasks, path.clone(), &shutdown, move |contents| {
+        watch(&mut tasks, path.clone(), &shutdown, move |contents| {
             sink.lock().push(String::from_utf8_lossy(contents).into_owned());
             Ok::<_, String>(())
         });

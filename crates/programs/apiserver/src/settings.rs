@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks() {
+    fn rejects_contradicting_settings() {
         let mut settings = Settings::ephemeral();
         assert!(settings.clone().checked().is_ok_and(|checked| checked.authentication.anonymous));
         settings.generic.advertise_address = Some(std::net::Ipv6Addr::LOCALHOST.into());
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_public_address_has_the_family_of_services() {
+    fn public_address_matches_family_of_services() {
         // The host has both families.
         let host = |prefers_ipv6: bool| {
             let own: IpAddr = if prefers_ipv6 {

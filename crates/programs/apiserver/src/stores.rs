@@ -24,7 +24,7 @@ use crate::health::StoreCheck;
 use crate::settings::{DiskFailure, Etcd, Host, OnReading, Storage};
 
 /// Keys of heartbeats and leader elections of the cluster and of its servers, which go on when the disk is full.
-const HEARTBEATS: [&str; 2] = ["leases/", "masterleases/"];
+const HEARTBEAT_PREFIXES: [&str; 2] = ["leases/", "masterleases/"];
 
 /// All stores of the server.
 pub(crate) enum Stores {
@@ -35,10 +35,10 @@ pub(crate) enum Stores {
         /// `None` for a store in memory.
         directory: Option<PathBuf>,
     },
-    Etcd(Clusters),
+    Etcd(EtcdClusters),
 }
 
-pub(crate) struct Clusters {
+pub(crate) struct EtcdClusters {
     /// The first store has all resources without an override.
     stores: Vec<Arc<EtcdStore>>,
     /// Indexes in `stores`.
@@ -57,7 +57,7 @@ impl Stores {
         registry: &Registry,
     ) -> Result<Self, StartFailure> {
         if let Some(etcd) = &storage.etcd {
-            return Ok(Self::Etcd(Clusters::connect(etcd, egress, registry)?));
+            return Ok(Self::Etcd(EtcdClusters::connect(etcd, egress, registry)?));
         }
         let (store, directory) = match data {
             Some(data) if !storage.ephemeral => {
@@ -68,7 +68,7 @@ impl Stores {
                 let on_failure = move |why: &str| disk_failed(on_failure, &failed, why);
                 let options = EmbeddedOptions {
                     on_failure: Some(Arc::new(on_failure)),
-                    reserve_prefixes: HEARTBEATS.map(|prefix| format!("{ROOT}{prefix}").into()).to_vec(),
+                    reserve_prefixes: HEARTBEAT_PREFIXES.map(|prefix| format!("{ROOT}{prefix}").into()).to_vec(),
                     on_reading: host.on_reading.as_ref().map(|OnReading(report)| report.clone()),
                     ends_with_process: host.ends_with_server,
                     ..EmbeddedOptions::new(&directory)
@@ -87,7 +87,7 @@ impl Stores {
 
     /// Refuses a store into which data are being moved: it is not complete. An etcd that cannot be reached at the start
     /// is not checked, and is used when it becomes available.
-    pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartFailure> {
+    pub(crate) async fn check_unfinished_migration(&self) -> Result<(), StartFailure> {
         let root = match self {
             Self::Embedded { .. } => ROOT,
             Self::Etcd(clusters) => &clusters.root,
@@ -96,7 +96,7 @@ impl Stores {
             match store.get(unfinished_migration_key(root), None).await {
                 Ok((None, _)) => {}
                 Ok((Some(_), _)) => return Err(StartFailure::UnfinishedMigration),
-                Err(error) if self.are_elsewhere() => {
+                Err(error) if self.are_remote() => {
                     tracing::warn!(%error, "cannot ask etcd whether a migration into it was finished");
                 }
                 Err(error) => return Err(StartFailure::StoreRead(error)),
@@ -106,7 +106,7 @@ impl Stores {
     }
 
     /// Serves the data to the operator's program.
-    pub(crate) fn offer(&self) -> Option<AdminSocket> {
+    pub(crate) fn open_admin_socket(&self) -> Option<AdminSocket> {
         match self {
             Self::Embedded { store, directory: Some(directory), .. } => AdminSocket::open(directory, store.clone()),
             _ => None,
@@ -142,7 +142,7 @@ impl Stores {
     }
 
     /// Returns the index in [`Stores::all`] of a resource's store.
-    pub(crate) fn place_of(&self, resource: &GroupResource) -> usize {
+    pub(crate) fn index_of(&self, resource: &GroupResource) -> usize {
         match self {
             Self::Embedded { .. } => 0,
             Self::Etcd(clusters) => clusters.overrides.get(resource).copied().unwrap_or_default(),
@@ -164,7 +164,7 @@ impl Stores {
         }
     }
 
-    pub(crate) fn are_elsewhere(&self) -> bool {
+    pub(crate) fn are_remote(&self) -> bool {
         matches!(self, Self::Etcd(_))
     }
 
@@ -184,7 +184,7 @@ impl Stores {
                 None => ("etcd".to_owned(), "etcd-readiness".to_owned()),
                 Some(n) => (format!("etcd-override-{n}"), format!("etcd-override-readiness-{n}")),
             };
-            let check = |name, patience, ready| Arc::new(StoreCheck { name, store: store.clone(), patience, ready });
+            let check = |name, timeout, ready| Arc::new(StoreCheck { name, store: store.clone(), timeout, ready });
             health = health.everywhere(check(alive, storage.health_timeout, false)).ready(check(
                 ready,
                 storage.ready_timeout,
@@ -223,7 +223,7 @@ fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
     }
 }
 
-impl Clusters {
+impl EtcdClusters {
     fn connect(etcd: &Etcd, egress: &Egress, registry: &Registry) -> Result<Self, StartFailure> {
         let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
         let tls =
@@ -240,16 +240,16 @@ impl Clusters {
         };
         let mut stores = vec![open(&etcd.servers)?];
         // Several resources may be in the same cluster.
-        let mut known: HashMap<Vec<String>, usize> = HashMap::new();
+        let mut indexes: HashMap<Vec<String>, usize> = HashMap::new();
         let mut overrides = HashMap::new();
         for (resource, servers) in &etcd.overrides {
             let mut sorted = servers.clone();
             sorted.sort();
-            let at = match known.get(&sorted) {
+            let at = match indexes.get(&sorted) {
                 Some(at) => *at,
                 None => {
                     stores.push(open(servers)?);
-                    known.insert(sorted, stores.len() - 1);
+                    indexes.insert(sorted, stores.len() - 1);
                     stores.len() - 1
                 }
             };

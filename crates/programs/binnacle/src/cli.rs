@@ -8,7 +8,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
-use crate::place::{EtcdAccess, Opened, StoreLocation};
+use crate::location::{EtcdAccess, ReadableStore, StoreLocation};
 use crate::{Error, backup, check, completion, doctor, migrate, salvage, sizes};
 
 const ABOUT: &str = "\
@@ -91,7 +91,7 @@ fn sizes_command() -> Command {
 
 fn migrate_command() -> Command {
     let named = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name("STORE").required(true).value_parser(place()).help(help)
+        Arg::new(name).long(name).value_name("STORE").required(true).value_parser(location()).help(help)
     };
     let online = Arg::new("online").long("online").action(ArgAction::SetTrue).help(
         "The source is in use: copy it, follow it, and switch when its servers have stopped. An embedded source's server is \
@@ -194,10 +194,14 @@ fn bump_revision(help: &'static str) -> Arg {
 }
 
 fn store() -> Arg {
-    Arg::new("store").value_name("STORE").required(true).value_parser(place()).help("embedded:DIR or etcd:URL[,URL...]")
+    Arg::new("store")
+        .value_name("STORE")
+        .required(true)
+        .value_parser(location())
+        .help("embedded:DIR or etcd:URL[,URL...]")
 }
 
-fn place() -> ValueParser {
+fn location() -> ValueParser {
     ValueParser::new(|text: &str| text.parse::<StoreLocation>())
 }
 
@@ -233,15 +237,15 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
         "check" => {
             let path = path(matches, "path").ok_or_else(|| Error::new("no directory"))?;
             let report = tokio::task::spawn_blocking(move || check::run(&path)).await;
-            let report = report.map_err(|error| Error::doing("checking", error))??;
+            let report = report.map_err(|error| Error::context("checking", error))??;
             print(matches, report.text(), &report.json())?;
-            Ok(report.whole())
+            Ok(report.is_whole())
         }
         "doctor" => {
             let encryption = path(matches, "encryption-provider-config");
             let diagnosis = doctor::examine(&open(matches).await?, encryption.as_deref()).await?;
             print(matches, diagnosis.text(), &diagnosis.json())?;
-            Ok(diagnosis.healthy())
+            Ok(diagnosis.is_healthy())
         }
         "sizes" => {
             let largest = matches.get_one::<u16>("largest").copied().unwrap_or_default();
@@ -250,17 +254,17 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             Ok(true)
         }
         "migrate" => {
-            let place =
+            let location =
                 |name: &str| matches.get_one::<StoreLocation>(name).cloned().ok_or_else(|| Error::new("no store"));
             let from_access = etcd_access(matches);
-            let order = migrate::Order {
-                from: place("from")?,
-                to: place("to")?,
+            let options = migrate::MigrationOptions {
+                from: location("from")?,
+                to: location("to")?,
                 to_access: target_access(matches, &from_access),
                 from_access,
                 online: matches.get_flag("online"),
             };
-            let report = migrate::run(&order).await?;
+            let report = migrate::run(&options).await?;
             write(&report)?;
             Ok(true)
         }
@@ -292,9 +296,9 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
     }
 }
 
-async fn open(matches: &ArgMatches) -> Result<Opened, Error> {
-    let place = matches.get_one::<StoreLocation>("store").ok_or_else(|| Error::new("no store"))?;
-    place.read(&etcd_access(matches)).await
+async fn open(matches: &ArgMatches) -> Result<ReadableStore, Error> {
+    let location = matches.get_one::<StoreLocation>("store").ok_or_else(|| Error::new("no store"))?;
+    location.read(&etcd_access(matches)).await
 }
 
 fn etcd_access(matches: &ArgMatches) -> EtcdAccess {
@@ -331,7 +335,7 @@ fn print(matches: &ArgMatches, text: String, json: &Value) -> Result<(), Error> 
 
 fn write(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Error::doing("standard output", error))
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Error::context("standard output", error))
 }
 
 #[cfg(test)]
@@ -339,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_lines() {
+    fn accepts_documented_command_lines() {
         command().debug_assert();
         for (line, good) in [
             ("check /data", true),

@@ -13,9 +13,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::keys::{Keys, Owner};
+use crate::keys::{KeyOwners, Owner};
+use crate::location::ReadableStore;
 use crate::pages::Pages;
-use crate::place::Opened;
 
 /// The findings in a store.
 #[derive(Debug, Default)]
@@ -62,13 +62,13 @@ const COMPACTION_KEY: &[u8] = b"compact_rev_key";
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
 /// Examines all keys of a store. `encryption` is the server's `--encryption-provider-config`.
-pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Result<Diagnosis, Error> {
+pub(crate) async fn examine(opened: &ReadableStore, encryption: Option<&Path>) -> Result<Diagnosis, Error> {
     let store = &*opened.store;
     let encryption = match encryption {
         Some(path) => Some(configured(path, &opened.root).await?),
         None => None,
     };
-    let doctor = Doctor { keys: Keys::new(&opened.root), encryption };
+    let doctor = Doctor { keys: KeyOwners::new(&opened.root), encryption };
     let revision = store.current_revision().await?;
     let mut diagnosis = Diagnosis { revision: revision.0, ..Diagnosis::default() };
     let mut pages = Pages::new(store, opened.range(), revision);
@@ -77,7 +77,7 @@ pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Resul
         progress.state(|| format!("examining: {} objects", diagnosis.keys));
         for kv in page {
             diagnosis.keys += 1;
-            doctor.look_at(&kv, &mut diagnosis).await;
+            doctor.examine_value(&kv, &mut diagnosis).await;
         }
     }
     if pages.torn {
@@ -95,14 +95,14 @@ async fn configured(path: &Path, root: &str) -> Result<Encryption, Error> {
 }
 
 struct Doctor {
-    keys: Keys,
+    keys: KeyOwners,
     encryption: Option<Encryption>,
 }
 
 // === impl Doctor ===
 
 impl Doctor {
-    async fn look_at(&self, kv: &KeyValue, diagnosis: &mut Diagnosis) {
+    async fn examine_value(&self, kv: &KeyValue, diagnosis: &mut Diagnosis) {
         use Severity::Problem;
         let owner = self.keys.owner(&kv.key);
         let name = owner.to_string();
@@ -121,7 +121,7 @@ impl Doctor {
         if owner == Owner::Unknown {
             return found(FindingKind::UnknownKeys, "no resource of this release is kept there");
         }
-        match self.keys.kept(&kv.key) {
+        match self.keys.stored_type(&kv.key) {
             Some(kind) => {
                 if let Err(why) = decode_stored(kind, &value) {
                     found(FindingKind::Undecodable, &why);
@@ -155,7 +155,7 @@ fn reason(error: &str) -> String {
 }
 
 /// Reports keys of the store outside the prefix.
-async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis) -> Result<(), Error> {
+async fn outside(opened: &ReadableStore, revision: Revision, diagnosis: &mut Diagnosis) -> Result<(), Error> {
     let ours = opened.range();
     let before = Bytes::from_static(b"\0")..ours.start;
     let after = ours.end..Bytes::from_static(&[0xff; 64]);
@@ -196,11 +196,11 @@ async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Re
 
 impl Diagnosis {
     fn add(&mut self, severity: Severity, kind: FindingKind, resource: &str, detail: &str, key: Option<&[u8]>) {
-        let mut what = (severity, kind, resource.to_owned(), detail.to_owned());
-        if self.findings.len() >= MAX_FINDINGS && !self.findings.contains_key(&what) {
-            what.3 = OTHER.to_owned();
+        let mut finding = (severity, kind, resource.to_owned(), detail.to_owned());
+        if self.findings.len() >= MAX_FINDINGS && !self.findings.contains_key(&finding) {
+            finding.3 = OTHER.to_owned();
         }
-        let entry = self.findings.entry(what).or_default();
+        let entry = self.findings.entry(finding).or_default();
         entry.count += 1;
         if let Some(key) = key.filter(|_| entry.keys.len() < EXAMPLES) {
             entry.keys.push(String::from_utf8_lossy(key).into_owned());
@@ -208,7 +208,7 @@ impl Diagnosis {
     }
 
     /// Returns true if the server can take over the store.
-    pub(crate) fn healthy(&self) -> bool {
+    pub(crate) fn is_healthy(&self) -> bool {
         self.findings.keys().all(|(severity, ..)| *severity != Severity::Problem)
     }
 
@@ -236,7 +236,7 @@ impl Diagnosis {
                 out.push_str(&format!("  and {} more\n", examples.count - examples.keys.len() as u64));
             }
         }
-        out.push_str(match self.healthy() {
+        out.push_str(match self.is_healthy() {
             true => "This release can take the store over.\n",
             false => "This release cannot take the store over as it is.\n",
         });
@@ -255,7 +255,7 @@ impl Diagnosis {
             })
         });
         json!({
-            "canTakeOver": self.healthy(),
+            "canTakeOver": self.is_healthy(),
             "revision": self.revision,
             "keys": self.keys,
             "findings": findings.collect::<Vec<_>>(),
@@ -268,7 +268,7 @@ fn keys(count: u64, resource: &str) -> String {
     format!("{count} key{plural} of {resource}")
 }
 
-// === impl Kind ===
+// === impl FindingKind ===
 
 impl FindingKind {
     fn name(self) -> &'static str {
@@ -316,7 +316,7 @@ mod tests {
         put(&*store, key, value).await;
         put(&*store, "compact_rev_key", "1").await;
         let diagnosis = examine(&opened(store), config).await.expect("a diagnosis");
-        assert_eq!(diagnosis.healthy(), diagnosis.findings.is_empty());
+        assert_eq!(diagnosis.is_healthy(), diagnosis.findings.is_empty());
         let json = diagnosis.json();
         let findings = json["findings"].as_array().expect("findings").iter();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_finding() {
+    async fn reports_each_kind_of_finding() {
         let dir = tempfile::tempdir().expect("a directory");
         let config = dir.path().join("encryption.yaml");
         std::fs::write(&config, CONFIG).expect("a file");
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_said() {
+    async fn text_lists_findings_with_examples() {
         let store = Arc::new(EmbeddedStore::ephemeral());
         for n in 0..7 {
             put(&*store, &format!("/registry/gadgets/{n}"), "{}").await;
@@ -404,7 +404,7 @@ mod tests {
         put(&*store, "/registry/pods/a/a", POD).await;
         put(&*store, "/other", "x").await;
         let diagnosis = examine(&opened(store), None).await.expect("a diagnosis");
-        assert!(!diagnosis.healthy());
+        assert!(!diagnosis.is_healthy());
         assert_eq!(
             diagnosis.text(),
             "8 keys at revision 10.\n\

@@ -10,12 +10,12 @@ mod completion;
 mod doctor;
 mod error;
 mod keys;
+mod location;
 #[cfg(test)]
 mod manual;
 mod migrate;
 mod pages;
-mod patient;
-mod place;
+mod retry;
 mod salvage;
 mod sizes;
 mod sort;

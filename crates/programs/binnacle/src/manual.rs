@@ -26,6 +26,6 @@ const SECTIONS: [Section; 3] = [
 ];
 
 #[test]
-fn pages_and_completions_follow_from_the_command_line() {
+fn manual_matches_command_line() {
     binnacle_cli::manual::compare(&crate::cli::command(), &SECTIONS);
 }

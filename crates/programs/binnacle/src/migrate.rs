@@ -6,11 +6,11 @@
 //! interrupted one. Between passes the source's watch is followed.
 
 mod copy;
-mod follow;
 mod marker;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod watch_source;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,15 +23,17 @@ use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
-use self::follow::{Ended, Switch};
 use self::marker::Marker;
+use self::watch_source::{Switch, WatchEnd};
 use crate::Error;
-use crate::patient::{Patient, insist};
-use crate::place::{EtcdAccess, NewStore, Opened, StoreLocation, admin_socket, etcd, open_offline, socket, store_dir};
+use crate::location::{
+    EtcdAccess, NewStore, ReadableStore, StoreLocation, admin_socket, etcd, open_offline, socket, store_dir,
+};
+use crate::patient::{RetryingStore, retry};
 use crate::target::Target;
 
 /// The parameters of a migration.
-pub(crate) struct Order {
+pub(crate) struct MigrationOptions {
     pub(crate) from: StoreLocation,
     pub(crate) from_access: EtcdAccess,
     pub(crate) to: StoreLocation,
@@ -50,35 +52,35 @@ struct Migration<'a> {
 }
 
 /// The longest time for a stopping server to release the lock of its store.
-const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Migrates the data. Returns a report for the operator.
-pub(crate) async fn run(order: &Order) -> Result<String, Error> {
+pub(crate) async fn run(options: &MigrationOptions) -> Result<String, Error> {
     let mut progress = Progress::new();
-    let mut source = Source::open(order).await?;
-    let begun = source.opened.store.current_revision().await?;
-    let (target, root) = open_target(order, begun, &source.identity).await?;
+    let mut source = Source::open(options).await?;
+    let first_revision = source.opened.store.current_revision().await?;
+    let (target, root) = open_target(options, first_revision, &source.identity).await?;
     let marker = prepare(&**target.store(), &root, &source.identity, &mut progress).await?;
     let source_root = source.opened.root.clone();
     let mut migration = Migration { target, marker, source_root, target_root: root, progress: &mut progress };
-    let followed = order.online && matches!(order.from, StoreLocation::Etcd(_));
+    let followed = options.online && matches!(options.from, StoreLocation::Etcd(_));
     let switch = if followed { Switch::by_operator()? } else { Switch::now() };
     let report = loop {
         match migration.fill(&*source.opened.store, &switch, source.live.as_deref()).await? {
-            Ended::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
+            WatchEnd::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
             // The server has stopped, so its last writes are in its directory.
-            Ended::SourceGone(reason) => {
-                let StoreLocation::Embedded(dir) = &order.from else {
-                    return Err(Error::doing("following the source", reason));
+            WatchEnd::SourceGone(reason) => {
+                let StoreLocation::Embedded(dir) = &options.from else {
+                    return Err(Error::context("following the source", reason));
                 };
                 migration.progress.say("The server of the source has stopped; reading the rest from its directory.");
                 drop(source);
-                source = Source::offline(dir, Instant::now() + LOCK_PATIENCE).await?;
+                source = Source::offline(dir, Instant::now() + LOCK_TIMEOUT).await?;
             }
         }
     };
     drop(migration);
-    progress.say(match &order.to {
+    progress.say(match &options.to {
         StoreLocation::Embedded(_) => "The data is in the target: start the server on it.",
         StoreLocation::Etcd(_) => "The data is in the target: start the servers with --etcd-servers.",
     });
@@ -87,7 +89,7 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
 
 /// The source of a migration.
 struct Source {
-    opened: Opened,
+    opened: ReadableStore,
     /// The identity of the store, independent of the way it is accessed.
     identity: String,
     /// The socket of the server that owns the store.
@@ -97,17 +99,17 @@ struct Source {
 // === impl Source ===
 
 impl Source {
-    async fn open(order: &Order) -> Result<Self, Error> {
-        match &order.from {
+    async fn open(options: &MigrationOptions) -> Result<Self, Error> {
+        match &options.from {
             StoreLocation::Etcd(endpoints) => {
-                let access = &order.from_access;
+                let access = &options.from_access;
                 let store = Arc::new(etcd(endpoints, access)?);
                 let id =
-                    insist(|| store.cluster_id()).await.map_err(|error| Error::doing("asking the source", error))?;
+                    retry(|| store.cluster_id()).await.map_err(|error| Error::context("asking the source", error))?;
                 let identity = format!("etcd cluster {id:x} {}", access.root);
-                Ok(Self { opened: Opened::of(Patient::over(store), &access.root), identity, live: None })
+                Ok(Self { opened: ReadableStore::of(RetryingStore::over(store), &access.root), identity, live: None })
             }
-            StoreLocation::Embedded(dir) if order.online => {
+            StoreLocation::Embedded(dir) if options.online => {
                 let dir = store_dir(dir);
                 let identity = identity(&dir)?;
                 let opened = admin_socket(&dir).await.map_err(|error| {
@@ -126,8 +128,8 @@ impl Source {
         loop {
             let path = dir.clone();
             let opened = tokio::task::spawn_blocking(move || open_offline(&path)).await;
-            match opened.map_err(|error| Error::doing("opening the store", error))? {
-                Ok(offline) => return Ok(Self { opened: Opened::offline(offline), identity, live: None }),
+            match opened.map_err(|error| Error::context("opening the store", error))? {
+                Ok(offline) => return Ok(Self { opened: ReadableStore::offline(offline), identity, live: None }),
                 Err(OpenError::Locked { .. }) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
                 Err(error @ OpenError::Locked { .. }) => {
                     return Err(Error::new(format!("{error}: stop it first, or follow it with --online")));
@@ -139,22 +141,29 @@ impl Source {
 }
 
 fn identity(dir: &Path) -> Result<String, Error> {
-    let path = dir.canonicalize().map_err(|error| Error::doing(&dir.display().to_string(), error))?;
+    let path = dir.canonicalize().map_err(|error| Error::context(&dir.display().to_string(), error))?;
     Ok(format!("embedded store {}", path.display()))
 }
 
 /// Opens the target. Returns it with the prefix of its keys.
-async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Target, String), Error> {
-    match &order.to {
+async fn open_target(
+    options: &MigrationOptions,
+    first_revision: Revision,
+    source: &str,
+) -> Result<(Target, String), Error> {
+    match &options.to {
         StoreLocation::Etcd(endpoints) => {
-            let root = order.to_access.root.clone();
-            Ok((Target::etcd(Arc::new(etcd(endpoints, &order.to_access)?), &root).await?, root))
+            let root = options.to_access.root.clone();
+            Ok((Target::etcd(Arc::new(etcd(endpoints, &options.to_access)?), &root).await?, root))
         }
         StoreLocation::Embedded(dir) => {
             // The marker of an unfinished migration is written before servers can find the store.
             if let Some(new) = NewStore::prepare(dir)? {
-                let options =
-                    EmbeddedOptions { first_revision: begun.0, lean: true, ..EmbeddedOptions::new(&new.unfinished) };
+                let options = EmbeddedOptions {
+                    first_revision: first_revision.0,
+                    lean: true,
+                    ..EmbeddedOptions::new(&new.unfinished)
+                };
                 let store = open_embedded(options).await?;
                 let mut target = Target::embedded(store.clone(), ROOT).await?;
                 let marker = Marker { source: source.to_owned(), reached: 0 };
@@ -172,13 +181,13 @@ async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Ta
 async fn open_embedded(options: EmbeddedOptions) -> Result<Arc<EmbeddedStore>, Error> {
     let options = EmbeddedOptions { on_reading: Some(Progress::new().report("reading the target")), ..options };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
-    Ok(Arc::new(opened.map_err(|error| Error::doing("opening the target", error))??))
+    Ok(Arc::new(opened.map_err(|error| Error::context("opening the target", error))??))
 }
 
 /// Requires a target that is empty or was filled by an earlier attempt from the same source, and marks it as
 /// unfinished.
 async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Progress) -> Result<Marker, Error> {
-    let failed = |error: StoreError| Error::doing("asking the target", error);
+    let failed = |error: StoreError| Error::context("asking the target", error);
     if let Some(marker) = Marker::read(store, root).await.map_err(failed)? {
         if marker.source != source {
             return Err(Error::new(format!(
@@ -203,13 +212,13 @@ async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Pro
 
 impl Migration<'_> {
     /// Fills the target until it has everything in the source.
-    async fn fill(&mut self, source: &dyn Store, switch: &Switch, live: Option<&Path>) -> Result<Ended, Error> {
+    async fn fill(&mut self, source: &dyn Store, switch: &Switch, live: Option<&Path>) -> Result<WatchEnd, Error> {
         self.note().await?;
         loop {
-            let Some(revision) = or_gone(self.pass(source).await, live.is_some())? else {
-                return Ok(Ended::SourceGone("the server does not answer".to_owned()));
+            let Some(revision) = none_if_stopped(self.pass(source).await, live.is_some())? else {
+                return Ok(WatchEnd::SourceGone("the server does not answer".to_owned()));
             };
-            match self.follow(source, revision, switch, live).await? {
+            match self.watch_source(source, revision, switch, live).await? {
                 Some(ended) => return Ok(ended),
                 None => self.progress.say("The source's history was compacted meanwhile: comparing the keys again."),
             }
@@ -226,14 +235,14 @@ impl Migration<'_> {
             )));
         }
         // Revisions of the source that clients have seen must be in the target's past.
-        let seen = source.current_revision().await.map_or(revision, |current| current.max(revision));
-        self.target.advance(seen.0 + 1, self.progress).await?;
+        let last_seen = source.current_revision().await.map_or(revision, |current| current.max(revision));
+        self.target.advance(last_seen.0 + 1, self.progress).await?;
         let begins = self.target.forget_history().await?;
         Marker::remove(&**self.target.store(), &self.target_root).await?;
         Ok(format!(
             "{report}The source stands at revision {}, the target's history begins at {begins}: clients that ask for older \
              versions are told that they are gone, and read anew.\n",
-            seen.0
+            last_seen.0
         ))
     }
 
@@ -257,11 +266,11 @@ fn rekey(key: &Bytes, from: &str, to: &str) -> Bytes {
 }
 
 /// Returns `None` for errors that mean that the server has stopped.
-fn or_gone<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error> {
+fn none_if_stopped<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(Failure::Source(StoreError::Unavailable(_) | StoreError::Closed | StoreError::Timeout)) if live => Ok(None),
-        Err(Failure::Source(error)) => Err(Error::doing("reading the source", error)),
+        Err(Failure::Source(error)) => Err(Error::context("reading the source", error)),
         Err(Failure::Other(error)) => Err(error),
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn command_lines() {
+    fn parses_command_lines() {
         for (arguments, want) in [
             (&[][..], serve(&["localhost:2379"], &[])),
             (
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed() {
+    fn rejects_unsupported_flags() {
         for (arguments, want) in [
             (&["serve"][..], "'serve' is not a valid flag"),
             (&["--listen-client-urls"], "flag needs an argument: -listen-client-urls"),
@@ -153,7 +153,7 @@ mod tests {
 
     /// envtest passes `--unsafe-no-fsync` if a line of `--help` starts with it.
     #[test]
-    fn help_names_the_flags_that_harnesses_look_for() {
+    fn help_lists_flags_that_harnesses_probe() {
         let Ok(Plan::Print(help)) = of(&["--help"]) else { panic!("no help") };
         assert!(help.lines().any(|line| line.trim_start().starts_with("--unsafe-no-fsync ")));
     }

@@ -22,18 +22,18 @@ pub(crate) fn shorten_decay() {
     let name = b"arenas.dirty_decay_ms\0".name();
     let own: Result<isize, _> = name.read();
     if own == Ok(JEMALLOC_DECAY) && name.write(DECAY).is_ok() {
-        each_arena(|arena, _| arena.write(DECAY));
+        for_each_arena(|arena, _| arena.write(DECAY));
     }
 }
 
 /// Gives unused memory back to the system when requests have released much, until the runtime ends.
-pub(crate) async fn give_back_what_is_released() {
+pub(crate) async fn purge_on_release() {
     loop {
         binnacle_work::memory_released().await;
         // Pages are given back one range after the other: many milliseconds.
         let given = tokio::task::spawn_blocking(|| {
             // An arena that keeps nothing gives back at once what it has.
-            each_arena(|arena, decay| arena.write(0_isize).and_then(|()| arena.write(decay)));
+            for_each_arena(|arena, decay| arena.write(0_isize).and_then(|()| arena.write(decay)));
         });
         if given.await.is_err() {
             return;
@@ -42,7 +42,7 @@ pub(crate) async fn give_back_what_is_released() {
 }
 
 /// Changes the time for which each arena keeps unused memory; the function gets its name and the present one.
-fn each_arena(change: impl Fn(&Name, isize) -> tikv_jemalloc_ctl::Result<()>) {
+fn for_each_arena(change: impl Fn(&Name, isize) -> tikv_jemalloc_ctl::Result<()>) {
     let count = arenas::narenas::read().unwrap_or(0);
     for n in 0..count {
         let name = format!("arena.{n}.dirty_decay_ms\0");

@@ -68,13 +68,13 @@ impl Logging {
 /// Flushes on its own thread: an output that blocks delays nothing else.
 fn flush_every(output: Arc<Output>, interval: Duration) {
     let flusher = std::thread::Builder::new().name("log-flush".to_owned());
-    let begun = flusher.spawn(move || {
+    let spawned = flusher.spawn(move || {
         loop {
             std::thread::sleep(interval);
             output.flush();
         }
     });
-    if let Err(error) = begun {
+    if let Err(error) = spawned {
         eprintln!("cannot flush the log at intervals: {error}");
     }
 }

@@ -27,10 +27,10 @@ use notify::Notify;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The longest wait for the default objects of the cluster before the start is announced anyway.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest wait for the end of a start that a signal interrupts.
-const ABORT_PATIENCE: Duration = Duration::from_secs(2);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
 const DISK_FAILED: i32 = 74;
@@ -38,10 +38,10 @@ const DISK_FAILED: i32 = 74;
 fn main() -> ExitCode {
     let outcome = match flags::parse(std::env::args_os().skip(1)) {
         Ok(Command::Print(text)) => {
-            say(&text);
+            print(&text);
             return ExitCode::SUCCESS;
         }
-        Ok(Command::Checked(errors)) => return report(&errors),
+        Ok(Command::Checked(errors)) => return print_check(&errors),
         Ok(Command::Serve(config)) => serve(*config),
         Err(Failure { error, logs: None }) => {
             // Always one line, even if the message has several.
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Err(Failure { error, logs: Some(logs) }) => {
             let logging = logging::start(&logs);
             // Errors of settings are lists in kube-apiserver, which its JSON shows; here the first ends the reading.
-            failed(&Errors(vec![error.to_string()]));
+            log_failure(&Errors(vec![error.to_string()]));
             logging.flush();
             return ExitCode::FAILURE;
         }
@@ -63,14 +63,14 @@ fn main() -> ExitCode {
 }
 
 /// Logs why the program ends, as kube-apiserver does from when it has a log.
-fn failed(error: &(dyn std::error::Error + 'static)) {
+fn log_failure(error: &(dyn std::error::Error + 'static)) {
     tracing::error!(err = error, "command failed");
 }
 
 /// Prints the errors of `--check-config`, one per line.
-fn report(errors: &[String]) -> ExitCode {
+fn print_check(errors: &[String]) -> ExitCode {
     if errors.is_empty() {
-        say("The configuration is valid.\n");
+        print("The configuration is valid.\n");
         return ExitCode::SUCCESS;
     }
     let mut lines = String::new();
@@ -83,7 +83,8 @@ fn report(errors: &[String]) -> ExitCode {
 
 fn serve(config: Config) -> Result<(), ()> {
     let logging = logging::start(&config.logs);
-    let result = serve_logged(config, &logging).map_err(|error| failed(&*Box::<dyn std::error::Error>::from(error)));
+    let result =
+        serve_logged(config, &logging).map_err(|error| log_failure(&*Box::<dyn std::error::Error>::from(error)));
     logging.flush();
     result
 }
@@ -109,7 +110,7 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(threads).enable_all();
-    scheduling(&mut builder);
+    configure_scheduler(&mut builder);
     let runtime = builder.build().map_err(|error| format!("cannot start the runtime: {error}"))?;
     if let Some(file) = file {
         let set = logging.setter();
@@ -120,19 +121,19 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
         }));
     }
     heap::shorten_decay();
-    runtime.spawn(supervise("free memory", heap::give_back_what_is_released));
+    runtime.spawn(supervise("free memory", heap::purge_on_release));
     let result = runtime.block_on(run(settings, stops_with_stdin));
     match result {
         // A blocked thread (such as a log without a reader) does not keep the process alive.
         Ok(()) => runtime.shutdown_background(),
         // Tasks that were not waited for remove their temporary files.
-        Err(_) => runtime.shutdown_timeout(LAST_TASKS),
+        Err(_) => runtime.shutdown_timeout(TASK_TIMEOUT),
     }
     result
 }
 
 /// The time for tasks that still run when the server has failed.
-const LAST_TASKS: Duration = Duration::from_secs(1);
+const TASK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The number of tasks that a worker polls before it looks at its sockets and timers again. This is tokio's default: with 16,
 /// others wait as long during attacks of much work, and single operations cost as much or more.
@@ -140,11 +141,11 @@ const EVENT_INTERVAL: u32 = 61;
 
 /// Sets how often workers look at sockets and at the queue of all workers. `BINNACLE_EVENT_INTERVAL` and
 /// `BINNACLE_GLOBAL_QUEUE_INTERVAL` set other values, for measurements.
-fn scheduling(builder: &mut tokio::runtime::Builder) {
-    let asked = |name| std::env::var(name).ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-    builder.event_interval(asked("BINNACLE_EVENT_INTERVAL").unwrap_or(EVENT_INTERVAL));
+fn configure_scheduler(builder: &mut tokio::runtime::Builder) {
+    let from_env = |name| std::env::var(name).ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+    builder.event_interval(from_env("BINNACLE_EVENT_INTERVAL").unwrap_or(EVENT_INTERVAL));
     // Without a value, tokio adjusts it to the time that polls take.
-    if let Some(count) = asked("BINNACLE_GLOBAL_QUEUE_INTERVAL") {
+    if let Some(count) = from_env("BINNACLE_GLOBAL_QUEUE_INTERVAL") {
         builder.global_queue_interval(count);
     }
 }
@@ -174,7 +175,7 @@ async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
         () = &mut stop => {
             start.abort();
             // What has been started cleans up, unless it is still reading. The store may be killed at any time.
-            if let Ok(Ok(Ok(server))) = tokio::time::timeout(ABORT_PATIENCE, start).await {
+            if let Ok(Ok(Ok(server))) = tokio::time::timeout(ABORT_TIMEOUT, start).await {
                 server.stop().await;
             }
             return Ok(());
@@ -182,7 +183,7 @@ async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
     };
     let started = started.map_err(|error| format!("the start ended unexpectedly: {error}"))?;
     let server = started.map_err(|error| error.to_string())?;
-    let (notify, progress) = (Notify::of_environment(), server.progress());
+    let (notify, progress) = (Notify::from_environment(), server.progress());
     let alive = async {
         match &notify {
             Some(notify) => notify.keep_alive(|| progress.is_made()).await,
@@ -212,9 +213,9 @@ async fn end_of_stdin() {
 async fn until_stopped(mut server: Handle, mut stop: impl Future<Output = ()> + Unpin, notify: Option<&Notify>) {
     let stopped = tokio::select! {
         () = &mut stop => true,
-        ready = tokio::time::timeout(START_PATIENCE, server.ready()) => {
+        ready = tokio::time::timeout(READY_TIMEOUT, server.ready()) => {
             if !matches!(ready, Ok(Err(_))) {
-                say(&greeting(&server));
+                print(&greeting(&server));
                 notify.into_iter().for_each(Notify::ready);
             }
             false
@@ -243,7 +244,7 @@ fn greeting(server: &Handle) -> String {
 }
 
 /// Prints a text. Errors are ignored: standard output may be closed.
-fn say(text: &str) {
+fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 /// The time within which further signals are the first one again: `timeout` signals its child and then the whole group,
 /// and so do terminals and supervisors. On a busy machine, the second one may be late.
-const SAME: Duration = Duration::from_secs(1);
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(1);
 /// The time for removing temporary files once the process should end.
-const LAST: Duration = Duration::from_secs(2);
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// The signals that stop the program.
 struct Signals {
@@ -33,11 +33,11 @@ pub(crate) fn stop() -> std::io::Result<(impl Future<Output = ()> + Send, impl F
         let first = Instant::now();
         // Nobody may wait for it, if the start failed.
         let _ = stop.send(());
-        while first.elapsed() < SAME {
+        while first.elapsed() < DUPLICATE_WINDOW {
             signals.next().await;
         }
         let _ = end.send(());
-        tokio::time::sleep(LAST).await;
+        tokio::time::sleep(EXIT_GRACE).await;
         std::process::exit(1);
     });
     Ok((async { drop(stopped.await) }, async { drop(ended.await) }))

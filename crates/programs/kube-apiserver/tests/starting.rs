@@ -11,7 +11,7 @@ use std::process::Output;
 use binnacle_testkit::https::Client;
 use binnacle_testkit::{Server, TempDir, admin, program};
 
-fn fails(arguments: &[&str]) -> Output {
+fn run_failing(arguments: &[&str]) -> Output {
     let output = program().args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
     assert!(output.stdout.is_empty(), "{arguments:?}");
@@ -19,8 +19,8 @@ fn fails(arguments: &[&str]) -> Output {
 }
 
 /// Returns the error of a failed start, which is one line: plain if the command line cannot be read, logged otherwise.
-fn complaint(arguments: &[&str]) -> String {
-    let text = String::from_utf8(fails(arguments).stderr).unwrap();
+fn start_error(arguments: &[&str]) -> String {
+    let text = String::from_utf8(run_failing(arguments).stderr).unwrap();
     let line = text.strip_suffix('\n').unwrap_or_else(|| panic!("{text:?}"));
     assert!(!line.contains('\n'), "{text}");
     if let Some(plain) = line.strip_prefix("Error: ") {
@@ -32,7 +32,7 @@ fn complaint(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_cannot_start_says_why_and_leaves_nothing() {
+fn failed_start_prints_reason_and_leaves_no_files() {
     let temp = TempDir::new();
     let data = temp.join("data");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -109,17 +109,17 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
             all.push("--secure-port=0");
         }
         all.extend(arguments);
-        let complaint = complaint(&all);
-        assert!(complaint.starts_with(want), "{complaint}\nwanted: {want}");
+        let start_error = start_error(&all);
+        assert!(start_error.starts_with(want), "{start_error}\nwanted: {want}");
         assert!(!Path::new(&data).exists(), "{arguments:?} left a data directory behind");
     }
     let file = temp.file("file", "");
-    let complaint = complaint(&["--secure-port=0", "--data-dir", &file]);
-    assert!(complaint.starts_with(&format!("cannot use the data directory {file}: ")), "{complaint}");
+    let start_error = start_error(&["--secure-port=0", "--data-dir", &file]);
+    assert!(start_error.starts_with(&format!("cannot use the data directory {file}: ")), "{start_error}");
 }
 
 #[tokio::test]
-async fn the_three_lines_and_the_kubeconfig() {
+async fn greeting_names_url_data_and_kubeconfig() {
     let temp = TempDir::new();
     let data = temp.join("data");
     let server = Server::start(&["--data-dir", &data]);
@@ -142,7 +142,7 @@ async fn the_three_lines_and_the_kubeconfig() {
 }
 
 #[tokio::test]
-async fn certificates_are_kept_and_reused() {
+async fn certificates_survive_restart() {
     let temp = TempDir::new();
     let data = temp.join("data");
     let contents = || {
@@ -167,20 +167,20 @@ async fn certificates_are_kept_and_reused() {
 }
 
 #[test]
-fn one_server_per_data_directory() {
+fn rejects_data_directory_in_use() {
     let temp = TempDir::new();
     let data = temp.join("data");
     let _first = Server::start(&["--data-dir", &data]);
-    let complaint = complaint(&["--secure-port=0", "--data-dir", &data]);
+    let start_error = start_error(&["--secure-port=0", "--data-dir", &data]);
     assert!(
-        complaint.starts_with(&format!("the data directory {data}/store is in use by the process with pid ")),
-        "{complaint}"
+        start_error.starts_with(&format!("the data directory {data}/store is in use by the process with pid ")),
+        "{start_error}"
     );
     assert!(Path::new(&data).exists());
 }
 
 #[tokio::test]
-async fn ephemeral_leaves_nothing() {
+async fn ephemeral_server_leaves_no_files() {
     let temp = TempDir::new();
     let mut command = program();
     command.env("HOME", temp.path()).env("TMPDIR", temp.path());
@@ -201,7 +201,7 @@ async fn ephemeral_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn certificates_of_the_operator() {
+async fn uses_certificates_of_the_operator() {
     let other = TempDir::new();
     drop(Server::start(&["--data-dir", &other.join("d")]));
     let file = |name: &str| other.join(&format!("d/pki/{name}"));

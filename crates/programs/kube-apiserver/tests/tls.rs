@@ -24,7 +24,7 @@ fn certificate(directory: &Path, name: &str, domain: &str) -> (String, String, S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates() {
+async fn selects_certificates_by_name_and_reloads_them() {
     let temp = TempDir::new();
     let (default, default_key, authority) = certificate(temp.path(), "default", "localhost");
     let (other, other_key, other_authority) = certificate(temp.path(), "other", "other.example");
@@ -59,7 +59,7 @@ async fn certificates() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn browsers() {
+async fn sends_cors_and_hsts_headers() {
     let server = Server::start(&[
         "--ephemeral",
         "--cors-allowed-origins=//example\\.com(:|$)",
@@ -74,9 +74,9 @@ async fn browsers() {
     assert_eq!(answer.header("strict-transport-security"), "max-age=60; preload");
     let stranger = client.send("GET", "/version", &[("origin", "https://evil.org")], "").await.unwrap();
     assert_eq!((stranger.status, stranger.header("access-control-allow-origin")), (200, ""));
-    let asked = client.send("OPTIONS", "/api/v1/pods", &[friend], "").await.unwrap();
+    let preflight = client.send("OPTIONS", "/api/v1/pods", &[friend], "").await.unwrap();
     assert_eq!(
-        (asked.status, asked.header("access-control-allow-methods")),
+        (preflight.status, preflight.header("access-control-allow-methods")),
         (204, "POST, GET, OPTIONS, PUT, DELETE, PATCH")
     );
 }

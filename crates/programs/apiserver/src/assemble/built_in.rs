@@ -42,7 +42,7 @@ use crate::authorization::UnsafeDeletion;
 use crate::settings::{Settings, SettingsError};
 
 /// The maximum bytes of encoded forms that are cached beside the stored objects.
-const FORM_BUDGET: usize = 256 << 20;
+const ENCODING_BUDGET: usize = 256 << 20;
 
 /// Authentication, authorization and admission, and the data that they decide by.
 pub(super) struct Access {
@@ -108,7 +108,7 @@ pub(super) fn built_in(
         outward,
     };
     let installer =
-        Installer::new(storage, unstored.admission.clone(), hooks(&set, &own.services, access), FORM_BUDGET);
+        Installer::new(storage, unstored.admission.clone(), hooks(&set, &own.services, access), ENCODING_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
     let custom = CustomResources::new(
         set.clone(),

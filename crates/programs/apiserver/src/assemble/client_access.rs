@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificate_of_any_address_has_the_addresses_of_interfaces() {
+    fn wildcard_certificate_covers_interface_addresses() {
         let names = |listen: [u8; 4]| SubjectAltNames::new(listen.into(), [10, 0, 0, 1].into());
         let own = default_advertise_address(false);
         let any = names([0, 0, 0, 0]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_for_a_shell() {
+    fn quotes_paths_for_shells() {
         for (path, want) in [
             ("/var/lib/binnacle", "/var/lib/binnacle"),
             ("/a b", "'/a b'"),

@@ -20,11 +20,11 @@ use super::config_files::ConfigFiles;
 use super::validation_metrics::ValidationMetrics;
 use super::{StartFailure, build, not_registered};
 use crate::admin_socket::AdminSocket;
+use crate::assembled_server::FrontRuntime;
 use crate::data_dir::{DataDir, default_path};
 use crate::encryption::AtRest;
-use crate::running::Front;
 use crate::settings::Settings;
-use crate::signing::External;
+use crate::signing::ExternalKeys;
 use crate::stand_in;
 use crate::stores::Stores;
 
@@ -43,7 +43,7 @@ pub(super) struct Base {
 
 /// What the process holds until the server has stopped.
 pub(super) struct Holdings {
-    pub(super) front: Front,
+    pub(super) front: FrontRuntime,
     pub(super) canary: Arc<Canary>,
     pub(super) port: BoundPort,
     pub(super) data: Option<DataDir>,
@@ -58,7 +58,7 @@ pub(super) struct Inputs {
     pub(super) base: Base,
     pub(super) holdings: Holdings,
     pub(super) files: ConfigFiles,
-    pub(super) external: Option<External>,
+    pub(super) external: Option<ExternalKeys>,
     pub(super) plugins: PluginOptions,
 }
 
@@ -73,15 +73,15 @@ impl Inputs {
     /// fails.
     pub(super) async fn load(mut config: Settings) -> Result<Self, StartFailure> {
         config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        stand_in::settle(&mut config.storage).await?;
-        let front = Front::start().map_err(StartFailure::Runtime)?;
+        stand_in::replace_stand_in(&mut config.storage).await?;
+        let front = FrontRuntime::start().map_err(StartFailure::Runtime)?;
         let canary = front.watch_workers();
         let features = Arc::new(config.features());
         let version = build(config.generic.reported_version.as_deref());
         let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
         let egress = load_egress(&config, metrics.registry())?;
         let files = ConfigFiles::load(&config, &egress)?;
-        let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
+        let external = ExternalKeys::connect(&config.authentication.service_accounts, metrics.registry()).await?;
         let plugins = load_plugin_options(&config, &features)?;
         let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
         let address = port.address();
@@ -93,8 +93,8 @@ impl Inputs {
         let mut data = open_data(&config)?;
         let disk_failed = Arc::new(Notify::new());
         let stores = Stores::open(&config.storage, &config.host, &disk_failed, &mut data, &egress, metrics.registry())?;
-        stores.refuse_unfinished().await?;
-        let admin_socket = stores.offer();
+        stores.check_unfinished_migration().await?;
+        let admin_socket = stores.open_admin_socket();
         let base = Base { config, features, metrics, egress, server_name, address, url };
         let holdings = Holdings { front, canary, port, data, disk_failed, stores, admin_socket, at_rest };
         Ok(Self { base, holdings, files, external, plugins })

@@ -11,7 +11,7 @@ use binnacle_transport::{Certificates, TlsFiles};
 use time::OffsetDateTime;
 
 /// The components that get renewed certificates.
-pub(super) struct Users {
+pub(super) struct OwnCertificateUsers {
     pub(super) serving: Arc<Certificates>,
     /// The authorities of clients.
     pub(super) clients: Arc<Authorities>,
@@ -19,7 +19,7 @@ pub(super) struct Users {
     pub(super) trust: Trust,
 }
 
-impl CertificateUsers for Users {
+impl CertificateUsers for OwnCertificateUsers {
     fn serve(&self, certificate: ServingCertificate) -> Result<(), String> {
         self.serving.replace_made(tls_files(certificate)).map_err(|error| error.to_string())
     }

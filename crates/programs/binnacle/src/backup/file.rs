@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_and_damage_is_noticed() {
+    fn frames_round_trip_and_damage_is_detected() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("backup");
         let file = File::create_new(&path).expect("a file");

@@ -23,9 +23,9 @@ pub(super) fn open(path: &Path) -> io::Result<(Reader, Head)> {
     let start = &start[..len];
     if start.starts_with(sqlite::MAGIC) {
         converted(|out| kine::convert(out, &mut |each| sqlite::Database::open(path)?.rows("kine", kine::COLUMNS, each)))
-    } else if bolt::is_one(start) {
+    } else if bolt::is_format(start) {
         converted(|out| snapshot::convert(out, file))
-    } else if table::is_one(start) {
+    } else if table::is_format(start) {
         converted(|out| kine::convert(out, &mut |each| table::rows(File::open(path)?, kine::COLUMNS, each)))
     } else {
         Reader::open(file)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_kine_keeps_in_sqlite() {
+    async fn restores_sqlite_database_of_kine() {
         let first = |n: u32| (map(n), format!("{n} ").repeat((n * n) as usize));
         let event = ("/registry/events/a/b".to_owned(), "gone in an hour".to_owned());
         let again = (0..40).step_by(3).filter(|n| n % 7 != 0).map(|n| (map(n), format!("again {n}")));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_snapshot_of_etcd() {
+    async fn restores_etcd_snapshot() {
         let value = |n: u32| (map(n), format!("value {n}"));
         let event = ("/registry/events/a/b".to_owned(), "soon".to_owned());
         let unchanged = (0..30).filter(|n| ![0, 3, 6, 9, 7, 14].contains(n)).map(value).chain([event]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_table_in_text() {
+    async fn restores_table_in_csv() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("kine.csv");
         let head = "id,name,created,deleted,create_revision,prev_revision,lease,value\n";
@@ -148,7 +148,7 @@ mod tests {
 
     /// Whatever the bytes are, reading ends with a result.
     #[test]
-    fn damage() {
+    fn rejects_damaged_files_without_panic() {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("kine.db-wal");
         std::fs::copy(data("kine.db-wal"), &log).expect("a copy");
@@ -179,7 +179,7 @@ mod tests {
         changed[20_000] ^= 1;
         let file = dir.path().join("changed");
         std::fs::write(&file, changed).expect("it is written");
-        let said = open(&file).err().expect("it is refused").to_string();
-        assert!(said.contains("checksum of the snapshot"), "{said}");
+        let message = open(&file).err().expect("it is refused").to_string();
+        assert!(message.contains("checksum of the snapshot"), "{message}");
     }
 }

@@ -93,7 +93,7 @@ fn completions(program: &str, line: &str) -> Vec<String> {
 
 #[test]
 #[cfg_attr(not(has_bash), ignore = "needs bash")]
-fn bash_completes() {
+fn bash_completes_flags_and_commands() {
     for (program, line, want) in [
         ("kube-apiserver", "kube-apiserver --etcd-se", &["--etcd-servers", "--etcd-servers-overrides"][..]),
         ("kube-apiserver", "kube-apiserver --v=2 --eph", &["--ephemeral"]),

@@ -5,7 +5,7 @@ use binnacle_audit::{
 };
 use binnacle_meta::{GroupVersion, go_quote};
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 const BUFFER_SIZE: &str = "Events that wait in a queue at most; further ones are lost and counted. For batch mode.";
@@ -123,23 +123,23 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-pub(super) fn read(given: &Given) -> Result<AuditOptions, FlagError> {
+pub(super) fn read(flags: &FlagSet) -> Result<AuditOptions, FlagError> {
     Ok(AuditOptions {
-        policy_file: given.text("audit-policy-file").map(Into::into),
-        log: given.text("audit-log-path").map(|path| log(given, path)).transpose()?,
-        webhook: given.text("audit-webhook-config-file").map(|file| webhook(given, file)).transpose()?,
+        policy_file: flags.text("audit-policy-file").map(Into::into),
+        log: flags.text("audit-log-path").map(|path| log(flags, path)).transpose()?,
+        webhook: flags.text("audit-webhook-config-file").map(|file| webhook(flags, file)).transpose()?,
     })
 }
 
-fn log(given: &Given, path: &str) -> Result<LogOptions, FlagError> {
-    let (mode, batch, truncate) = common(given, "log")?;
-    let format = given.text("audit-log-format").unwrap_or_default();
+fn log(flags: &FlagSet, path: &str) -> Result<LogOptions, FlagError> {
+    let (mode, batch, truncate) = common(flags, "log")?;
+    let format = flags.text("audit-log-format").unwrap_or_default();
     let parsed = LogFormat::parse(format).ok_or_else(|| {
         let allowed = go_quote(LogFormat::ALLOWED);
         FlagError::new(format!("invalid audit log format {format}, allowed formats are {allowed}"))
     })?;
     let positive = |name: &str| {
-        let number = given.integer(name)?;
+        let number = flags.integer(name)?;
         u64::try_from(number).map_err(|_| FlagError::new(format!("--{name} {number} can't be a negative number")))
     };
     Ok(LogOptions {
@@ -148,30 +148,30 @@ fn log(given: &Given, path: &str) -> Result<LogOptions, FlagError> {
         max_backups: usize::try_from(positive("audit-log-maxbackup")?).unwrap_or(usize::MAX),
         max_size_mb: positive("audit-log-maxsize")?,
         format: parsed,
-        compress: given.flag("audit-log-compress")?,
+        compress: flags.flag("audit-log-compress")?,
         mode,
         batch,
         truncate,
     })
 }
 
-fn webhook(given: &Given, file: &str) -> Result<WebhookOptions, FlagError> {
-    let (mode, batch, truncate) = common(given, "webhook")?;
-    let former = given.duration("audit-webhook-batch-initial-backoff")?;
-    let initial_backoff = given.duration("audit-webhook-initial-backoff")?;
+fn webhook(flags: &FlagSet, file: &str) -> Result<WebhookOptions, FlagError> {
+    let (mode, batch, truncate) = common(flags, "webhook")?;
+    let former = flags.duration("audit-webhook-batch-initial-backoff")?;
+    let initial_backoff = flags.duration("audit-webhook-initial-backoff")?;
     let is_former =
-        given.is_given("audit-webhook-batch-initial-backoff") && !given.is_given("audit-webhook-initial-backoff");
+        flags.is_given("audit-webhook-batch-initial-backoff") && !flags.is_given("audit-webhook-initial-backoff");
     let initial_backoff = if is_former { former } else { initial_backoff };
-    let spill = given.text("audit-webhook-spill-dir").map(|directory| spill(given, directory, mode)).transpose()?;
+    let spill = flags.text("audit-webhook-spill-dir").map(|directory| spill(flags, directory, mode)).transpose()?;
     Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None, spill })
 }
 
 /// Reads the place for events without room, which only a queue has.
-fn spill(given: &Given, directory: &str, mode: Mode) -> Result<SpillOptions, FlagError> {
+fn spill(flags: &FlagSet, directory: &str, mode: Mode) -> Result<SpillOptions, FlagError> {
     if mode != Mode::Batch {
         return Err(FlagError::new("--audit-webhook-spill-dir requires --audit-webhook-mode=batch"));
     }
-    let megabytes = given.integer("audit-webhook-spill-max-size")?;
+    let megabytes = flags.integer("audit-webhook-spill-max-size")?;
     let positive = u64::try_from(megabytes).ok().filter(|megabytes| *megabytes > 0).ok_or_else(|| {
         FlagError::new(format!("--audit-webhook-spill-max-size {megabytes} must be a positive number"))
     })?;
@@ -179,18 +179,18 @@ fn spill(given: &Given, directory: &str, mode: Mode) -> Result<SpillOptions, Fla
 }
 
 /// Reads the flags of either backend. Settings of a mode that is not chosen are not validated, as in kube-apiserver.
-fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOptions), FlagError> {
+fn common(flags: &FlagSet, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOptions), FlagError> {
     let name = |rest: &str| format!("audit-{plugin}-{rest}");
-    let integer = |rest: &str| given.integer(&name(rest));
-    let text = given.text(&name("mode")).unwrap_or_default();
+    let integer = |rest: &str| flags.integer(&name(rest));
+    let text = flags.text(&name("mode")).unwrap_or_default();
     let mode = Mode::parse(text).ok_or_else(|| {
         let allowed = go_quote(Mode::ALLOWED);
         FlagError::new(format!("invalid audit {plugin} mode {text}, allowed modes are {allowed}"))
     })?;
     let (buffer_size, max_batch_size) = (integer("batch-buffer-size")?, integer("batch-max-size")?);
-    let throttle_enable = given.flag(&name("batch-throttle-enable"))?;
-    let (throttle_qps, throttle_burst) = (given.float(&name("batch-throttle-qps"))?, integer("batch-throttle-burst")?);
-    let max_batch_wait = given.duration(&name("batch-max-wait"))?;
+    let throttle_enable = flags.flag(&name("batch-throttle-enable"))?;
+    let (throttle_qps, throttle_burst) = (flags.float(&name("batch-throttle-qps"))?, integer("batch-throttle-burst")?);
+    let max_batch_wait = flags.duration(&name("batch-max-wait"))?;
     let refuse = |what: &str, value: &dyn std::fmt::Display| {
         FlagError::new(format!("invalid audit batch {plugin} {what} {value}, must be a positive number"))
     };
@@ -219,7 +219,7 @@ fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOp
             "invalid audit truncate {plugin} max batch size {batch_bytes}, must be greater than max event size ({event_bytes})"
         )));
     }
-    check_version(given.text(&name("version")).unwrap_or_default())?;
+    check_version(flags.text(&name("version")).unwrap_or_default())?;
     let size = |number: i64| usize::try_from(number).unwrap_or_default();
     let batch = BatchOptions {
         buffer_size: size(buffer_size),
@@ -229,7 +229,7 @@ fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOp
         throttle_qps,
         throttle_burst: size(throttle_burst),
     };
-    let enabled = given.flag(&name("truncate-enabled"))?;
+    let enabled = flags.flag(&name("truncate-enabled"))?;
     let truncate = TruncateOptions { enabled, max_event_size: size(event_bytes), max_batch_size: size(batch_bytes) };
     Ok((mode, batch, truncate))
 }

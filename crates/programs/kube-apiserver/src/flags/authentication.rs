@@ -9,7 +9,7 @@ use binnacle_jwt::Algorithm;
 use binnacle_meta::go_quote;
 use binnacle_validation::url::Url;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 use super::{FromFlags, generic};
 
@@ -208,38 +208,38 @@ pub(super) const GROUP: Group = Group {
 };
 
 impl FromFlags for Authentication {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let path = |name| given.text(name).map(PathBuf::from);
-        let service_accounts = ServiceAccounts::read(given)?;
-        let mut api_audiences = given.list("api-audiences");
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let path = |name| flags.text(name).map(PathBuf::from);
+        let service_accounts = ServiceAccounts::read(flags)?;
+        let mut api_audiences = flags.list("api-audiences");
         if api_audiences.is_empty() {
             api_audiences.clone_from(&service_accounts.issuers);
         }
         Ok(Self {
-            anonymous: given.flag("anonymous-auth")?,
-            anonymous_given: given.is_given("anonymous-auth"),
+            anonymous: flags.flag("anonymous-auth")?,
+            anonymous_given: flags.is_given("anonymous-auth"),
             api_audiences,
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
-            bootstrap_tokens: given.flag("enable-bootstrap-token-auth")?,
-            webhook: FromFlags::read(given)?,
-            issuers: Issuers::read(given)?,
-            request_header: FromFlags::read(given)?,
+            bootstrap_tokens: flags.flag("enable-bootstrap-token-auth")?,
+            webhook: FromFlags::read(flags)?,
+            issuers: Issuers::read(flags)?,
+            request_header: FromFlags::read(flags)?,
             service_accounts,
         })
     }
 }
 
 impl FromFlags for Option<Webhook> {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let Some(file) = given.text("authentication-token-webhook-config-file") else { return Ok(None) };
-        let version = given.text("authentication-token-webhook-version").unwrap_or_default().to_owned();
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let Some(file) = flags.text("authentication-token-webhook-config-file") else { return Ok(None) };
+        let version = flags.text("authentication-token-webhook-version").unwrap_or_default().to_owned();
         if !matches!(version.as_str(), "v1" | "v1beta1") {
             return Err(FlagError::new(format!(
                 "unsupported authentication webhook version {version:?}, supported versions are \"v1\", \"v1beta1\""
             )));
         }
-        let cache_ttl = given.duration("authentication-token-webhook-cache-ttl")?;
+        let cache_ttl = flags.duration("authentication-token-webhook-cache-ttl")?;
         Ok(Some(Webhook { config_file: file.into(), version, cache_ttl }))
     }
 }
@@ -257,11 +257,11 @@ const OIDC_FLAGS: [&str; 9] = [
 ];
 
 impl FromFlags for Issuers {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let any = OIDC_FLAGS.iter().any(|name| given.is_given(name));
-        if let Some(file) = given.text("authentication-config") {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let any = OIDC_FLAGS.iter().any(|name| flags.is_given(name));
+        if let Some(file) = flags.text("authentication-config") {
             const GATE: &str = "StructuredAuthenticationConfiguration";
-            if !generic::gates(given)?.enabled(GATE) {
+            if !generic::gates(flags)?.enabled(GATE) {
                 return Err(FlagError::new(format!(
                     "set --feature-gates={GATE}=true to use authentication-config file"
                 )));
@@ -271,29 +271,29 @@ impl FromFlags for Issuers {
                 false => Ok(Self::File(file.into())),
             };
         }
-        if any { Oidc::read(given).map(|oidc| Self::Flags(oidc.into())) } else { Ok(Self::None) }
+        if any { Oidc::read(flags).map(|oidc| Self::Flags(oidc.into())) } else { Ok(Self::None) }
     }
 }
 
 impl FromFlags for Oidc {
     /// Reads the values; the configuration made of them validates them.
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let text = |name| given.text(name).unwrap_or_default().to_owned();
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let text = |name| flags.text(name).unwrap_or_default().to_owned();
         let (url, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));
         if url.is_empty() || client_id.is_empty() {
             let both = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
             return Err(FlagError::new(both));
         }
         let mut claim_validation_rules = Vec::new();
-        for pair in given.list("oidc-required-claim") {
+        for pair in flags.list("oidc-required-claim") {
             let Some((claim, value)) = pair.split_once('=') else {
-                return Err(given.invalid("oidc-required-claim", &pair, "malformed pair, expect string=string"));
+                return Err(flags.invalid("oidc-required-claim", &pair, "malformed pair, expect string=string"));
             };
             let (claim, required_value) = (claim.to_owned(), value.to_owned());
             claim_validation_rules.push(ClaimValidationRule { claim, required_value, ..Default::default() });
         }
         let mut algorithms = Vec::new();
-        for name in given.list("oidc-signing-algs") {
+        for name in flags.list("oidc-signing-algs") {
             let unknown = || FlagError::new(format!("oidc: unsupported signing alg: {name:?}"));
             algorithms.push(Algorithm::from_name(&name).ok_or_else(unknown)?);
         }
@@ -317,16 +317,16 @@ impl FromFlags for Oidc {
             },
             ..JwtAuthenticator::default()
         };
-        Ok(Self { jwt, ca_file: given.text("oidc-ca-file").map(PathBuf::from), algorithms })
+        Ok(Self { jwt, ca_file: flags.text("oidc-ca-file").map(PathBuf::from), algorithms })
     }
 }
 
 const UID_GATE: &str = "RemoteRequestHeaderUID";
 
 impl FromFlags for Option<RequestHeader> {
-    fn read(given: &Given) -> Result<Self, FlagError> {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
         let list = |name: &str| {
-            let list = generic::list(given, name);
+            let list = generic::list(flags, name);
             match list.iter().any(|entry| entry.trim().is_empty()) {
                 true => Err(FlagError::new(format!("empty value in {name:?}"))),
                 false => Ok(list.into_iter().map(str::to_owned).collect::<Vec<_>>()),
@@ -336,8 +336,8 @@ impl FromFlags for Option<RequestHeader> {
         let group_headers = list("requestheader-group-headers")?;
         let extra_prefixes = list("requestheader-extra-headers-prefix")?;
         let allowed_names = list("requestheader-allowed-names")?;
-        let uid_headers = generic::list(given, "requestheader-uid-headers");
-        if !generic::gates(given)?.enabled(UID_GATE) && !uid_headers.is_empty() {
+        let uid_headers = generic::list(flags, "requestheader-uid-headers");
+        if !generic::gates(flags)?.enabled(UID_GATE) && !uid_headers.is_empty() {
             let why = format!("--requestheader-uid-headers requires the {UID_GATE:?} feature to be enabled");
             return Err(FlagError::new(why));
         }
@@ -348,7 +348,7 @@ impl FromFlags for Option<RequestHeader> {
                  will not work",
             ));
         }
-        let Some(file) = given.text("requestheader-client-ca-file") else { return Ok(None) };
+        let Some(file) = flags.text("requestheader-client-ca-file") else { return Ok(None) };
         Ok(Some(RequestHeader {
             client_ca_file: file.into(),
             allowed_names,
@@ -361,9 +361,9 @@ impl FromFlags for Option<RequestHeader> {
 }
 
 impl FromFlags for ServiceAccounts {
-    fn read(given: &Given) -> Result<Self, FlagError> {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
         const HOUR: Duration = Duration::from_secs(3600);
-        let owned = |name| given.all(name).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let owned = |name| flags.all(name).into_iter().map(str::to_owned).collect::<Vec<_>>();
         let issuers = owned("service-account-issuer");
         for (at, issuer) in issuers.iter().enumerate() {
             if issuer.contains(':')
@@ -384,10 +384,10 @@ impl FromFlags for ServiceAccounts {
             }
         }
         let (key_files, signing_key_file) =
-            (owned("service-account-key-file"), given.text("service-account-signing-key-file").map(PathBuf::from));
-        let signing_endpoint = given.text("service-account-signing-endpoint").map(str::to_owned);
+            (owned("service-account-key-file"), flags.text("service-account-signing-key-file").map(PathBuf::from));
+        let signing_endpoint = flags.text("service-account-signing-endpoint").map(str::to_owned);
         if let Some(endpoint) = &signing_endpoint {
-            let gated = generic::gates(given)?.enabled("ExternalServiceAccountTokenSigner");
+            let gated = generic::gates(flags)?.enabled("ExternalServiceAccountTokenSigner");
             check_signing_endpoint(endpoint, signing_key_file.is_some(), !key_files.is_empty(), gated)?;
         }
         if signing_key_file.is_some() && key_files.is_empty() {
@@ -395,7 +395,7 @@ impl FromFlags for ServiceAccounts {
                 "either `--service-account-key-file` or `--service-account-signing-endpoint` must be set",
             ));
         }
-        let jwks_uri = given.text("service-account-jwks-uri");
+        let jwks_uri = flags.text("service-account-jwks-uri");
         if let Some(uri) = jwks_uri {
             let parsed = Url::parse(uri);
             let parsed =
@@ -406,8 +406,8 @@ impl FromFlags for ServiceAccounts {
                 )));
             }
         }
-        let max_expiration = given.duration("service-account-max-token-expiration")?;
-        let is_negative = given.text("service-account-max-token-expiration").is_some_and(|text| text.starts_with('-'));
+        let max_expiration = flags.duration("service-account-max-token-expiration")?;
+        let is_negative = flags.text("service-account-max-token-expiration").is_some_and(|text| text.starts_with('-'));
         if is_negative
             || !max_expiration.is_zero() && (max_expiration < HOUR || max_expiration > Duration::from_secs(1 << 32))
         {
@@ -420,8 +420,8 @@ impl FromFlags for ServiceAccounts {
             signing_key_file,
             signing_endpoint,
             jwks_uri: jwks_uri.map(str::to_owned),
-            lookup: given.flag("service-account-lookup")?,
-            extends: given.flag("service-account-extend-token-expiration")?,
+            lookup: flags.flag("service-account-lookup")?,
+            extends: flags.flag("service-account-extend-token-expiration")?,
             max_expiration,
         })
     }

@@ -8,7 +8,7 @@ use binnacle_authz::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, Revi
 use binnacle_meta::{GoDuration, go_quote};
 
 use super::FromFlags;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -76,28 +76,28 @@ const LEGACY: [&str; 5] = ["authorization-mode", AUTHORIZED_TTL, UNAUTHORIZED_TT
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl FromFlags for Authorization {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let policy_file = given.text("authorization-policy-file").map(PathBuf::from);
-        let always_allow_paths = given.list("authorization-always-allow-paths");
-        let source = match given.text("authorization-config") {
-            Some(_) if LEGACY.iter().any(|name| given.is_given(name)) => {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let policy_file = flags.text("authorization-policy-file").map(PathBuf::from);
+        let always_allow_paths = flags.list("authorization-always-allow-paths");
+        let source = match flags.text("authorization-config") {
+            Some(_) if LEGACY.iter().any(|name| flags.is_given(name)) => {
                 return Err(FlagError::new(
                     "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* \
                      flags are defined",
                 ));
             }
             Some(path) => Source::File(path.into()),
-            None => Source::Flags(modes(given, policy_file.is_some())?),
+            None => Source::Flags(modes(flags, policy_file.is_some())?),
         };
         Ok(Self { source, policy_file, always_allow_paths })
     }
 }
 
-fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {
-    let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
+fn modes(flags: &FlagSet, policies: bool) -> Result<AuthorizationConfig, FlagError> {
+    let names: Vec<&str> = flags.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
     // An empty list means Go's default.
     let names: Vec<&str> = if names == [""] { vec!["AlwaysAllow"] } else { names };
-    let webhook = given.text(WEBHOOK_FILE);
+    let webhook = flags.text(WEBHOOK_FILE);
     let mut authorizers = Vec::new();
     for name in &names {
         let mode = match *name {
@@ -115,7 +115,7 @@ fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError
                 }
                 Some(file) => {
                     // kube-apiserver's name for it.
-                    let mode = AuthorizerMode::Webhook(webhook_of(given, file)?);
+                    let mode = AuthorizerMode::Webhook(webhook_of(flags, file)?);
                     authorizers.push(AuthorizerConfig { name: "default".to_owned(), mode });
                     continue;
                 }
@@ -137,8 +137,8 @@ fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError
     Ok(AuthorizationConfig { authorizers })
 }
 
-fn webhook_of(given: &Given, file: &str) -> Result<WebhookConfig, FlagError> {
-    let version = given.text(WEBHOOK_VERSION).unwrap_or_default();
+fn webhook_of(flags: &FlagSet, file: &str) -> Result<WebhookConfig, FlagError> {
+    let version = flags.text(WEBHOOK_VERSION).unwrap_or_default();
     let version = ReviewVersion::parse(version).ok_or_else(|| {
         let version = go_quote(version);
         FlagError::new(format!(
@@ -149,16 +149,16 @@ fn webhook_of(given: &Given, file: &str) -> Result<WebhookConfig, FlagError> {
         kubeconfig: file.into(),
         version,
         timeout: WEBHOOK_TIMEOUT,
-        authorized_ttl: duration(given, AUTHORIZED_TTL)?,
-        unauthorized_ttl: duration(given, UNAUTHORIZED_TTL)?,
+        authorized_ttl: duration(flags, AUTHORIZED_TTL)?,
+        unauthorized_ttl: duration(flags, UNAUTHORIZED_TTL)?,
         deny_on_error: false,
         match_conditions: Vec::new(),
     })
 }
 
 /// Reads a duration; a negative one counts as zero.
-fn duration(given: &Given, name: &str) -> Result<Duration, FlagError> {
-    let text = given.text(name).unwrap_or_default();
-    let parsed = GoDuration::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?;
+fn duration(flags: &FlagSet, name: &str) -> Result<Duration, FlagError> {
+    let text = flags.text(name).unwrap_or_default();
+    let parsed = GoDuration::parse(text).map_err(|error| flags.invalid(name, text, &error.to_string()))?;
     Ok(Duration::from_nanos(u64::try_from(parsed.nanos()).unwrap_or_default()))
 }

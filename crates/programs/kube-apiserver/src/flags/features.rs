@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use binnacle_apiserver::settings::Debugging;
 
 use super::FromFlags;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -56,13 +56,13 @@ pub(super) const EGRESS: Group = Group {
 };
 
 impl FromFlags for Debugging {
-    fn read(given: &Given) -> Result<Self, FlagError> {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
         Ok(Self {
-            profiling: given.flag("profiling")?,
-            live_page: given.flag("enable-live-page")?,
-            socket: given.text("debug-socket-path").map(PathBuf::from),
-            egress_config: given.text("egress-selector-config-file").map(PathBuf::from),
-            tracing_config: given.text("tracing-config-file").map(PathBuf::from),
+            profiling: flags.flag("profiling")?,
+            live_page: flags.flag("enable-live-page")?,
+            socket: flags.text("debug-socket-path").map(PathBuf::from),
+            egress_config: flags.text("egress-selector-config-file").map(PathBuf::from),
+            tracing_config: flags.text("tracing-config-file").map(PathBuf::from),
         })
     }
 }

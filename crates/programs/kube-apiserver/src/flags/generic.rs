@@ -6,7 +6,7 @@ use binnacle_apiserver::settings::Generic;
 use binnacle_features::{Gates, Version, versions};
 use binnacle_server::Cors;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 use super::{FromFlags, global};
 
@@ -146,35 +146,35 @@ const READ_ONLY: &str = "How many requests that only read may be in flight, 0 fo
 
 /// Returns the feature gates. Those of a version that cannot be emulated are those of this release: the log needs them
 /// before the versions are judged.
-pub(super) fn gates(given: &Given) -> Result<Gates, FlagError> {
-    let asked = versions(&given.all("emulated-version"), &given.all("min-compatibility-version"));
-    let (emulated, compatible) = asked.unwrap_or((Version::BINARY, Version::BINARY));
-    Gates::parse(&given.all("feature-gates"), emulated, compatible).map_err(|error| FlagError::new(error.to_string()))
+pub(super) fn gates(flags: &FlagSet) -> Result<Gates, FlagError> {
+    let requested = versions(&flags.all("emulated-version"), &flags.all("min-compatibility-version"));
+    let (emulated, compatible) = requested.unwrap_or((Version::BINARY, Version::BINARY));
+    Gates::parse(&flags.all("feature-gates"), emulated, compatible).map_err(|error| FlagError::new(error.to_string()))
 }
 
 impl FromFlags for Generic {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let not_negative = |name: &str| match given.integer(name)? {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let not_negative = |name: &str| match flags.integer(name)? {
             number @ 0.. => Ok(number),
             _ => Err(FlagError::new(format!("--{name} can not be negative value"))),
         };
         let duration = |name: &str, message: String| {
-            let negative = given.text(name).is_some_and(|text| text.trim_start().starts_with('-'));
-            let duration = given.duration(name)?;
+            let negative = flags.text(name).is_some_and(|text| text.trim_start().starts_with('-'));
+            let duration = flags.duration(name)?;
             if negative && duration.is_zero() { Err(FlagError::new(message)) } else { Ok(duration) }
         };
-        let goaway_chance = f64::from(given.float("goaway-chance")?);
+        let goaway_chance = f64::from(flags.float("goaway-chance")?);
         // As in kube-apiserver, which also accepts 0.02 in single precision.
         if !(0.0..=0.020_000_001).contains(&goaway_chance) {
             return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
         }
         // An unspecified address counts as absent.
-        let advertise_address = given.ip("advertise-address")?.filter(|ip| !ip.is_unspecified());
-        let origins = list(given, "cors-allowed-origins");
+        let advertise_address = flags.ip("advertise-address")?.filter(|ip| !ip.is_unspecified());
+        let origins = list(flags, "cors-allowed-origins");
         let cors = (!origins.is_empty()).then(|| Cors::new(&origins)).transpose().map_err(FlagError::new)?;
         let (max_mutating_requests, max_requests) =
             (not_negative("max-mutating-requests-inflight")?, not_negative("max-requests-inflight")?);
-        let priority_and_fairness = given.flag("enable-priority-and-fairness")?;
+        let priority_and_fairness = flags.flag("enable-priority-and-fairness")?;
         if priority_and_fairness && max_mutating_requests + max_requests == 0 {
             return Err(FlagError::new(
                 "the sum of --max-requests-inflight and --max-mutating-requests-inflight must be positive with \
@@ -183,10 +183,10 @@ impl FromFlags for Generic {
         }
         let min_request_timeout = not_negative("min-request-timeout")?;
         let failed = |error: &dyn std::fmt::Display| FlagError::new(error.to_string());
-        let asked = versions(&given.all("emulated-version"), &given.all("min-compatibility-version"));
-        let (emulated, _) = asked.map_err(|error| failed(&error))?;
-        let gates = gates(given)?;
-        let forward = |name: &str, option: &str| match given.flag(name)? {
+        let requested = versions(&flags.all("emulated-version"), &flags.all("min-compatibility-version"));
+        let (emulated, _) = requested.map_err(|error| failed(&error))?;
+        let gates = gates(flags)?;
+        let forward = |name: &str, option: &str| match flags.flag(name)? {
             true if emulated == Version::BINARY => Err(FlagError::new(format!(
                 "ServerRunOptions.{option} cannot be set to true if the emulation version is the same as the binary version"
             ))),
@@ -196,7 +196,7 @@ impl FromFlags for Generic {
             advertise_address,
             cors,
             gates,
-            reported_version: global::reported_version(given)?,
+            reported_version: global::reported_version(flags)?,
             forward_compatible: forward("emulation-forward-compatible", "EmulationForwardCompatible")?,
             named_forward_compatible: forward(
                 "runtime-config-emulation-forward-compatible",
@@ -206,9 +206,9 @@ impl FromFlags for Generic {
                 "livez-grace-period",
                 "--livez-grace-period can not be a negative value".to_owned(),
             )?,
-            refuses_until_ready: given.flag("send-retry-after-while-not-ready-once")?,
+            refuses_until_ready: flags.flag("send-retry-after-while-not-ready-once")?,
             priority_and_fairness,
-            external_hostname: given.text("external-hostname").map(str::to_owned),
+            external_hostname: flags.text("external-hostname").map(str::to_owned),
             goaway_chance,
             max_mutating_requests,
             max_requests,
@@ -222,19 +222,19 @@ impl FromFlags for Generic {
                 "shutdown-delay-duration",
                 "--shutdown-delay-duration can not be negative value".to_owned(),
             )?,
-            shutdown_send_retry_after: given.flag("shutdown-send-retry-after")?,
+            shutdown_send_retry_after: flags.flag("shutdown-send-retry-after")?,
             watch_grace_period: duration(
                 "shutdown-watch-termination-grace-period",
                 "shutdown-watch-termination-grace-period, if provided, can not be a negative value".to_owned(),
             )?,
-            hsts: hsts(&list(given, "strict-transport-security-directives"))?,
+            hsts: hsts(&list(flags, "strict-transport-security-directives"))?,
         })
     }
 }
 
 /// Returns the values of a repeatable, comma-separated flag.
-pub(super) fn list<'a>(given: &'a Given, name: &str) -> Vec<&'a str> {
-    let values = given.all(name);
+pub(super) fn list<'a>(flags: &'a FlagSet, name: &str) -> Vec<&'a str> {
+    let values = flags.all(name);
     if values.iter().all(|value| value.is_empty()) {
         return Vec::new();
     }

@@ -2,7 +2,7 @@
 
 use binnacle_server::KUBERNETES_VERSION;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 use super::version;
 
@@ -34,21 +34,21 @@ pub(super) const GROUP: Group = Group {
 };
 
 /// Returns the output of `--version`, if it was given and asks for one.
-pub(super) fn version(given: &Given) -> Result<Option<String>, FlagError> {
-    match given.text("version").unwrap_or_default() {
+pub(super) fn version(flags: &FlagSet) -> Result<Option<String>, FlagError> {
+    match flags.text("version").unwrap_or_default() {
         "raw" => return Ok(Some(binnacle_apiserver::build(None).raw() + "\n")),
-        _ if reported_version(given)?.is_some() => return Ok(None),
-        _ if !given.flag("version")? => return Ok(None),
+        _ if reported_version(flags)?.is_some() => return Ok(None),
+        _ if !flags.flag("version")? => return Ok(None),
         _ => {}
     }
     Ok(Some(format!("Kubernetes {KUBERNETES_VERSION}\n")))
 }
 
 /// Returns the version of `--version=v1.36.2-suffix`, if the flag sets one.
-pub(super) fn reported_version(given: &Given) -> Result<Option<String>, FlagError> {
-    let Some(text) = given.text("version").filter(|text| text.starts_with('v')) else { return Ok(None) };
+pub(super) fn reported_version(flags: &FlagSet) -> Result<Option<String>, FlagError> {
+    let Some(text) = flags.text("version").filter(|text| text.starts_with('v')) else { return Ok(None) };
     match version::check(text, KUBERNETES_VERSION) {
         Ok(()) => Ok(Some(text.to_owned())),
-        Err(why) => Err(given.invalid("version", text, &why)),
+        Err(why) => Err(flags.invalid("version", text, &why)),
     }
 }

@@ -1,7 +1,7 @@
 //! Flags of kube-apiserver that have no effect here, each with the reason, so that its command lines start this server.
 //! The log reports those that are given; `docs/flags.md` lists them.
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -29,6 +29,6 @@ pub(super) const GROUP: Group = Group {
 };
 
 /// Returns the flags of this group that were given, with the reasons why they have no effect.
-pub(super) fn given(given: &Given) -> Vec<(&'static str, &'static str)> {
-    GROUP.flags.iter().filter(|flag| given.is_given(flag.name)).map(|flag| (flag.name, flag.help)).collect()
+pub(super) fn given(flags: &FlagSet) -> Vec<(&'static str, &'static str)> {
+    GROUP.flags.iter().filter(|flag| flags.is_given(flag.name)).map(|flag| (flag.name, flag.help)).collect()
 }

@@ -3,7 +3,7 @@
 use binnacle_kubelet::Config;
 use binnacle_meta::GoDuration;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, ValueKind};
 
 pub(super) const AUTHORITY: Flag = Flag::new(
@@ -49,8 +49,8 @@ pub(super) const TIMEOUT: Flag = Flag::new(
     "Taken for compatibility: streams to kubelets last as long as they are used.",
 );
 
-pub(super) fn read(given: &Given) -> Result<Config, FlagError> {
-    let identity = match (given.text(CERTIFICATE.name), given.text(KEY.name)) {
+pub(super) fn read(flags: &FlagSet) -> Result<Config, FlagError> {
+    let identity = match (flags.text(CERTIFICATE.name), flags.text(KEY.name)) {
         (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
         (None, None) => None,
         _ => {
@@ -59,24 +59,24 @@ pub(super) fn read(given: &Given) -> Result<Config, FlagError> {
             ));
         }
     };
-    let timeout = given.text(TIMEOUT.name).unwrap_or_default();
-    GoDuration::parse(timeout).map_err(|error| given.invalid(TIMEOUT.name, timeout, &error.to_string()))?;
-    port(given, READ_ONLY_PORT.name)?;
+    let timeout = flags.text(TIMEOUT.name).unwrap_or_default();
+    GoDuration::parse(timeout).map_err(|error| flags.invalid(TIMEOUT.name, timeout, &error.to_string()))?;
+    port(flags, READ_ONLY_PORT.name)?;
     Ok(Config {
         identity,
-        authority: given.text(AUTHORITY.name).map(Into::into),
-        preferred_address_types: list(given, ADDRESS_TYPES.name),
-        port: port(given, PORT.name)?,
+        authority: flags.text(AUTHORITY.name).map(Into::into),
+        preferred_address_types: list(flags, ADDRESS_TYPES.name),
+        port: port(flags, PORT.name)?,
     })
 }
 
-fn port(given: &Given, name: &str) -> Result<u16, FlagError> {
-    let number = given.integer(name)?;
+fn port(flags: &FlagSet, name: &str) -> Result<u16, FlagError> {
+    let number = flags.integer(name)?;
     u16::try_from(number)
         .map_err(|_| FlagError::new(format!("--{name} {number} must be between 0 and 65535, inclusive")))
 }
 
 /// Returns the comma-separated values from all occurrences of a flag.
-fn list(given: &Given, name: &str) -> Vec<String> {
-    given.all(name).into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect()
+fn list(flags: &FlagSet, name: &str) -> Vec<String> {
+    flags.all(name).into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect()
 }

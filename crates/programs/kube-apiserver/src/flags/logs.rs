@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use binnacle_meta::{GoDuration, Quantity, go_quote};
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -86,27 +86,27 @@ impl Default for Logs {
 
 impl Logs {
     /// `alpha` is true if the feature gate for alpha options is on.
-    pub(super) fn read(given: &Given, alpha: bool) -> Result<Self, FlagError> {
-        let verbosity = given.parsed::<Verbosity>("v")?.0;
-        let modules = modules(given)?;
+    pub(super) fn read(flags: &FlagSet, alpha: bool) -> Result<Self, FlagError> {
+        let verbosity = flags.parsed::<Verbosity>("v")?.0;
+        let modules = modules(flags)?;
         let buffer = |name: &str| {
-            let text = given.all(name).pop().unwrap_or_default();
-            let quantity = Quantity::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?;
+            let text = flags.all(name).pop().unwrap_or_default();
+            let quantity = Quantity::parse(text).map_err(|error| flags.invalid(name, text, &error.to_string()))?;
             let bytes = quantity.value();
             Ok::<_, FlagError>((bytes != 0, u64::try_from(bytes).unwrap_or(0)))
         };
         let (text, json) = (buffer("log-text-info-buffer-size")?, buffer("log-json-info-buffer-size")?);
-        let (text_split, json_split) = (given.flag("log-text-split-stream")?, given.flag("log-json-split-stream")?);
+        let (text_split, json_split) = (flags.flag("log-text-split-stream")?, flags.flag("log-json-split-stream")?);
 
         let mut wrong = Vec::new();
-        let flush_text = given.all("log-flush-frequency").pop().unwrap_or_default();
+        let flush_text = flags.all("log-flush-frequency").pop().unwrap_or_default();
         let flush_every = GoDuration::parse(flush_text)
-            .map_err(|error| given.invalid("log-flush-frequency", flush_text, &error.to_string()))?;
+            .map_err(|error| flags.invalid("log-flush-frequency", flush_text, &error.to_string()))?;
         if flush_every.nanos() <= 0 {
             let shown = go_quote(&flush_every.to_string());
             wrong.push(format!("flushFrequency: Invalid value: {shown}: Must be greater than zero"));
         }
-        let format = match given.text("logging-format").unwrap_or("text") {
+        let format = match flags.text("logging-format").unwrap_or("text") {
             "text" => LogFormat::Text,
             "json" => LogFormat::Json,
             other => {
@@ -114,7 +114,7 @@ impl Logs {
                 LogFormat::Text
             }
         };
-        if !modules.is_empty() && given.text("logging-format").is_some_and(|format| format != "text") {
+        if !modules.is_empty() && flags.text("logging-format").is_some_and(|format| format != "text") {
             wrong.push("vmodule: Forbidden: Only supported for text log format".to_owned());
         }
         for (format, option, is_set) in [
@@ -156,11 +156,11 @@ impl FromStr for Verbosity {
     }
 }
 
-fn modules(given: &Given) -> Result<Vec<Module>, FlagError> {
+fn modules(flags: &FlagSet) -> Result<Vec<Module>, FlagError> {
     let mut modules = Vec::new();
-    for text in given.all("vmodule") {
+    for text in flags.all("vmodule") {
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            let wrong = |why: String| given.invalid("vmodule", text, &why);
+            let wrong = |why: String| flags.invalid("vmodule", text, &why);
             let pair = part
                 .split_once('=')
                 .filter(|(pattern, number)| !pattern.is_empty() && !number.is_empty() && !number.contains('='));

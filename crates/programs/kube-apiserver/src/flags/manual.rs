@@ -119,7 +119,7 @@ fn hint(flag: &str) -> ValueHint {
 }
 
 #[test]
-fn page_and_completions_follow_from_the_flags() {
+fn manual_matches_flags() {
     command().debug_assert();
     binnacle_cli::manual::compare(&command(), &SECTIONS);
 }

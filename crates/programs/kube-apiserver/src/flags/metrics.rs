@@ -7,7 +7,7 @@ use binnacle_meta::{go_quote, read_error};
 use binnacle_metrics::ExposedOptions;
 use binnacle_schema::{Limits, Value, yaml};
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -46,11 +46,11 @@ const LABEL: &str = "[a-zA-Z_][a-zA-Z0-9_]*";
 
 type Mapping = BTreeMap<String, String>;
 
-pub(super) fn read(given: &Given) -> Result<ExposedOptions, FlagError> {
-    let mapping = mapping_of_flag(given)?;
-    let manifest = given.text("allow-metric-labels-manifest");
+pub(super) fn read(flags: &FlagSet) -> Result<ExposedOptions, FlagError> {
+    let mapping = mapping_of_flag(flags)?;
+    let manifest = flags.text("allow-metric-labels-manifest");
     let mut wrong = Vec::new();
-    let hidden = given.text("show-hidden-metrics-for-version");
+    let hidden = flags.text("show-hidden-metrics-for-version");
     let before = Version::BINARY.previous().to_string();
     if let Some(version) = hidden.filter(|version| *version != before) {
         let version = go_quote(version);
@@ -59,7 +59,7 @@ pub(super) fn read(given: &Given) -> Result<ExposedOptions, FlagError> {
              the previous minor version is allowed"
         ));
     }
-    let disabled = super::generic::list(given, "disabled-metrics");
+    let disabled = super::generic::list(flags, "disabled-metrics");
     if let Some(name) = disabled.iter().find(|name| !is_name(name)) {
         let shown = serde_json::json!(disabled);
         let (pattern, name) = (go_quote(&format!("^{NAME}$")), go_quote(name));
@@ -98,14 +98,14 @@ pub(super) fn read(given: &Given) -> Result<ExposedOptions, FlagError> {
 
 /// Reads `--allow-metric-labels`. A value with one equals sign is one pair; with several it is a comma-separated list
 /// of pairs.
-fn mapping_of_flag(given: &Given) -> Result<Option<Mapping>, FlagError> {
+fn mapping_of_flag(flags: &FlagSet) -> Result<Option<Mapping>, FlagError> {
     let name = "allow-metric-labels";
-    if !given.is_given(name) {
+    if !flags.is_given(name) {
         return Ok(None);
     }
     let mut mapping = Mapping::new();
-    for text in given.all(name) {
-        let wrong = |pair: &str| given.invalid(name, text, &format!("{pair} must be formatted as key=value"));
+    for text in flags.all(name) {
+        let wrong = |pair: &str| flags.invalid(name, text, &format!("{pair} must be formatted as key=value"));
         let pairs = match text.matches('=').count() {
             0 => return Err(wrong(text)),
             1 => vec![text.trim_matches('"').to_owned()],

@@ -10,7 +10,7 @@ use binnacle_controlplane::{EndpointReconciler, Leadership};
 use binnacle_meta::go_quote;
 use binnacle_services::ServiceRouting;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 use super::{FromFlags, generic, kubelet};
 
@@ -145,52 +145,52 @@ const MIN_SERVICE_BITS: u8 = 3;
 const MAX_BITMAP_BITS: u8 = 20;
 
 impl FromFlags for Misc {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let ports: PortRange = given.parsed("service-node-port-range")?;
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let ports: PortRange = flags.parsed("service-node-port-range")?;
         Ok(Self {
-            kubernetes_service_node_port: kubernetes_node_port(given, ports)?,
-            allow_privileged: given.flag("allow-privileged")?,
-            service_cluster_ip_ranges: service_ranges(given)?,
+            kubernetes_service_node_port: kubernetes_node_port(flags, ports)?,
+            allow_privileged: flags.flag("allow-privileged")?,
+            service_cluster_ip_ranges: service_ranges(flags)?,
             service_node_port_range: ports,
-            leadership: leadership(given)?,
-            serves_logs: given.flag("enable-logs-handler")?,
+            leadership: leadership(flags)?,
+            serves_logs: flags.flag("enable-logs-handler")?,
             // A negative value means no limit, as in Go.
-            connection_bytes_per_second: u64::try_from(given.integer("max-connection-bytes-per-sec")?)
+            connection_bytes_per_second: u64::try_from(flags.integer("max-connection-bytes-per-sec")?)
                 .ok()
                 .and_then(NonZeroU64::new),
-            kubelet: kubelet::read(given)?,
-            endpoint_reconciler: endpoint_reconciler(given)?,
-            service_routing: match given.flag("enable-aggregator-routing")? {
+            kubelet: kubelet::read(flags)?,
+            endpoint_reconciler: endpoint_reconciler(flags)?,
+            service_routing: match flags.flag("enable-aggregator-routing")? {
                 true => ServiceRouting::Endpoints,
                 false => ServiceRouting::ClusterIp,
             },
             // One of the two flags alone has no effect, as in Go.
-            proxy_client: given
+            proxy_client: flags
                 .text("proxy-client-cert-file")
-                .zip(given.text("proxy-client-key-file"))
+                .zip(flags.text("proxy-client-key-file"))
                 .map(|(certificate, key)| (certificate.into(), key.into())),
-            peer_advertised: peer_advertised(given)?,
-            peer_ca: given.text("peer-ca-file").map(PathBuf::from),
-            hostname: given.text("hostname-override").map(str::to_owned),
-            rejects_redirects: given.flag("aggregator-reject-forwarding-redirect")?,
+            peer_advertised: peer_advertised(flags)?,
+            peer_ca: flags.text("peer-ca-file").map(PathBuf::from),
+            hostname: flags.text("hostname-override").map(str::to_owned),
+            rejects_redirects: flags.flag("aggregator-reject-forwarding-redirect")?,
         })
     }
 }
 
 /// Reads the advertised address of peers, which needs both flags.
-fn peer_advertised(given: &Given) -> Result<Option<SocketAddr>, FlagError> {
-    let (ip, Some(port)) = (given.ip("peer-advertise-ip")?, given.text("peer-advertise-port")) else { return Ok(None) };
+fn peer_advertised(flags: &FlagSet) -> Result<Option<SocketAddr>, FlagError> {
+    let (ip, Some(port)) = (flags.ip("peer-advertise-ip")?, flags.text("peer-advertise-port")) else { return Ok(None) };
     let number = port.parse().ok().filter(|port| *port != 0);
     let number =
         number.ok_or_else(|| FlagError::new(format!("--peer-advertise-port {} is not a port", go_quote(port))))?;
     Ok(ip.map(|ip| SocketAddr::new(ip, number)))
 }
 
-fn leadership(given: &Given) -> Result<Leadership, FlagError> {
+fn leadership(flags: &FlagSet) -> Result<Leadership, FlagError> {
     let leadership = Leadership {
-        lease_duration: given.duration("coordinated-leadership-lease-duration")?,
-        renew_deadline: given.duration("coordinated-leadership-renew-deadline")?,
-        retry_period: given.duration("coordinated-leadership-retry-period")?,
+        lease_duration: flags.duration("coordinated-leadership-lease-duration")?,
+        renew_deadline: flags.duration("coordinated-leadership-renew-deadline")?,
+        retry_period: flags.duration("coordinated-leadership-retry-period")?,
     };
     let order = |longer: (&str, Duration), shorter: (&str, Duration)| {
         (longer.1 <= shorter.1).then(|| {
@@ -209,8 +209,8 @@ fn leadership(given: &Given) -> Result<Leadership, FlagError> {
     }
 }
 
-fn kubernetes_node_port(given: &Given, ports: PortRange) -> Result<u16, FlagError> {
-    let number = given.integer("kubernetes-service-node-port")?;
+fn kubernetes_node_port(flags: &FlagSet, ports: PortRange) -> Result<u16, FlagError> {
+    let number = flags.integer("kubernetes-service-node-port")?;
     let port = u16::try_from(number).map_err(|_| {
         FlagError::new(format!(
             "--kubernetes-service-node-port {number} must be between 0 and 65535, inclusive. If 0, the Kubernetes master service \
@@ -223,12 +223,12 @@ fn kubernetes_node_port(given: &Given, ports: PortRange) -> Result<u16, FlagErro
     Ok(port)
 }
 
-fn endpoint_reconciler(given: &Given) -> Result<EndpointReconciler, FlagError> {
-    let count = given.integer("apiserver-count")?;
+fn endpoint_reconciler(flags: &FlagSet) -> Result<EndpointReconciler, FlagError> {
+    let count = flags.integer("apiserver-count")?;
     let positive = usize::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| {
         FlagError::new(format!("--apiserver-count should be a positive number, but value '{count}' provided"))
     })?;
-    match given.text("endpoint-reconciler-type").unwrap_or("lease") {
+    match flags.text("endpoint-reconciler-type").unwrap_or("lease") {
         "lease" => Ok(EndpointReconciler::Lease),
         "master-count" => Ok(EndpointReconciler::Count(positive)),
         "none" => Ok(EndpointReconciler::None),
@@ -236,8 +236,8 @@ fn endpoint_reconciler(given: &Given) -> Result<EndpointReconciler, FlagError> {
     }
 }
 
-fn service_ranges(given: &Given) -> Result<Vec<Cidr>, FlagError> {
-    let parts: Vec<&str> = given.text("service-cluster-ip-range").unwrap_or_default().split(',').collect();
+fn service_ranges(flags: &FlagSet) -> Result<Vec<Cidr>, FlagError> {
+    let parts: Vec<&str> = flags.text("service-cluster-ip-range").unwrap_or_default().split(',').collect();
     if parts.len() > 2 {
         return Err(FlagError::new("--service-cluster-ip-range must not contain more than two entries"));
     }
@@ -266,7 +266,7 @@ fn service_ranges(given: &Given) -> Result<Vec<Cidr>, FlagError> {
         ));
     }
     // Allocators that keep a bitmap in the store bound its size.
-    let gates = generic::gates(given)?;
+    let gates = generic::gates(flags)?;
     let bitmaps = !gates.enabled("MultiCIDRServiceAllocator") || !gates.enabled("DisableAllocatorDualWrite");
     for (range, place) in ranges.iter().zip(["", "[1]"]).filter(|_| bitmaps) {
         let bits = range.bits();

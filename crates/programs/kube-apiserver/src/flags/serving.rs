@@ -9,7 +9,7 @@ use binnacle_transport::{CertificateFiles, NamedCertificate, PortSharing, TlsSet
 
 use super::FromFlags;
 use super::generic::list;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -91,24 +91,24 @@ pub(super) const GROUP: Group = Group {
 
 /// Returns the address to listen on. A server whose advertised address is another machine's way to it listens there, as Go's
 /// does without any flag: kubeadm names only that one.
-fn bind_address(given: &Given) -> Result<IpAddr, FlagError> {
+fn bind_address(flags: &FlagSet) -> Result<IpAddr, FlagError> {
     let default = IpAddr::from([127, 0, 0, 1]);
-    let bound = given.ip("bind-address")?.unwrap_or(default);
-    let advertised = given.ip("advertise-address")?.filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+    let bound = flags.ip("bind-address")?.unwrap_or(default);
+    let advertised = flags.ip("advertise-address")?.filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
     Ok(match advertised {
-        Some(IpAddr::V4(_)) if !given.is_given("bind-address") => Ipv4Addr::UNSPECIFIED.into(),
-        Some(IpAddr::V6(_)) if !given.is_given("bind-address") => Ipv6Addr::UNSPECIFIED.into(),
+        Some(IpAddr::V4(_)) if !flags.is_given("bind-address") => Ipv4Addr::UNSPECIFIED.into(),
+        Some(IpAddr::V6(_)) if !flags.is_given("bind-address") => Ipv6Addr::UNSPECIFIED.into(),
         _ => bound,
     })
 }
 
 impl FromFlags for Serving {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let bind_address = bind_address(given)?;
-        let port = given.integer("secure-port")?;
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let bind_address = bind_address(flags)?;
+        let port = flags.integer("secure-port")?;
         let secure_port = u16::try_from(port)
             .map_err(|_| FlagError::new(format!("--secure-port {port} must be between 0 and 65535, inclusive")))?;
-        let tls_files = match (given.text("tls-cert-file"), given.text("tls-private-key-file")) {
+        let tls_files = match (flags.text("tls-cert-file"), flags.text("tls-private-key-file")) {
             (None, None) => None,
             (Some(certificate), Some(key)) => {
                 Some(CertificateFiles { certificate: certificate.into(), key: key.into() })
@@ -117,17 +117,17 @@ impl FromFlags for Serving {
                 return Err(FlagError::new("--tls-cert-file and --tls-private-key-file must be specified together"));
             }
         };
-        let streams = given.integer("http2-max-streams-per-connection")?;
-        let named = given.all("tls-sni-cert-key").into_iter();
+        let streams = flags.integer("http2-max-streams-per-connection")?;
+        let named = flags.all("tls-sni-cert-key").into_iter();
         let named =
-            named.map(|text| named_certificate(text).map_err(|why| given.invalid("tls-sni-cert-key", text, why)));
-        let sharing = given.flag("permit-port-sharing")?;
+            named.map(|text| named_certificate(text).map_err(|why| flags.invalid("tls-sni-cert-key", text, why)));
+        let sharing = flags.flag("permit-port-sharing")?;
         Ok(Self {
             bind_address,
             secure_port,
             tls_files,
-            cert_dir: given.text("cert-dir").map(PathBuf::from),
-            tls: tls_settings(given)?,
+            cert_dir: flags.text("cert-dir").map(PathBuf::from),
+            tls: tls_settings(flags)?,
             named: named.collect::<Result<_, _>>()?,
             // Numbers below one mean the default, as in kube-apiserver.
             max_streams: u32::try_from(streams).ok().filter(|streams| *streams > 0),
@@ -136,15 +136,15 @@ impl FromFlags for Serving {
     }
 }
 
-fn tls_settings(given: &Given) -> Result<TlsSettings, FlagError> {
-    let mut settings = TlsSettings { without_http2: given.flag("disable-http2-serving")?, ..TlsSettings::default() };
-    settings.set_min_version(given.text("tls-min-version").unwrap_or_default()).map_err(FlagError::new)?;
-    settings.set_suites(&list(given, "tls-cipher-suites")).map_err(FlagError::new)?;
+fn tls_settings(flags: &FlagSet) -> Result<TlsSettings, FlagError> {
+    let mut settings = TlsSettings { without_http2: flags.flag("disable-http2-serving")?, ..TlsSettings::default() };
+    settings.set_min_version(flags.text("tls-min-version").unwrap_or_default()).map_err(FlagError::new)?;
+    settings.set_suites(&list(flags, "tls-cipher-suites")).map_err(FlagError::new)?;
     let mut numbers: Vec<i64> = Vec::new();
-    for text in list(given, "tls-curve-preferences") {
+    for text in list(flags, "tls-curve-preferences") {
         let number = text.trim().parse::<i32>().map_err(|_| {
             let why = format!("strconv.ParseInt: parsing {}: invalid syntax", go_quote(text));
-            given.invalid("tls-curve-preferences", text, &why)
+            flags.invalid("tls-curve-preferences", text, &why)
         })?;
         if !(1..=65_535).contains(&number) {
             let why = format!("curve preference {number} is out of range (must be 1-65535)");

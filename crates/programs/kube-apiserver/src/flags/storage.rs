@@ -9,7 +9,7 @@ use binnacle_meta::GroupResource;
 use binnacle_registry::Uncached;
 
 use super::FromFlags;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -152,51 +152,51 @@ pub(super) const GROUP: Group = Group {
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 impl FromFlags for Storage {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let ephemeral = given.flag("ephemeral")?;
-        let etcd: Option<Etcd> = FromFlags::read(given)?;
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let ephemeral = flags.flag("ephemeral")?;
+        let etcd: Option<Etcd> = FromFlags::read(flags)?;
         if ephemeral && etcd.is_some() {
             return Err(FlagError::new("--ephemeral and --etcd-servers cannot be given together"));
         }
-        if given.text("storage-backend").is_some_and(|backend| backend != "etcd3") {
+        if flags.text("storage-backend").is_some_and(|backend| backend != "etcd3") {
             return Err(FlagError::new(
                 "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
             ));
         }
         // Ignored, but not whatever it says.
-        given.integer("default-watch-cache-size")?;
-        let media_type = given.text("storage-media-type").unwrap_or(PROTOBUF);
+        flags.integer("default-watch-cache-size")?;
+        let media_type = flags.text("storage-media-type").unwrap_or(PROTOBUF);
         let media_type = media_type.parse().map_err(|()| {
             FlagError::new(format!(
                 "--storage-media-type {media_type:?} invalid, allowed values: application/json, {PROTOBUF}, application/yaml"
             ))
         })?;
         let encryption_file =
-            given.text("encryption-provider-config").filter(|path| !path.is_empty()).map(PathBuf::from);
-        let encryption_reload = given.flag("encryption-provider-config-automatic-reload")?;
+            flags.text("encryption-provider-config").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let encryption_reload = flags.flag("encryption-provider-config-automatic-reload")?;
         if encryption_reload && encryption_file.is_none() {
             return Err(FlagError::new(
                 "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config",
             ));
         }
-        let number = |name: &str| given.integer(name).map(|number| u64::try_from(number).unwrap_or(0));
+        let number = |name: &str| flags.integer(name).map(|number| u64::try_from(number).unwrap_or(0));
         Ok(Self {
-            data_dir: given.text("data-dir").map(PathBuf::from),
+            data_dir: flags.text("data-dir").map(PathBuf::from),
             ephemeral,
             etcd,
             encryption_file,
             encryption_reload,
-            compaction_interval: interval(given, "etcd-compaction-interval")?,
-            count_metric_interval: interval(given, "etcd-count-metric-poll-period")?,
-            size_metric_interval: interval(given, "etcd-db-metric-poll-interval")?,
+            compaction_interval: interval(flags, "etcd-compaction-interval")?,
+            count_metric_interval: interval(flags, "etcd-count-metric-poll-period")?,
+            size_metric_interval: interval(flags, "etcd-db-metric-poll-interval")?,
             // As in kube-apiserver, zero means the default.
-            health_timeout: interval(given, "etcd-healthcheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
-            ready_timeout: interval(given, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            health_timeout: interval(flags, "etcd-healthcheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            ready_timeout: interval(flags, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             media_type,
-            uncached: uncached(given)?,
-            garbage_collector: given.flag("enable-garbage-collector")?,
+            uncached: uncached(flags)?,
+            garbage_collector: flags.flag("enable-garbage-collector")?,
             delete_workers: usize::try_from(number("delete-collection-workers")?).unwrap_or(usize::MAX).max(1),
-            event_ttl: interval(given, "event-ttl")?.unwrap_or_default(),
+            event_ttl: interval(flags, "event-ttl")?.unwrap_or_default(),
             lease_reuse: Duration::from_secs(number("lease-reuse-duration-seconds")?),
         })
     }
@@ -205,20 +205,20 @@ impl FromFlags for Storage {
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl FromFlags for Option<Etcd> {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let overrides = given.list("etcd-servers-overrides").into_iter().map(server_override);
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let overrides = flags.list("etcd-servers-overrides").into_iter().map(server_override);
         let overrides: HashMap<_, _> = overrides.collect::<Result<_, _>>()?;
-        let servers = given.list("etcd-servers");
-        let path = |name| given.text(name).map(PathBuf::from);
+        let servers = flags.list("etcd-servers");
+        let path = |name| flags.text(name).map(PathBuf::from);
         if servers.is_empty() {
             // Without the first flag the others would have no effect.
             let lost = ["etcd-servers-overrides", "etcd-cafile", "etcd-certfile", "etcd-keyfile"];
-            return match lost.iter().find(|name| given.text(name).is_some()) {
+            return match lost.iter().find(|name| flags.text(name).is_some()) {
                 Some(name) => Err(FlagError::new(format!("--{name} needs --etcd-servers"))),
                 None => Ok(None),
             };
         }
-        let prefix = given.text("etcd-prefix").unwrap_or_default().trim_matches('/');
+        let prefix = flags.text("etcd-prefix").unwrap_or_default().trim_matches('/');
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
         let (ca_file, cert_file, key_file) = (path("etcd-cafile"), path("etcd-certfile"), path("etcd-keyfile"));
         Ok(Some(Etcd { servers, overrides, ca_file, cert_file, key_file, root }))
@@ -241,9 +241,9 @@ fn server_override(text: String) -> Result<(GroupResource, Vec<String>), FlagErr
     })
 }
 
-fn uncached(given: &Given) -> Result<Uncached, FlagError> {
+fn uncached(flags: &FlagSet) -> Result<Uncached, FlagError> {
     let mut resources = HashSet::new();
-    for text in given.list("watch-cache-sizes") {
+    for text in flags.list("watch-cache-sizes") {
         let invalid = || FlagError::new(format!("invalid value of watch cache size: {text}"));
         let (resource, size) = text.split_once('#').filter(|(_, size)| !size.contains('#')).ok_or_else(invalid)?;
         let size: i64 =
@@ -259,10 +259,10 @@ fn uncached(given: &Given) -> Result<Uncached, FlagError> {
             resources.remove(&resource);
         }
     }
-    Ok(if given.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
+    Ok(if flags.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
 }
 
 /// Reads an interval; `None` if it is 0 or, as in kube-apiserver, negative.
-fn interval(given: &Given, name: &str) -> Result<Option<Duration>, FlagError> {
-    Ok(Some(given.duration(name)?).filter(|interval| !interval.is_zero()))
+fn interval(flags: &FlagSet, name: &str) -> Result<Option<Duration>, FlagError> {
+    Ok(Some(flags.duration(name)?).filter(|interval| !interval.is_zero()))
 }

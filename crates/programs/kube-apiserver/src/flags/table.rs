@@ -59,7 +59,7 @@ impl FlagError {
     }
 
     /// Returns true if the command line cannot be read, whatever it asks for.
-    pub(super) fn is_of_reading(&self) -> bool {
+    pub(super) fn is_parse_error(&self) -> bool {
         matches!(self, Self::Invalid(_) | Self::Unknown(_))
     }
 

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checked() {
+    fn accepts_versions_with_suffix_only() {
         for (text, want) in [
             ("v1.36.2", ""),
             ("v1.36.2-custom", ""),

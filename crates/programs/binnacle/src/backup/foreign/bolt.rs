@@ -42,7 +42,7 @@ pub(super) enum Bucket {
 type Each<'a> = &'a mut dyn FnMut(u32, &[u8], &[u8]) -> io::Result<()>;
 
 /// True if a file that begins so is one.
-pub(super) fn is_one(start: &[u8]) -> bool {
+pub(super) fn is_format(start: &[u8]) -> bool {
     number::<4>(start, HEADER).is_some_and(|magic| magic == u64::from(MAGIC))
 }
 

@@ -83,9 +83,13 @@ fn verify(file: &mut File) -> io::Result<()> {
         sum.update(&buffer[..part]);
         rest -= part as u64;
     }
-    let mut told = [0; CHECKSUM as usize];
-    file.read_exact(&mut told)?;
-    if sum.finalize().as_slice() == told { Ok(()) } else { Err(damaged("the checksum of the snapshot does not match")) }
+    let mut stored = [0; CHECKSUM as usize];
+    file.read_exact(&mut stored)?;
+    if sum.finalize().as_slice() == stored {
+        Ok(())
+    } else {
+        Err(damaged("the checksum of the snapshot does not match"))
+    }
 }
 
 /// The revision with which the bytes begin: 8 bytes, big endian.

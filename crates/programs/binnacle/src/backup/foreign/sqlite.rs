@@ -88,17 +88,17 @@ impl Database {
             }
             Ok(())
         })?;
-        let (root, made) = found.ok_or_else(|| damaged(format!("it has no table {table}")))?;
+        let (root, statement) = found.ok_or_else(|| damaged(format!("it has no table {table}")))?;
         let root = u32::try_from(root).map_err(|_| damaged("a table has no page"))?;
-        let names = column_names(&made);
+        let names = column_names(&statement);
         let places = columns.iter().map(|column| {
-            let place = names.iter().position(|name| name == column);
-            place.ok_or_else(|| damaged(format!("the table {table} has no column {column}")))
+            let location = names.iter().position(|name| name == column);
+            location.ok_or_else(|| damaged(format!("the table {table} has no column {column}")))
         });
         let places: Vec<usize> = places.collect::<io::Result<_>>()?;
         self.below(root, 0, &mut |number, payload| {
             let record = record(payload)?;
-            let value = |place: &usize| record.get(*place).cloned().unwrap_or(Value::Null);
+            let value = |location: &usize| record.get(*location).cloned().unwrap_or(Value::Null);
             let mut row: Vec<Value> = places.iter().map(value).collect();
             // The column that is the row's number is stored as nothing.
             if let Some(id) = row.first_mut() {
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
+    fn reads_varints_and_signed_integers() {
         for (bytes, want) in [(&[0x7f][..], 127), (&[0x81, 0x00], 128), (&[0xff; 9], u64::MAX)] {
             assert_eq!(varint(bytes).map(|(number, rest)| (number, rest.len())), Some((want, 0)));
         }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_columns() {
+    fn reads_column_names_of_create_table() {
         let statement = "CREATE TABLE kine\n(\n id INTEGER PRIMARY KEY AUTOINCREMENT,\n name TEXT, \"value\" BLOB\n)";
         assert_eq!(column_names(statement), ["id", "name", "value"]);
     }

@@ -18,7 +18,7 @@ enum Form {
 }
 
 /// True if the file begins with the names of kine's columns.
-pub(super) fn is_one(start: &[u8]) -> bool {
+pub(super) fn is_format(start: &[u8]) -> bool {
     [&b"id,name,"[..], b"\"id\",\"name\",", b"id\tname\t"].iter().any(|names| start.starts_with(names))
 }
 
@@ -30,8 +30,8 @@ pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<(
     let form = Form::of(head);
     let head = form.fields(head);
     let places = columns.iter().map(|name| {
-        let place = head.iter().position(|column| column == name);
-        place.ok_or_else(|| damaged(format!("its first line names no column {name}")))
+        let location = head.iter().position(|column| column == name);
+        location.ok_or_else(|| damaged(format!("its first line names no column {name}")))
     });
     let places: Vec<usize> = places.collect::<io::Result<_>>()?;
     let width = head.len();
@@ -42,8 +42,8 @@ pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<(
         if fields.len() != width {
             return Err(damaged(format!("line {number} has {} columns, not {width}", fields.len())));
         }
-        let row = columns.iter().zip(&places).map(|(column, place)| {
-            let value = value(column, &fields[*place]);
+        let row = columns.iter().zip(&places).map(|(column, location)| {
+            let value = value(column, &fields[*location]);
             value.ok_or_else(|| damaged(format!("line {number}: {column} is not to be read")))
         });
         each(row.collect::<io::Result<_>>()?)?;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_databases() {
+    fn reads_tables_of_each_database() {
         let row = |id, name: &str, value: Value| vec![Value::Integer(id), Value::Bytes(name.into()), value];
         let bytes = |bytes: &[u8]| Value::Bytes(bytes.to_vec());
         let cases = [
@@ -152,8 +152,8 @@ mod tests {
             ("id,name,value\n1,/a,f\n", "line 2: value"),
             ("id,name,value\nx,/a,\n", "line 2: id"),
         ] {
-            let said = read(text).expect_err(text).to_string();
-            assert!(said.contains(part), "{said}");
+            let message = read(text).expect_err(text).to_string();
+            assert!(message.contains(part), "{message}");
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct EtcdAccess {
 }
 
 /// A store that can be read.
-pub(crate) struct Opened {
+pub(crate) struct ReadableStore {
     pub(crate) store: Arc<dyn Store>,
     /// The prefix of the keys of all objects.
     pub(crate) root: String,
@@ -44,11 +44,11 @@ pub(crate) struct Opened {
     _guard: Option<OfflineStore>,
 }
 
-// === impl Place ===
+// === impl StoreLocation ===
 
 impl StoreLocation {
     /// Opens the store for reading. An embedded store is not changed; if a server uses it, the server is asked.
-    pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<Opened, Error> {
+    pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<ReadableStore, Error> {
         match self {
             Self::Embedded(dir) => {
                 let dir = store_dir(dir);
@@ -56,10 +56,10 @@ impl StoreLocation {
                     return Ok(running);
                 }
                 let opened = tokio::task::spawn_blocking(move || open_offline(&dir)).await;
-                let offline = opened.map_err(|error| Error::doing("opening the store", error))??;
-                Ok(Opened::offline(offline))
+                let offline = opened.map_err(|error| Error::context("opening the store", error))??;
+                Ok(ReadableStore::offline(offline))
             }
-            Self::Etcd(endpoints) => Ok(Opened::of(Arc::new(etcd(endpoints, access)?), &access.root)),
+            Self::Etcd(endpoints) => Ok(ReadableStore::of(Arc::new(etcd(endpoints, access)?), &access.root)),
         }
     }
 }
@@ -126,7 +126,7 @@ impl NewStore {
         if is_store(&dir) || is_store(data) {
             return Ok(None);
         }
-        let about = |error: io::Error| Error::doing(&unfinished.display().to_string(), error);
+        let about = |error: io::Error| Error::context(&unfinished.display().to_string(), error);
         match fs::remove_dir_all(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(about(error)),
             _ => {}
@@ -137,7 +137,7 @@ impl NewStore {
 
     /// Moves the closed store to its final place.
     pub(crate) fn finish(&self) -> Result<(), Error> {
-        let about = |error: io::Error| Error::doing(&self.dir.display().to_string(), error);
+        let about = |error: io::Error| Error::context(&self.dir.display().to_string(), error);
         fs::rename(&self.unfinished, &self.dir).map_err(about)?;
         let parent = self.dir.parent().unwrap_or(Path::new("."));
         File::open(parent).and_then(|parent| parent.sync_all()).map_err(about)
@@ -150,15 +150,15 @@ pub(crate) fn socket(dir: &Path) -> PathBuf {
 }
 
 /// Opens the store of a running server through the socket in its directory.
-pub(crate) async fn admin_socket(dir: &Path) -> Result<Opened, Error> {
+pub(crate) async fn admin_socket(dir: &Path) -> Result<ReadableStore, Error> {
     let socket = socket(dir);
-    let unreachable = |error| Error::doing(&format!("no server answers at {}", socket.display()), error);
+    let unreachable = |error| Error::context(&format!("no server answers at {}", socket.display()), error);
     let path = socket.canonicalize().map_err(unreachable)?;
     // A killed server leaves its socket behind.
     UnixStream::connect(&path).await.map_err(unreachable)?;
     let access = EtcdAccess { tls: TlsPaths::default(), root: ROOT.to_owned() };
     let store = etcd(&[format!("unix://{}", path.display())], &access)?;
-    Ok(Opened::of(Arc::new(store), ROOT))
+    Ok(ReadableStore::of(Arc::new(store), ROOT))
 }
 
 pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStore, Error> {
@@ -167,13 +167,13 @@ pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStor
         endpoints: endpoints.to_vec(),
         tls: access.tls.clone(),
         watched: prefix_range(access.root.as_bytes()),
-        metrics: metrics.map_err(|error| Error::doing("metrics", error))?,
+        metrics: metrics.map_err(|error| Error::context("metrics", error))?,
         dialer: None,
     };
     Ok(EtcdStore::new(&options)?)
 }
 
-impl Opened {
+impl ReadableStore {
     pub(crate) fn of(store: Arc<dyn Store>, root: &str) -> Self {
         Self { store, root: root.to_owned(), _guard: None }
     }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn parses_store_locations() {
         for (text, want) in [
             ("embedded:/var/lib/binnacle", Ok(StoreLocation::Embedded("/var/lib/binnacle".into()))),
             ("embedded:data", Ok(StoreLocation::Embedded("data".into()))),
@@ -201,7 +201,7 @@ mod tests {
             ("etcd:a:1,https://b:2", Ok(StoreLocation::Etcd(vec!["a:1".into(), "https://b:2".into()]))),
         ] {
             assert_eq!(text.parse(), want, "{text}");
-            assert_eq!(want.map(|place: StoreLocation| place.to_string()), Ok(text.to_owned()));
+            assert_eq!(want.map(|location: StoreLocation| location.to_string()), Ok(text.to_owned()));
         }
         for text in ["", "embedded", "embedded:", "etcd:", "etcd:a:1,", "/var/lib", "redis:a"] {
             assert!(text.parse::<StoreLocation>().is_err(), "{text}");
