@@ -7,20 +7,22 @@ pub const HELP: &str = "\
 Usage:
   etcd [flags]
 
-A stand-in for etcd in test assets, of Binnacle. It answers health checks, keeps nothing, and tells kube-apiserver of
-Binnacle to keep all objects in memory. Any other kube-apiserver fails to use it.
+A stand-in for etcd in test environments, part of Binnacle. It answers health checks and stores nothing: Binnacle's
+kube-apiserver detects it and keeps all objects in memory. No other kube-apiserver can use it.
 
-Effective flags:
+Flags:
   --listen-client-urls 'http://localhost:2379'
-    Where to listen: http URLs, separated by commas.
+    Comma-separated list of http URLs to listen on for client traffic.
   --help
+    Print this help and exit.
   --version
+    Print the version and exit.
 
-Flags without effect:
+Ignored flags:
   --advertise-client-urls, --data-dir, --listen-peer-urls, --name
   --unsafe-no-fsync 'false'
-    Nothing is ever written.
-  Any other flag of etcd is accepted, and said to have no effect.
+    Nothing is written to disk in either case.
+  Flags for TLS and --config-file are rejected. All other flags of etcd are ignored with a warning.
 ";
 
 /// Flags that harnesses always pass: they are ignored without a warning.

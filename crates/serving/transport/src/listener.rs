@@ -39,7 +39,7 @@ const SNIFF_FOR: Duration = Duration::from_millis(250);
 const SNIFF_BYTES: usize = 4096;
 /// The value for `--http2-max-streams-per-connection=0`: the clients' assumption before they receive settings, as in
 /// Go.
-const MAX_STREAMS: u32 = 100;
+pub const DEFAULT_MAX_STREAMS: u32 = 100;
 /// The first and the longest pause after a failed accept.
 const REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -93,7 +93,13 @@ impl BoundPort {
     }
 
     pub fn with_tls(self, tls: Tls) -> Listener {
-        Listener { tcp: self.tcp, tls, max_streams: MAX_STREAMS, limits: ConnectionLimits::default(), front: None }
+        Listener {
+            tcp: self.tcp,
+            tls,
+            max_streams: DEFAULT_MAX_STREAMS,
+            limits: ConnectionLimits::default(),
+            front: None,
+        }
     }
 }
 

@@ -19,41 +19,42 @@ pub(super) const GROUP: Group = Group {
             LEGACY_ENABLE,
             ValueKind::Value("strings"),
             "",
-            "The admission plugins that are asked, and no others. Deprecated: use --enable-admission-plugins and \
-             --disable-admission-plugins.",
+            "DEPRECATED: use --enable-admission-plugins and --disable-admission-plugins. Admission plugins to run, \
+             comma-separated; all others are off.",
         ),
         Flag::new(
             "admission-control-config-file",
             ValueKind::Value("string"),
             "",
-            "File with what admission plugins are told (AdmissionConfiguration).",
+            "File with an AdmissionConfiguration: the configuration of admission plugins.",
         ),
         Flag::new(
             "default-not-ready-toleration-seconds",
             ValueKind::Value("int"),
             "300",
-            "How long pods stay on a node that is not ready, unless they say so themselves (DefaultTolerationSeconds).",
+            "Seconds (tolerationSeconds) for which pods tolerate the taint node.kubernetes.io/not-ready:NoExecute, if \
+             they do not set it (plugin DefaultTolerationSeconds).",
         ),
         Flag::new(
             "default-unreachable-toleration-seconds",
             ValueKind::Value("int"),
             "300",
-            "How long pods stay on a node that cannot be reached, unless they say so themselves \
-             (DefaultTolerationSeconds).",
+            "Seconds (tolerationSeconds) for which pods tolerate the taint node.kubernetes.io/unreachable:NoExecute, \
+             if they do not set it (plugin DefaultTolerationSeconds).",
         ),
         Flag::new(
             DISABLE,
             ValueKind::Value("strings"),
             "",
-            "Admission plugins that are not asked although they are by default; docs/admission.md lists all of them. \
-             Their order does not matter.",
+            "Admission plugins to disable although they are enabled by default, comma-separated, in any order. \
+             docs/admission.md lists all plugins.",
         ),
         Flag::new(
             ENABLE,
             ValueKind::Value("strings"),
             "",
-            "Admission plugins that are asked beside those that are by default; docs/admission.md lists all of them. \
-             Their order does not matter.",
+            "Admission plugins to enable in addition to those that are enabled by default, comma-separated, in any \
+             order. docs/admission.md lists all plugins.",
         ),
     ],
 };

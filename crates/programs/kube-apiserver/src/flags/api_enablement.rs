@@ -14,9 +14,9 @@ pub(super) const GROUP: Group = Group {
         "runtime-config",
         ValueKind::Value("mapStringString"),
         "",
-        "APIs to turn on or off, as key=true or key=false, separated by commas: group/version (apps/v1), \
-         group/version/resource (apps/v1/deployments), or api/all, api/ga, api/beta, api/alpha for all versions of a \
-         maturity. What is more particular counts more.",
+        "Built-in APIs to enable or disable, as key=true or key=false, comma-separated. Keys are group/version \
+         (apps/v1, or v1 for the core group), group/version/resource (apps/v1/deployments), and api/all, api/ga, \
+         api/beta and api/alpha for all API versions of a stability level. More specific keys take precedence.",
     )],
 };
 

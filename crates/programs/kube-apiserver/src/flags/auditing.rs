@@ -8,19 +8,22 @@ use binnacle_meta::{GroupVersion, go_quote};
 use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
-const BUFFER_SIZE: &str = "Events that wait in a queue at most; further ones are lost and counted. For batch mode.";
-const MAX_SIZE: &str = "Events in a batch at most. For batch mode.";
-const MAX_WAIT: &str = "How long the first event of a batch waits for others. For batch mode.";
-const BURST: &str = "Batches that may leave at once when none have for a while. For batch mode.";
-const THROTTLE: &str = "Whether batches are throttled. For batch mode.";
-const QPS: &str = "Batches per second on average. For batch mode.";
-const MODE: &str = "Whether requests wait for their events: batch (they do not), blocking (they do), blocking-strict (they do, and \
-                    are refused when their arrival cannot be recorded).";
-const TRUNCATE: &str = "Whether events and batches are kept below a size.";
-const MAX_BATCH_BYTES: &str = "Bytes of a batch; larger ones are split.";
-const MAX_EVENT_BYTES: &str =
-    "Bytes of an event; larger ones lose their objects, and are lost if that does not suffice.";
-const VERSION: &str = "Group and version of events.";
+const BUFFER_SIZE: &str =
+    "Maximum number of events that wait to be batched; further events are dropped and counted. Only in batch mode.";
+const MAX_SIZE: &str = "Maximum number of events in a batch. Only in batch mode.";
+const MAX_WAIT: &str = "Maximum time that an event waits for its batch to fill up. Only in batch mode.";
+const BURST: &str =
+    "Maximum number of batches that are sent at once after a time without any. Only in batch mode, with throttling.";
+const THROTTLE: &str = "Throttle batches to a rate (throttle-qps) and a burst (throttle-burst). Only in batch mode.";
+const QPS: &str = "Maximum average number of batches per second. Only in batch mode, with throttling.";
+const MODE: &str = "Mode of sending events: batch (asynchronous, in batches), blocking (a response waits for its events), or \
+     blocking-strict (also, a request is rejected if its event of the stage RequestReceived cannot be recorded).";
+const TRUNCATE: &str = "Truncate events and split batches that exceed the maximum sizes.";
+const MAX_BATCH_BYTES: &str =
+    "Maximum size of a batch in bytes, at least that of an event; larger batches are split. Only with truncation.";
+const MAX_EVENT_BYTES: &str = "Maximum size of an event in bytes. Larger events lose their request and response objects, and are dropped if \
+     they are still too large. Only with truncation.";
+const VERSION: &str = "API group and version of events. The only one is audit.k8s.io/v1.";
 
 pub(super) const GROUP: Group = Group {
     title: "Auditing",
@@ -31,42 +34,39 @@ pub(super) const GROUP: Group = Group {
         Flag::new("audit-log-batch-throttle-burst", ValueKind::Value("int"), "0", BURST),
         Flag::new("audit-log-batch-throttle-enable", ValueKind::Bool, "", THROTTLE),
         Flag::new("audit-log-batch-throttle-qps", ValueKind::Value("float32"), "0", QPS),
-        Flag::new(
-            "audit-log-compress",
-            ValueKind::Bool,
-            "",
-            "Whether files that were put aside are compressed with gzip.",
-        ),
+        Flag::new("audit-log-compress", ValueKind::Bool, "", "Compress rotated audit log files with gzip."),
         Flag::new(
             "audit-log-format",
             ValueKind::Value("string"),
             "json",
-            "Format of events: \"json\", or \"legacy\" for a line of text.",
+            "Format of audit events in the log: \"json\", or \"legacy\" for one line of text per event.",
         ),
         Flag::new(
             "audit-log-maxage",
             ValueKind::Value("int"),
             "366",
-            "Days that files are kept which were put aside, by the time in their names; 0 for no limit.",
+            "Maximum number of days to retain rotated audit log files, by the timestamp in their names. 0 means no \
+             limit.",
         ),
         Flag::new(
             "audit-log-maxbackup",
             ValueKind::Value("int"),
             "100",
-            "How many files are kept that were put aside; 0 for no limit.",
+            "Maximum number of rotated audit log files to retain. 0 means no limit.",
         ),
         Flag::new(
             "audit-log-maxsize",
             ValueKind::Value("int"),
             "100",
-            "Megabytes after which the file is put aside and a new one begun; 0 for never.",
+            "Maximum size in megabytes of the audit log file before it is rotated. 0 turns rotation off.",
         ),
         Flag::new("audit-log-mode", ValueKind::Value("string"), "blocking", MODE),
         Flag::new(
             "audit-log-path",
             ValueKind::Value("string"),
             "",
-            "File to which events are written that --audit-policy-file asks for; '-' for standard output.",
+            "File of the audit log backend, which records the events selected by --audit-policy-file; '-' means \
+             standard output. If not set, the backend is off.",
         ),
         Flag::new("audit-log-truncate-enabled", ValueKind::Bool, "", TRUNCATE),
         Flag::new("audit-log-truncate-max-batch-size", ValueKind::Value("int"), "10485760", MAX_BATCH_BYTES),
@@ -76,7 +76,7 @@ pub(super) const GROUP: Group = Group {
             "audit-policy-file",
             ValueKind::Value("string"),
             "",
-            "File with the audit policy: which requests are recorded, and how much of them. Without it, none are.",
+            "File with the audit policy: which requests are audited, and at which level. If not set, none are.",
         ),
         Flag::new("audit-webhook-batch-buffer-size", ValueKind::Value("int"), "10000", BUFFER_SIZE),
         Flag::new(
@@ -94,27 +94,28 @@ pub(super) const GROUP: Group = Group {
             "audit-webhook-config-file",
             ValueKind::Value("string"),
             "",
-            "File in kubeconfig format that names the server to which events are sent.",
+            "File in kubeconfig format that configures the audit webhook backend, to which events are sent.",
         ),
         Flag::new(
             "audit-webhook-initial-backoff",
             ValueKind::Value("duration"),
             "10s",
-            "How long to wait before a failed call is tried again for the first time.",
+            "Time to wait before the first retry of a failed call of the audit webhook.",
         ),
         Flag::new("audit-webhook-mode", ValueKind::Value("string"), "batch", MODE),
         Flag::new(
             "audit-webhook-spill-dir",
             ValueKind::Value("string"),
             "",
-            "Directory for events that --audit-webhook-batch-buffer-size has no room for, and for batches that the webhook refuses; \
-             they are sent later, also after a restart. Without it they are lost. For batch mode.",
+            "Directory for events that exceed --audit-webhook-batch-buffer-size and for batches that the webhook \
+             rejects. They are sent later, also after a restart. If not set, they are dropped. Only in batch mode.",
         ),
         Flag::new(
             "audit-webhook-spill-max-size",
             ValueKind::Value("int"),
             "1024",
-            "Megabytes in --audit-webhook-spill-dir at most; further events are lost and counted.",
+            "Maximum size of --audit-webhook-spill-dir in megabytes, at least 1. Further events are dropped and \
+             counted.",
         ),
         Flag::new("audit-webhook-truncate-enabled", ValueKind::Bool, "", TRUNCATE),
         Flag::new("audit-webhook-truncate-max-batch-size", ValueKind::Value("int"), "10485760", MAX_BATCH_BYTES),

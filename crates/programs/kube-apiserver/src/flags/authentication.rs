@@ -20,189 +20,213 @@ pub(super) const GROUP: Group = Group {
             "anonymous-auth",
             ValueKind::Bool,
             "true",
-            "Whether requests without credentials are served, as system:anonymous in the group system:unauthenticated.",
+            "Accept requests without credentials as anonymous requests, with the user name system:anonymous and the \
+             group system:unauthenticated. Always off with --authorization-mode=AlwaysAllow.",
         ),
         Flag::new(
             "api-audiences",
             ValueKind::Value("strings"),
             "",
-            "Names of this API: tokens that are made for audiences must be for one of these. If not set, the issuers of \
-             service account tokens.",
+            "Identifiers of the API, comma-separated: a bearer token that is bound to audiences must be bound to one \
+             of them. If not set, the values of --service-account-issuer.",
         ),
         Flag::new(
             "authentication-config",
             ValueKind::Value("string"),
             "",
-            "File with an AuthenticationConfiguration: issuers of ID tokens, instead of the --oidc-... flags, and the paths that \
-             are open without credentials. Read again when it changes.",
+            "File with an AuthenticationConfiguration: JWT authenticators, and anonymous requests by path. Excludes \
+             the --oidc-* flags. It is reloaded when it changes.",
         ),
         Flag::new(
             "authentication-token-webhook-cache-ttl",
             ValueKind::Value("duration"),
             "2m0s",
-            "How long answers of the token webhook are remembered.",
+            "Time for which responses of the token webhook are cached.",
         ),
         Flag::new(
             "authentication-token-webhook-config-file",
             ValueKind::Value("string"),
             "",
-            "File in the form of a kubeconfig with the server that is asked about bearer tokens that nobody else knows.",
+            "File in kubeconfig format for webhook token authentication: the server that reviews bearer tokens which \
+             no other authenticator accepts.",
         ),
         Flag::new(
             "authentication-token-webhook-version",
             ValueKind::Value("string"),
             "v1beta1",
-            "Version of the TokenReviews that are sent to the token webhook and expected from it: v1 or v1beta1.",
+            "API version of the TokenReview (authentication.k8s.io) that is exchanged with the token webhook: v1 or \
+             v1beta1.",
         ),
         Flag::new(
             "client-ca-file",
             ValueKind::Value("string"),
             "",
-            "File with the authorities whose client certificates are accepted: the common name is the user, the organizations \
-             are the groups. If not set, the server's own authority is accepted and an administrator's certificate is made.",
+            "File with the certificate authorities for client certificates: the common name of a certificate is the \
+             user name, its organizations are the groups. If not set, the server uses its own CA and issues an \
+             administrator's certificate in admin.kubeconfig.",
         ),
         Flag::new(
             "enable-bootstrap-token-auth",
             ValueKind::Bool,
             "false",
-            "Whether secrets of type bootstrap.kubernetes.io/token in kube-system are tokens, for nodes that join.",
+            "Accept bootstrap tokens, which are secrets of type bootstrap.kubernetes.io/token in the namespace \
+             kube-system, for TLS bootstrapping of nodes.",
         ),
         Flag::new(
             "oidc-ca-file",
             ValueKind::Value("string"),
             "",
-            "File with the authorities for the OpenID provider; those of the system if not set.",
+            "File with the certificate authorities for the OpenID Connect provider. If not set, those of the system.",
         ),
         Flag::new(
             "oidc-client-id",
             ValueKind::Value("string"),
             "",
-            "Client for which the OpenID provider's tokens must be made.",
+            "Client ID for OpenID Connect: the audience that ID tokens must have. Required with --oidc-issuer-url.",
         ),
         Flag::new(
             "oidc-groups-claim",
             ValueKind::Value("string"),
             "",
-            "Claim with the groups of a user, one or a list.",
+            "Claim with the groups of the user, a string or a list of strings.",
         ),
-        Flag::new("oidc-groups-prefix", ValueKind::Value("string"), "", "What is put before each group."),
+        Flag::new(
+            "oidc-groups-prefix",
+            ValueKind::Value("string"),
+            "",
+            "Prefix that is added to each group, so that it differs from the groups of other authenticators.",
+        ),
         Flag::new(
             "oidc-issuer-url",
             ValueKind::Value("string"),
             "",
-            "URL of the OpenID provider, https only, whose tokens are accepted.",
+            "URL of the OpenID Connect issuer whose ID tokens (JWT) are accepted; only https. Required with \
+             --oidc-client-id.",
         ),
         Flag::new(
             "oidc-required-claim",
             ValueKind::Value("mapStringString"),
             "",
-            "Claim that must be there with a value, 'claim=value'. May be given more than once.",
+            "Claim that ID tokens must have with a value, as claim=value. May be repeated.",
         ),
         Flag::new(
             "oidc-signing-algs",
             ValueKind::Value("strings"),
             "RS256",
-            "Algorithms by which tokens may be signed: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512.",
+            "Allowed signing algorithms of ID tokens, comma-separated: RS256, RS384, RS512, ES256, ES384, ES512, \
+             PS256, PS384, PS512.",
         ),
-        Flag::new("oidc-username-claim", ValueKind::Value("string"), "sub", "Claim with the name of a user."),
+        Flag::new(
+            "oidc-username-claim",
+            ValueKind::Value("string"),
+            "sub",
+            "Claim with the user name. It should be unique and never change for a user.",
+        ),
         Flag::new(
             "oidc-username-prefix",
             ValueKind::Value("string"),
             "",
-            "What is put before each name; '-' for nothing. If not set, names other than by 'email' get the issuer before them.",
+            "Prefix that is added to each user name; '-' for none. If not set, it is the issuer URL and '#', and none \
+             for the claim 'email'.",
         ),
         Flag::new(
             "requestheader-allowed-names",
             ValueKind::Value("strings"),
             "",
-            "Common names of the proxies in front that may say who is calling; any that their authority has signed if not set.",
+            "Common names of the client certificates of authenticating proxies, comma-separated. If not set, any \
+             certificate of --requestheader-client-ca-file is accepted.",
         ),
         Flag::new(
             "requestheader-client-ca-file",
             ValueKind::Value("string"),
             "",
-            "File with the authorities for proxies in front of the server, which say in headers who is calling.",
+            "File with the certificate authorities for client certificates of authenticating proxies, such as the \
+             aggregator (front proxies), which set the user in request headers.",
         ),
         Flag::new(
             "requestheader-extra-headers-prefix",
             ValueKind::Value("strings"),
             "",
-            "Beginnings of the headers in which such proxies say more about callers.",
+            "Prefixes of request headers with extra fields of the user, comma-separated, such as X-Remote-Extra-.",
         ),
         Flag::new(
             "requestheader-group-headers",
             ValueKind::Value("strings"),
             "",
-            "Headers in which such proxies name groups.",
+            "Request headers with groups of the user, comma-separated, such as X-Remote-Group.",
         ),
         Flag::new(
             "requestheader-uid-headers",
             ValueKind::Value("strings"),
             "",
-            "Headers in which such proxies name UIDs.",
+            "Request headers with the UID of the user, comma-separated; X-Remote-Uid must be one of them. Needs the \
+             feature gate RemoteRequestHeaderUID.",
         ),
         Flag::new(
             "requestheader-username-headers",
             ValueKind::Value("strings"),
             "",
-            "Headers in which such proxies name users.",
+            "Request headers with the user name, comma-separated, such as X-Remote-User.",
         ),
         Flag::new(
             "service-account-extend-token-expiration",
             ValueKind::Bool,
             "true",
-            "Whether tokens that admission mounted into pods really live for a year, so that clients that never read them \
-             again have time to be updated.",
+            "Extend the expiration of projected service account tokens to a year, so that clients which do not reload \
+             their token keep working until they are updated.",
         ),
         Flag::new(
             "service-account-issuer",
             ValueKind::Value("stringArray"),
             "https://kubernetes.default.svc",
-            "Issuer of service account tokens. May be given more than once: the first issues, all are accepted.",
+            "Issuer of service account tokens (claim iss), a URI or another identifier. May be repeated: new tokens \
+             have the first one, tokens of all are accepted.",
         ),
         Flag::new(
             "service-account-jwks-uri",
             ValueKind::Value("string"),
             "",
-            "Where the key set is that the discovery document names, if it is not taken from this server.",
+            "https URI of the JSON Web Key Set in the OpenID discovery document. If not set, that of this server.",
         ),
         Flag::new(
             "service-account-key-file",
             ValueKind::Value("stringArray"),
             "",
-            "File with RSA or ECDSA keys, private or public, that service account tokens are verified by. May be given more \
-             than once. If not set, the key that signs.",
+            "File with PEM-encoded RSA or ECDSA keys, private or public, that verify service account tokens. May be \
+             repeated. If not set, the signing key.",
         ),
         Flag::new(
             "service-account-lookup",
             ValueKind::Bool,
             "true",
-            "Whether service account tokens from secrets must still be there.",
+            "Reject service account tokens from secrets that no longer exist.",
         ),
         Flag::new(
             "service-account-max-token-expiration",
             ValueKind::Value("duration"),
             "0s",
-            "The longest that requested service account tokens are good for; 0 for no limit.",
+            "Maximum lifetime of tokens of the TokenRequest API, from 1h to 2^32 seconds; longer requests get this \
+             lifetime. 0s means no limit.",
         ),
         Flag::new(
             "service-account-signing-endpoint",
             ValueKind::Value("string"),
             "",
-            "Path of the unix socket, or @name of the abstract one, of another process that signs service account tokens and \
-             has the keys. Neither --service-account-signing-key-file nor --service-account-key-file can be given beside it.",
+            "Unix domain socket of an external signer of service account tokens: a path, or @name for an abstract \
+             socket. Excludes --service-account-signing-key-file and --service-account-key-file.",
         ),
         Flag::new(
             "service-account-signing-key-file",
             ValueKind::Value("string"),
             "",
-            "File with the private key that service account tokens are signed with. If not set, a key of the server's own.",
+            "File with the private key that signs service account tokens. Requires --service-account-key-file. If not \
+             set, a key of the server's own.",
         ),
         Flag::new(
             "token-auth-file",
             ValueKind::Value("string"),
             "",
-            "File with static bearer tokens, one 'token,user,uid,\"group1,group2\"' a line.",
+            "CSV file with static bearer tokens, one per line: token,user,uid,\"group1,group2\".",
         ),
     ],
 };

@@ -18,50 +18,51 @@ pub(super) const GROUP: Group = Group {
             "authorization-always-allow-paths",
             ValueKind::Value("strings"),
             "",
-            "Paths that are not those of resources and that everybody may use; a * at the end stands for whatever follows.",
+            "Non-resource paths that every user may access, comma-separated. A * at the end matches any suffix.",
         ),
         Flag::new(
             "authorization-config",
             ValueKind::Value("string"),
             "",
-            "File with the configuration of the authorizers, read again when it changes. Not together with \
-             --authorization-mode and --authorization-webhook-* flags.",
+            "File with an AuthorizationConfiguration: the chain of authorizers. Excludes --authorization-mode and \
+             --authorization-webhook-*. It is reloaded when it changes.",
         ),
         Flag::new(
             "authorization-mode",
             ValueKind::Value("strings"),
             "Node,RBAC",
-            "Ordered list of authorizers: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node.",
+            "Authorization modes in their order, comma-separated: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node.",
         ),
         Flag::new(
             "authorization-policy-file",
             ValueKind::Value("string"),
             "",
-            "File with policies, one JSON object a line, for the mode ABAC.",
+            "File with ABAC policies, one JSON object per line. Requires the mode ABAC.",
         ),
         Flag::new(
             AUTHORIZED_TTL,
             ValueKind::Value("duration"),
             "5m0s",
-            "How long answers of the webhook authorizer that allow are remembered.",
+            "Time for which authorized responses of the webhook authorizer are cached.",
         ),
         Flag::new(
             UNAUTHORIZED_TTL,
             ValueKind::Value("duration"),
             "30s",
-            "How long answers of the webhook authorizer that do not allow are remembered.",
+            "Time for which unauthorized responses of the webhook authorizer are cached.",
         ),
         Flag::new(
             WEBHOOK_FILE,
             ValueKind::Value("string"),
             "",
-            "File in kubeconfig format that says how to reach the webhook, for the mode Webhook.",
+            "File in kubeconfig format for the webhook authorizer. Requires the mode Webhook.",
         ),
         Flag::new(
             WEBHOOK_VERSION,
             ValueKind::Value("string"),
             "v1beta1",
-            "Version of SubjectAccessReview that the webhook is sent and answers with: v1 or v1beta1.",
+            "API version of the SubjectAccessReview (authorization.k8s.io) that is exchanged with the webhook: v1 or \
+             v1beta1.",
         ),
     ],
 };

@@ -17,61 +17,68 @@ pub(super) const GROUP: Group = Group {
             "advertise-address",
             ValueKind::Value("ip"),
             "",
-            "Address under which the rest of the cluster reaches this server: that of the 'kubernetes' service. If not set, \
-             --bind-address, or that of the machine's default interface.",
+            "IP address that the server advertises to members of the cluster, as the endpoint of the service \
+             'kubernetes'. It must be reachable from the rest of the cluster. If not set, --bind-address is used, or \
+             the address of the host's default interface if that is unspecified or loopback.",
         ),
         Flag::new(
             "cors-allowed-origins",
             ValueKind::Value("strings"),
             "",
-            "Regular expressions of origins whose scripts may read answers, each with both ends of the host's name marked, \
-             as in '//example\\.com(:|$)'.",
+            "Allowed origins for CORS, as regular expressions, comma-separated. Each must anchor both ends of the \
+             host name, as in '//example\\.com(:|$)'. If not set, CORS is off.",
         ),
         Flag::new(
             "emulated-version",
             ValueKind::Value("strings"),
             "",
-            "The version whose APIs and features the server shows, 'major.minor', from 1.33 to 1.36. If not set: 1.36.",
+            "Kubernetes version whose APIs, features and defaults of feature gates the server emulates, as \
+             major.minor or kube=major.minor, from 1.33 to 1.36. If not set, 1.36, the version of this release.",
         ),
         Flag::new(
             "emulation-forward-compatible",
             ValueKind::Bool,
             "",
-            "With --emulated-version: also serve those later versions of a resource that the emulated release does not know, \
-             where it knows another version that is not alpha.",
+            "Also enable the API versions of a resource that became available after the emulated version, if the \
+             emulated version has another beta or stable version of that resource. Only with an --emulated-version \
+             below that of this release.",
         ),
         Flag::new(
             "enable-priority-and-fairness",
             ValueKind::Bool,
             "true",
-            "Share the limits of requests in flight out by flow schemas and priority levels, and let requests wait. Without it, \
-             requests above the limits are refused.",
+            "Limit concurrent requests with API Priority and Fairness (APF): flow schemas assign requests to priority \
+             levels, which share the sum of --max-requests-inflight and --max-mutating-requests-inflight and queue \
+             what exceeds it. If false, requests above either limit are rejected with status 429.",
         ),
         Flag::new(
             "external-hostname",
             ValueKind::Value("string"),
             "",
-            "Host name of this server in documents that name it, and in the certificate that it makes for itself.",
+            "Host name of this server in the external URLs that it publishes, such as those of discovery and OpenID \
+             documents, and in the serving certificate that it generates.",
         ),
         Flag::new(
             "feature-gates",
             ValueKind::Value("colonSeparatedMultimapStringString"),
             "",
-            "Features to turn on or off, separated by commas: 'GenericWorkload=true,kube:StorageVersionHash=false'. May be given \
-             several times. AllAlpha and AllBeta stand for all features of that stage.",
+            "Feature gates to enable or disable, comma-separated: \
+             'GenericWorkload=true,kube:StorageVersionHash=false'. May be repeated. AllAlpha and AllBeta set all \
+             feature gates of that stage.",
         ),
         Flag::new(
             "goaway-chance",
             ValueKind::Value("float"),
             "0",
-            "Part of the requests after which an HTTP/2 connection is ended, so that clients spread over several servers: from 0 \
-             to 0.02.",
+            "Probability, from 0 to 0.02, that a response tells an HTTP/2 client to reconnect (GOAWAY), so that a \
+             load balancer can choose another API server; requests in flight are completed. 0, the default, turns it \
+             off: leave it off without a load balancer.",
         ),
         Flag::new(
             "livez-grace-period",
             ValueKind::Value("duration"),
             "0s",
-            "How long after the start /livez takes what the start has still to do for done.",
+            "Time after the start during which /livez succeeds although post-start hooks have not finished yet.",
         ),
         Flag::new("max-mutating-requests-inflight", ValueKind::Value("int"), "200", MUTATING),
         Flag::new("max-requests-inflight", ValueKind::Value("int"), "400", READ_ONLY),
@@ -79,70 +86,80 @@ pub(super) const GROUP: Group = Group {
             "min-compatibility-version",
             ValueKind::Value("strings"),
             "",
-            "The oldest version of other servers of the cluster, 'major.minor', from 1.33 to the emulated version: what this \
-             server writes, they can read. If not set: the version before the emulated one.",
+            "Oldest Kubernetes version of other control plane components that must be able to read what this server \
+             stores, as major.minor or kube=major.minor, from 1.33 to the emulated version. If not set, the minor \
+             version before the emulated one.",
         ),
         Flag::new(
             "min-request-timeout",
             ValueKind::Value("int"),
             "1800",
-            "Seconds that a watch lasts at least which names no timeout; it is ended at random before twice as many.",
+            "Minimum timeout of watch requests in seconds, at least 0. A watch without timeoutSeconds gets a random \
+             timeout between this value and twice as much, so that watches do not all end at once.",
         ),
         Flag::new(
             "request-timeout",
             ValueKind::Value("duration"),
             "1m0s",
-            "How long a request may take that is no watch or stream; clients may ask for less.",
+            "Timeout of requests, except watches and other long-running requests. A client can set a shorter one with \
+             the query parameter 'timeout'.",
         ),
         Flag::new(
             "runtime-config-emulation-forward-compatible",
             ValueKind::Bool,
             "",
-            "With --emulated-version: also serve what --runtime-config names and the emulated release does not know.",
+            "Also enable APIs that --runtime-config names and that became available after the emulated version. Only \
+             with an --emulated-version below that of this release.",
         ),
         Flag::new(
             "send-retry-after-while-not-ready-once",
             ValueKind::Bool,
             "",
-            "Answer requests with 503 and Retry-After until the server has been ready once, but those for health and metrics.",
+            "Until /readyz has succeeded once, reject requests with status 503 and a Retry-After header, except those \
+             for health checks and metrics.",
         ),
         Flag::new(
             "shutdown-delay-duration",
             ValueKind::Value("duration"),
             "0s",
-            "How long to go on serving after the signal to stop, while /readyz already fails.",
+            "Time after the termination signal during which the server still accepts requests while /readyz fails, so \
+             that load balancers stop using it. Graceful termination follows.",
         ),
         Flag::new(
             "shutdown-send-retry-after",
             ValueKind::Bool,
             "",
-            "After that, go on listening until all short requests are answered, and answer new ones with 429 and Retry-After.",
+            "During graceful termination, keep the listener open until requests in flight have been completed, and \
+             reject new requests with status 429 and a Retry-After header.",
         ),
         Flag::new(
             "shutdown-watch-termination-grace-period",
             ValueKind::Value("duration"),
             "0s",
-            "How long watches may take to end when the server stops, beyond the time that they usually need.",
+            "Maximum additional time that active watches get to end during graceful termination. They are ended at \
+             once and rarely need it.",
         ),
         Flag::new(
             "storage-initialization-timeout",
             ValueKind::Value("duration"),
             "1m0s",
-            "How long the start waits for the caches of what is stored to be filled.",
+            "Maximum time that the server waits at the start for its storage (watch caches) to be initialized before \
+             it declares itself ready.",
         ),
         Flag::new(
             "strict-transport-security-directives",
             ValueKind::Value("strings"),
             "",
-            "Directives of the Strict-Transport-Security header, for example 'max-age=31536000,includeSubDomains,preload'.",
+            "Directives of the Strict-Transport-Security (HSTS) response header, comma-separated: max-age=SECONDS, \
+             includeSubDomains, preload. If not set, the header is not sent.",
         ),
     ],
 };
 
-const MUTATING: &str = "How many requests that change something may be in flight, 0 for no limit. With priority and fairness, a part \
-                        of the total that is shared out.";
-const READ_ONLY: &str = "How many requests that only read may be in flight, 0 for no limit. With priority and fairness, a part of \
-                         the total that is shared out.";
+const MUTATING: &str = "Maximum number of mutating requests in flight. 0 means no limit. With API Priority and Fairness, its sum with \
+     --max-requests-inflight is the concurrency limit of the server and must not be 0.";
+const READ_ONLY: &str = "Maximum number of non-mutating requests in flight. 0 means no limit. With API Priority and Fairness, its sum \
+     with --max-mutating-requests-inflight is the concurrency limit of the server and must not be 0.";
 
 /// Returns the feature gates. Those of a version that cannot be emulated are those of this release: the log needs them
 /// before the versions are judged.

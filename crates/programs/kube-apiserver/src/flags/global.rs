@@ -13,22 +13,24 @@ pub(super) const GROUP: Group = Group {
             "check-config",
             ValueKind::Bool,
             "",
-            "Read all flags and the files that they name, print everything that is wrong with them, and quit. Connects to nobody \
-             and writes nothing.",
+            "Validate all flags and the files that they name, print all errors, and exit: with status 0 if there are \
+             none, else 1. Connects to no server and writes no file.",
         ),
         Flag::new(
             "config",
             ValueKind::Value("string"),
             "",
-            "File with flags in YAML: their names are its keys. Flags of the command line win. A changed --v or --vmodule in it is \
-             in force at once; what else differs from the running server is shown at /configz.",
+            "YAML file with flags, by their names. Flags on the command line take precedence. Changes of v and \
+             vmodule in the file take effect at once; other changes are shown at /configz and take effect with a \
+             restart.",
         ),
-        Flag::new("help", ValueKind::Bool, "", "help for kube-apiserver").short('h'),
+        Flag::new("help", ValueKind::Bool, "", "Print this help and exit.").short('h'),
         Flag::new(
             "version",
             ValueKind::Optional("version"),
             "false",
-            "Print the version and quit; with a value such as v1.36.2-mine, start and report that version to clients.",
+            "Print the version and exit: the Kubernetes version, or all details with --version=raw. A value such as \
+             v1.36.2-mine starts the server, which then reports that version to clients.",
         ),
     ],
 };

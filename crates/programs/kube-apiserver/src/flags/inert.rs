@@ -5,26 +5,21 @@ use super::parse::FlagSet;
 use super::table::{Flag, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
-    title: "Without effect here",
+    title: "Ignored",
     flags: &[
         Flag::new(
             "contention-profiling",
             ValueKind::Bool,
             "",
-            "How long threads wait for locks is not measured; use perf on the process.",
+            "Lock contention is not profiled; use perf on the process.",
         ),
         Flag::new(
             "default-watch-cache-size",
             ValueKind::Value("int"),
             "100",
-            "Caches are sized by what they hold; kube-apiserver ignores this deprecated flag as well.",
+            "The size of watch caches is dynamic. kube-apiserver ignores this deprecated flag as well.",
         ),
-        Flag::new(
-            "permit-address-sharing",
-            ValueKind::Bool,
-            "",
-            "SO_REUSEADDR is always set, which is what this asks for.",
-        ),
+        Flag::new("permit-address-sharing", ValueKind::Bool, "", "SO_REUSEADDR is always set, as Go does on Linux."),
     ],
 };
 

@@ -10,43 +10,41 @@ pub(super) const AUTHORITY: Flag = Flag::new(
     "kubelet-certificate-authority",
     ValueKind::Value("string"),
     "",
-    "File with the certificates of who signs kubelets' certificates. If not set, these are not verified.",
+    "File with the certificate authorities for the serving certificates of kubelets. If not set, they are not \
+     verified.",
 );
 pub(super) const CERTIFICATE: Flag = Flag::new(
     "kubelet-client-certificate",
     ValueKind::Value("string"),
     "",
-    "File with the certificate that is shown to kubelets. It is read again when it changes.",
+    "File with the TLS client certificate for kubelets. Requires --kubelet-client-key. It is reloaded when it \
+     changes.",
 );
 pub(super) const KEY: Flag = Flag::new(
     "kubelet-client-key",
     ValueKind::Value("string"),
     "",
-    "File with the private key that belongs to --kubelet-client-certificate.",
+    "File with the private key of --kubelet-client-certificate.",
 );
 pub(super) const PORT: Flag = Flag::new(
     "kubelet-port",
     ValueKind::Value("uint"),
     "10250",
-    "DEPRECATED: Port of kubelets whose nodes do not tell it.",
+    "DEPRECATED: port of kubelets whose nodes do not report one.",
 );
-pub(super) const READ_ONLY_PORT: Flag = Flag::new(
-    "kubelet-read-only-port",
-    ValueKind::Value("uint"),
-    "10255",
-    "DEPRECATED: Nothing asks this port any more.",
-);
+pub(super) const READ_ONLY_PORT: Flag =
+    Flag::new("kubelet-read-only-port", ValueKind::Value("uint"), "10255", "DEPRECATED: accepted and not used.");
 pub(super) const ADDRESS_TYPES: Flag = Flag::new(
     "kubelet-preferred-address-types",
     ValueKind::Value("strings"),
     "Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP",
-    "Types of node addresses by which kubelets are reached, the best first.",
+    "Types of node addresses (NodeAddressType) for connections to kubelets, by preference, comma-separated.",
 );
 pub(super) const TIMEOUT: Flag = Flag::new(
     "kubelet-timeout",
     ValueKind::Value("duration"),
     "5s",
-    "Taken for compatibility: streams to kubelets last as long as they are used.",
+    "Timeout of requests to kubelets. Accepted for compatibility and not used: streams to kubelets have no timeout.",
 );
 
 pub(super) fn read(flags: &FlagSet) -> Result<Config, FlagError> {

@@ -15,7 +15,7 @@ pub(super) const GROUP: Group = Group {
             "log-flush-frequency",
             ValueKind::Value("duration"),
             "5s",
-            "How often lines are written that a buffer holds back.",
+            "Maximum time between two flushes of buffered log messages, more than 0.",
         ),
         Flag::new("log-json-info-buffer-size", ValueKind::Value("quantity"), "0", BUFFER),
         Flag::new("log-json-split-stream", ValueKind::Bool, "", SPLIT),
@@ -26,23 +26,23 @@ pub(super) const GROUP: Group = Group {
             "v",
             ValueKind::Value("Level"),
             "0",
-            "Log verbosity as a number: 3 logs each request, 6 and more is for debugging.",
+            "Log verbosity, a number from 0: 3 logs each request, 6 and above is for debugging the server.",
         )
         .short('v'),
         Flag::new(
             "vmodule",
             ValueKind::Value("pattern=N,..."),
             "",
-            "Verbosity of the source files that a pattern matches, as pattern=N, separated by commas: chain=6,filters/*=4. A \
-             pattern without a slash is for the file's name. Only for the text format.",
+            "Log verbosity of source files, as pattern=N, comma-separated: chain=6,filters/*=4. A pattern without a \
+             slash matches the name of a file without its suffix. Only for the log format text.",
         ),
     ],
 };
 
-const SPLIT: &str = "In this format, write errors and warnings to standard error and all else to standard output. Needs the \
-                     feature gate LoggingAlphaOptions.";
-const BUFFER: &str = "In this format with split streams, hold back as many bytes of what is no error, as 512, 1K, 2Ki. Needs the \
-                      feature gate LoggingAlphaOptions.";
+const SPLIT: &str = "In this log format, write errors and warnings to standard error and info messages to standard output. Needs the \
+     feature gate LoggingAlphaOptions.";
+const BUFFER: &str = "In this log format with split streams, buffer size of info messages in bytes, also as a quantity such as 1K or \
+     2Ki. 0 turns buffering off. Needs the feature gate LoggingAlphaOptions.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {

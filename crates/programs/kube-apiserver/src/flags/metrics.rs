@@ -17,26 +17,28 @@ pub(super) const GROUP: Group = Group {
             "allow-metric-labels",
             ValueKind::Value("stringToString"),
             "",
-            "Values that a label of a metric may have; all others are counted as \"unexpected\": metric,label=value1,value2.",
+            "Allowed values of a metric's label, as metric,label=value1,value2; all other values are recorded as \
+             \"unexpected\". May be repeated.",
         ),
         Flag::new(
             "allow-metric-labels-manifest",
             ValueKind::Value("string"),
             "",
-            "YAML file that says the same, with keys 'metric,label' and values 'value1,value2'.",
+            "YAML file with the same settings: keys 'metric,label', values 'value1,value2'. Excludes \
+             --allow-metric-labels.",
         ),
         Flag::new(
             "disabled-metrics",
             ValueKind::Value("strings"),
             "",
-            "Full names of metrics that are left out, separated by commas.",
+            "Metrics to disable, by their fully qualified names, comma-separated.",
         ),
         Flag::new(
             "show-hidden-metrics-for-version",
             ValueKind::Value("string"),
             "",
-            "The version, which must be the one before this release, for which metrics are shown again that are hidden since \
-             they were deprecated.",
+            "Show the metrics that are hidden since they were deprecated in the previous minor version. The only \
+             value is that version, 1.35.",
         ),
     ],
 };

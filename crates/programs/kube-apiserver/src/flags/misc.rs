@@ -21,55 +21,58 @@ pub(super) const GROUP: Group = Group {
             "aggregator-reject-forwarding-redirect",
             ValueKind::Bool,
             "true",
-            "Whether redirects of servers of aggregated APIs are refused rather than passed on to clients.",
+            "Reject redirect responses of aggregated API servers instead of forwarding them to the client.",
         ),
-        Flag::new("allow-privileged", ValueKind::Bool, "true", "Whether containers may be privileged."),
+        Flag::new("allow-privileged", ValueKind::Bool, "true", "Allow privileged containers."),
         Flag::new(
             "apiserver-count",
             ValueKind::Value("int"),
             "1",
-            "DEPRECATED: Number of servers in the cluster, for --endpoint-reconciler-type=master-count.",
+            "DEPRECATED: number of API servers in the cluster, at least 1, for \
+             --endpoint-reconciler-type=master-count.",
         ),
         Flag::new(
             "coordinated-leadership-lease-duration",
             ValueKind::Value("duration"),
             "15s",
-            "How long the server that elects leaders keeps that part without renewing its lease. Needs the feature gate \
-             CoordinatedLeaderElection.",
+            "Duration of the lease for coordinated leader election, after which another server replaces a leader that \
+             does not renew it. Must exceed the renew deadline. Needs the feature gate CoordinatedLeaderElection.",
         ),
         Flag::new(
             "coordinated-leadership-renew-deadline",
             ValueKind::Value("duration"),
             "10s",
-            "How long it tries to renew its lease before it gives up.",
+            "Time for which the leader tries to renew its lease before it gives up leadership. Must exceed the retry \
+             period.",
         ),
         Flag::new(
             "coordinated-leadership-retry-period",
             ValueKind::Value("duration"),
             "2s",
-            "How often it renews its lease, and others try to get it.",
+            "Interval between attempts to acquire or renew the lease for coordinated leader election.",
         ),
         Flag::new(
             "enable-aggregator-routing",
             ValueKind::Bool,
             "",
-            "Whether services of aggregated APIs and of webhooks are reached at one of their endpoints rather than at their \
-             cluster IP.",
+            "Send requests for aggregated APIs and webhooks to endpoint IPs of their services instead of the cluster \
+             IP.",
         ),
-        Flag::new("enable-logs-handler", ValueKind::Bool, "", "DEPRECATED: Serve the files of /var/log at /logs."),
+        Flag::new("enable-logs-handler", ValueKind::Bool, "", "DEPRECATED: serve the log files of /var/log at /logs."),
         Flag::new(
             "endpoint-reconciler-type",
             ValueKind::Value("string"),
             "lease",
-            "Who keeps the endpoints of the service kubernetes: each server with a lease on its own entry (lease), each as long \
-             as there are no more than --apiserver-count (master-count, deprecated), or somebody else (none).",
+            "Endpoint reconciler of the service 'kubernetes': lease (each server renews a lease for its address), \
+             master-count (deprecated: as many addresses as --apiserver-count), or none (another component maintains \
+             the endpoints).",
         ),
         Flag::new(
             "hostname-override",
             ValueKind::Value("string"),
             "",
-            "Name that is used instead of that of this machine for the server's identity among the servers of a cluster: for \
-             several of them on one machine.",
+            "Host name for the identity of this server among the API servers of a cluster, instead of that of the \
+             host. Needed for several servers on one host.",
         ),
         kubelet::AUTHORITY,
         kubelet::CERTIFICATE,
@@ -82,60 +85,70 @@ pub(super) const GROUP: Group = Group {
             "kubernetes-service-node-port",
             ValueKind::Value("int"),
             "0",
-            "Port of nodes at which the service kubernetes is reached; 0 for none.",
+            "Node port of the service 'kubernetes', within --service-node-port-range; the service is then of type \
+             NodePort. 0 means type ClusterIP.",
         ),
         Flag::new(
             "max-connection-bytes-per-sec",
             ValueKind::Value("int"),
             "0",
-            "The most bytes a second, each way, of a connection to a kubelet, pod or service that was upgraded; 0 for no limit.",
+            "Maximum bytes per second, in each direction, of an upgraded connection to a kubelet, pod or service \
+             (exec, attach, port-forward, proxy). 0 means no limit.",
         ),
         Flag::new(
             "peer-advertise-ip",
             ValueKind::Value("string"),
             "",
-            "Address at which other servers of the cluster reach this one, together with --peer-advertise-port, to hand on \
-             requests for what they lack. --advertise-address by default.",
+            "IP address at which other API servers of the cluster proxy requests to this one, together with \
+             --peer-advertise-port. If not set, --advertise-address. Needs the feature gate \
+             UnknownVersionInteroperabilityProxy.",
         ),
-        Flag::new("peer-advertise-port", ValueKind::Value("string"), "", "Port that belongs to --peer-advertise-ip."),
+        Flag::new(
+            "peer-advertise-port",
+            ValueKind::Value("string"),
+            "",
+            "Port for --peer-advertise-ip, from 1 to 65535.",
+        ),
         Flag::new(
             "peer-ca-file",
             ValueKind::Value("string"),
             "",
-            "File with the authorities that sign the certificates of all servers of the cluster. With it, requests for what this \
-             server lacks are handed on to one that has it.",
+            "File with the certificate authorities for the serving certificates of other API servers. If set, \
+             requests for resources that this server does not serve are proxied to one that does. Needs the feature \
+             gate UnknownVersionInteroperabilityProxy.",
         ),
         Flag::new(
             "proxy-client-cert-file",
             ValueKind::Value("string"),
             "",
-            "File with the certificate that is shown to servers of aggregated APIs, by which they know this server. It is read \
-             again when it changes.",
+            "File with the client certificate with which the aggregator authenticates to aggregated (extension) API \
+             servers. Requires --proxy-client-key-file. It is reloaded when it changes.",
         ),
         Flag::new(
             "proxy-client-key-file",
             ValueKind::Value("string"),
             "",
-            "File with the private key that belongs to --proxy-client-cert-file.",
+            "File with the private key of --proxy-client-cert-file.",
         ),
         Flag::new(
             "service-cluster-ip-range",
             ValueKind::Value("string"),
             "10.0.0.0/24",
-            "Range from which services get their addresses; two of different families, separated by a comma, for dual-stack.",
+            "CIDR range of the cluster IPs of services, of at least 8 addresses. For dual-stack, two ranges of \
+             different IP families, comma-separated.",
         ),
         Flag::new(
             "service-node-port-range",
             ValueKind::Value("portRange"),
             "30000-32767",
-            "Ports for services of type NodePort, both ends included.",
+            "Port range of services of type NodePort, including both ends: low-high or low+count.",
         ),
         Flag::new(
             "stop-with-stdin",
             ValueKind::Bool,
             "",
-            "Stop when standard input ends, as after SIGTERM. A program that starts the server and keeps the other end of a pipe \
-             takes the server along when it dies.",
+            "Stop when standard input ends, as after SIGTERM. A parent process that keeps the other end of a pipe \
+             open then stops the server with itself.",
         ),
     ],
 };

@@ -19,72 +19,79 @@ pub(super) const GROUP: Group = Group {
             "bind-address",
             ValueKind::Value("ip"),
             "127.0.0.1",
-            "Address to listen on. An unspecified one (0.0.0.0 or ::) stands for all interfaces, and is the default where \
-             --advertise-address says that others reach the server, as kubeadm does.",
+            "IP address on which to listen for --secure-port. 0.0.0.0 or :: means all interfaces; this is the default \
+             if --advertise-address is neither unspecified nor loopback, as with kubeadm.",
         ),
         Flag::new(
             "cert-dir",
             ValueKind::Value("string"),
             "",
-            "Directory of apiserver.crt and apiserver.key: taken from there if both exist, otherwise made and kept there. If not \
-             set, the data directory. --tls-cert-file goes before it.",
+            "Directory of the TLS certificate apiserver.crt and its key apiserver.key: used if both exist, otherwise \
+             generated there. Ignored with --tls-cert-file and --tls-private-key-file. If not set, the data \
+             directory.",
         ),
-        Flag::new("disable-http2-serving", ValueKind::Bool, "", "Leave HTTP/2 out."),
+        Flag::new("disable-http2-serving", ValueKind::Bool, "", "Serve HTTP/1.1 only."),
         Flag::new(
             "http2-max-streams-per-connection",
             ValueKind::Value("int"),
             "0",
-            "How many requests one HTTP/2 connection may have in flight; 0 for the default of 250.",
+            "Maximum number of concurrent streams, which are requests in flight, of an HTTP/2 connection. 0 means the \
+             default of 100.",
         ),
         Flag::new(
             "permit-port-sharing",
             ValueKind::Bool,
             "",
-            "Let other processes listen on the same port (SO_REUSEPORT).",
+            "Bind the port with SO_REUSEPORT, so that several processes can listen on the same address and port.",
         ),
         Flag::new(
             "secure-port",
             ValueKind::Value("int"),
             "6443",
-            "Port for HTTPS; 0 takes a free one and prints which.",
+            "Port on which to serve HTTPS, from 1 to 65535. 0 selects a free port, which is printed.",
         ),
         Flag::new(
             "tls-cert-file",
             ValueKind::Value("string"),
             "",
-            "File with the serving certificate, followed by those of its authorities. If not set, the server makes one.",
+            "File with the x509 serving certificate (PEM), followed by intermediate CA certificates if there are any. \
+             Requires --tls-private-key-file. If not set, the server generates a certificate with its own CA.",
         ),
         Flag::new(
             "tls-cipher-suites",
             ValueKind::Value("strings"),
             "",
-            "Cipher suites for TLS 1.2, by Go's names. Those without forward secrecy or authenticated encryption are left out \
-             with a warning.",
+            "Cipher suites for TLS 1.2 by Go's names, comma-separated, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. \
+             Suites without forward secrecy or authenticated encryption are skipped with a warning. If not set, all \
+             supported suites.",
         ),
         Flag::new(
             "tls-curve-preferences",
             ValueKind::Value("int32Slice"),
             "",
-            "Key exchanges by Go's numbers: 23 (P-256), 24 (P-384), 29 (X25519). Others that Go knows are left out with a warning.",
+            "Curves for key exchange by Go's CurveID, comma-separated: 23 (CurveP256), 24 (CurveP384), 29 (X25519). \
+             Others that Go knows are skipped with a warning.",
         ),
         Flag::new(
             "tls-min-version",
             ValueKind::Value("string"),
             "",
-            "VersionTLS12 or VersionTLS13. VersionTLS10 and VersionTLS11 mean 1.2, which is the oldest that is spoken.",
+            "Minimum TLS version: VersionTLS12 (the default) or VersionTLS13. VersionTLS10 and VersionTLS11 are \
+             accepted and mean VersionTLS12.",
         ),
         Flag::new(
             "tls-private-key-file",
             ValueKind::Value("string"),
             "",
-            "File with the private key that belongs to --tls-cert-file.",
+            "File with the x509 private key (PEM) of --tls-cert-file.",
         ),
         Flag::new(
             "tls-sni-cert-key",
             ValueKind::Value("namedCertKey"),
             "",
-            "Certificate and key for clients that ask for certain names: CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,NAME with domains \
-             (whole segments may be *) and addresses. Without names, those in the certificate count. May be given more than once.",
+            "x509 certificate and private key for clients that request certain names (SNI): CERTIFICATE,KEY or \
+             CERTIFICATE,KEY:PATTERN,PATTERN, where patterns are domain names (whole segments may be *) or IP \
+             addresses. Without patterns, the names in the certificate count. May be repeated.",
         ),
     ],
 };

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use binnacle_apiserver::settings::Source;
+use binnacle_features::Version;
 use binnacle_meta::GroupResource;
 use binnacle_registry::{MediaType, Uncached};
 
@@ -431,6 +432,7 @@ fn rejects_invalid_flags_like_kube_apiserver() {
 fn prints_help_and_version() {
     for (arguments, want) in [
         (&["--help"][..], "Usage:\n  kube-apiserver [flags]\n"),
+        (&["--help"], "Binnacle: a Kubernetes API server "),
         (&["-h"], "\nSecure serving flags:\n\n      --bind-address ip "),
         (&["--help", "--version"], "Global flags:\n\n      --check-config "),
         (&["--version"], "Kubernetes v1.36.2\n"),
@@ -450,6 +452,30 @@ fn prints_help_and_version() {
         _ => panic!("a version to report starts the server"),
     }
     assert!(matches!(run(&["--version=false"]), Ok(Command::Serve(_))));
+}
+
+/// Defaults and ranges that only the descriptions state, beside those that `defaults_equal_library_defaults` compares.
+#[test]
+fn descriptions_state_the_defaults_of_the_code() {
+    let streams = format!("0 means the default of {}.", binnacle_transport::DEFAULT_MAX_STREAMS);
+    let versions = format!("from 1.33 to {0}. If not set, {0},", Version::BINARY);
+    assert!(run(&["--emulated-version=1.33"]).is_ok() && run(&["--emulated-version=1.32"]).is_err());
+    let previous = format!("The only value is that version, {}.", Version::BINARY.previous());
+    for (name, want) in [
+        ("http2-max-streams-per-connection", streams.as_str()),
+        ("emulated-version", &versions),
+        ("min-compatibility-version", "from 1.33 to the emulated version."),
+        ("show-hidden-metrics-for-version", &previous),
+        ("etcd-healthcheck-timeout", "0 means 2s."),
+        ("etcd-readycheck-timeout", "0 means 2s."),
+    ] {
+        let flag = GROUPS.iter().flat_map(|group| group.flags).find(|flag| flag.name == name).unwrap();
+        assert!(flag.help.contains(want), "--{name}: {}", flag.help);
+    }
+    let storage = config(&["--etcd-healthcheck-timeout=0s", "--etcd-readycheck-timeout=0s"]).storage;
+    assert_eq!([storage.health_timeout, storage.ready_timeout].map(|time| time.as_secs()), [2, 2]);
+    let fragments = GROUPS.iter().flat_map(|group| group.flags).filter(|flag| !flag.help.ends_with(['.', ')']));
+    assert_eq!(fragments.map(|flag| flag.name).collect::<Vec<_>>(), [""; 0], "descriptions are sentences");
 }
 
 /// The default of every flag is valid for its group: defaults are text.
