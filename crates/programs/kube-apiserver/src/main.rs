@@ -92,7 +92,7 @@ fn serve(config: Config) -> Result<(), ()> {
 fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     let Config { mut settings, logs: _, shown, inert, file, stops_with_stdin } = config;
     for (flag, why) in &inert {
-        tracing::warn!("--{flag} has no effect: {why}");
+        tracing::warn!("--{flag} is ignored: {why}");
     }
     settings.host = Host {
         descriptors: Some(descriptors::raise()),
@@ -164,7 +164,7 @@ async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
         };
         tokio::select! {
             () = stop => {}
-            () = input_ended => tracing::info!("stopping, as standard input has ended"),
+            () = input_ended => tracing::info!("stopping: standard input has ended"),
         }
     };
     tokio::pin!(stop);
@@ -214,6 +214,9 @@ async fn until_stopped(mut server: Handle, mut stop: impl Future<Output = ()> + 
     let stopped = tokio::select! {
         () = &mut stop => true,
         ready = tokio::time::timeout(READY_TIMEOUT, server.ready()) => {
+            if ready.is_err() {
+                tracing::warn!("the server is not ready yet, see /readyz?verbose");
+            }
             if !matches!(ready, Ok(Err(_))) {
                 print(&greeting(&server));
                 notify.into_iter().for_each(Notify::ready);
@@ -231,11 +234,14 @@ async fn until_stopped(mut server: Handle, mut stop: impl Future<Output = ()> + 
     server.stop().await;
 }
 
+/// The name and the version of this program, which the Kubernetes version does not tell.
+const PRODUCT: &str = concat!("Binnacle ", env!("CARGO_PKG_VERSION"));
+
 /// Returns the lines that are printed after the start.
 fn greeting(server: &Handle) -> String {
     format!(
-        "Kubernetes {KUBERNETES_VERSION} API at {}\nData: {}\nTry: {} get namespaces\nControllers are not part of \
-         it. To see deployments come true: {}\n",
+        "{PRODUCT} (Kubernetes API {KUBERNETES_VERSION}) at {}\nData: {}\nTry: {} get namespaces\nThis is the API server \
+         only. To turn Deployments into Pods, run: {}\n",
         server.url(),
         server.place(),
         server.kubectl(),

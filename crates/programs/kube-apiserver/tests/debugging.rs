@@ -217,7 +217,7 @@ fn splits_log_streams() {
         command.env("TMPDIR", temp.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        assert!(lines.by_ref().any(|line| line.starts_with("Controllers are not part of it")));
+        assert!(lines.by_ref().any(|line| line.starts_with("This is the API server only.")));
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         assert!(lines.any(|line| line.contains(mark)), "{format}");
         let output = child.wait_with_output().unwrap();

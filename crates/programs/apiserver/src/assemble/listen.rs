@@ -63,7 +63,7 @@ pub(super) fn listen(mut server: Background) -> (AssembledServer, ServerInfo) {
     let place = match &holdings.data {
         _ if holdings.stores.are_remote() => holdings.stores.place(),
         Some(data) if !config.storage.ephemeral => data.path().display().to_string(),
-        _ => "memory only, gone at the end".to_owned(),
+        _ => "in memory, lost when the server stops".to_owned(),
     };
     let info = ServerInfo {
         address: base.address,

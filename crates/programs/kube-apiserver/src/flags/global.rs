@@ -5,6 +5,7 @@ use binnacle_server::KUBERNETES_VERSION;
 use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 use super::version;
+use crate::PRODUCT;
 
 pub(super) const GROUP: Group = Group {
     title: "Global",
@@ -38,7 +39,7 @@ pub(super) const GROUP: Group = Group {
 /// Returns the output of `--version`, if it was given and asks for one.
 pub(super) fn version(flags: &FlagSet) -> Result<Option<String>, FlagError> {
     match flags.text("version").unwrap_or_default() {
-        "raw" => return Ok(Some(binnacle_apiserver::build(None).raw() + "\n")),
+        "raw" => return Ok(Some(format!("{}\n{PRODUCT}\n", binnacle_apiserver::build(None).raw()))),
         _ if reported_version(flags)?.is_some() => return Ok(None),
         _ if !flags.flag("version")? => return Ok(None),
         _ => {}

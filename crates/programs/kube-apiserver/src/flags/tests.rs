@@ -438,6 +438,7 @@ fn prints_help_and_version() {
         (&["--version"], "Kubernetes v1.36.2\n"),
         (&["--version=true"], "Kubernetes v1.36.2\n"),
         (&["--version=raw"], "version.Info{Major:\"1\", Minor:\"36\", "),
+        (&["--version=raw"], concat!("}\nBinnacle ", env!("CARGO_PKG_VERSION"), "\n")),
     ] {
         match run(arguments) {
             Ok(Command::Print(text)) => assert!(text.contains(want), "{text}"),
