@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_egress::{Egress, Network};
 use binnacle_features::Features;
@@ -12,10 +13,11 @@ use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
 use binnacle_storage_metrics::{TimedStore, register_embedded};
-use binnacle_store::{Store, prefix_range, unfinished_migration_key};
+use binnacle_store::{Store, StoreError, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use binnacle_store_etcd::{EtcdOptions, EtcdStore, KeyOwner, Metrics, TlsPaths};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::admin_socket::AdminSocket;
 use crate::assemble::{StartFailure, not_registered};
@@ -25,6 +27,13 @@ use crate::settings::{DiskFailure, Etcd, Host, OnReading, Storage};
 
 /// Keys of heartbeats and leader elections of the cluster and of its servers, which go on when the disk is full.
 const HEARTBEAT_PREFIXES: [&str; 2] = ["leases/", "masterleases/"];
+
+/// The time without an answer of etcd after which the log reports that the start waits for it, and the interval of further
+/// reports.
+const FIRST_REPORT: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+/// The time between two attempts to reach etcd.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// All stores of the server.
 pub(crate) enum Stores {
@@ -85,21 +94,26 @@ impl Stores {
         Ok(Self::Embedded { store, timed, directory })
     }
 
-    /// Refuses a store into which data are being moved: it is not complete. An etcd that cannot be reached at the start
-    /// is not checked, and is used when it becomes available.
+    /// Waits until each etcd cluster answers. Refuses a store with an unfinished migration: it is not complete.
     pub(crate) async fn check_unfinished_migration(&self) -> Result<(), StartFailure> {
         let root = match self {
             Self::Embedded { .. } => ROOT,
             Self::Etcd(clusters) => &clusters.root,
         };
-        for store in self.all() {
-            match store.get(unfinished_migration_key(root), None).await {
-                Ok((None, _)) => {}
-                Ok((Some(_), _)) => return Err(StartFailure::UnfinishedMigration),
-                Err(error) if self.are_remote() => {
-                    tracing::warn!(%error, "cannot ask etcd whether a migration into it was finished");
+        for (at, store) in self.all().into_iter().enumerate() {
+            let read = || store.get(unfinished_migration_key(root), None);
+            let marker = match self {
+                Self::Embedded { .. } => read().await,
+                Self::Etcd(clusters) => answer_of(&clusters.locations[at], read).await,
+            };
+            match (marker, self) {
+                (Ok((None, _)), _) => {}
+                (Ok((Some(_), _)), _) => return Err(StartFailure::UnfinishedMigration),
+                (Err(error), Self::Embedded { .. }) => return Err(StartFailure::StoreRead(error)),
+                // Missing permissions, for example: the health checks report them until an administrator grants them.
+                (Err(error), Self::Etcd(clusters)) => {
+                    tracing::warn!(%error, "cannot read from {}", clusters.locations[at]);
                 }
-                Err(error) => return Err(StartFailure::StoreRead(error)),
             }
         }
         Ok(())
@@ -213,11 +227,11 @@ impl Stores {
 fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
     match then {
         DiskFailure::StopServer => {
-            tracing::error!(why, "the disk of the store has failed: stopping the server");
+            tracing::error!(why, "the disk of the store failed, stopping the server");
             failed.notify_one();
         }
         DiskFailure::EndProcess(status) => {
-            tracing::error!(why, status, "the disk of the store has failed: ending the process");
+            tracing::error!(why, status, "the disk of the store failed, terminating the process");
             std::process::exit(status);
         }
     }
@@ -239,6 +253,8 @@ impl EtcdClusters {
             EtcdStore::new(&options).map(Arc::new)
         };
         let mut stores = vec![open(&etcd.servers)?];
+        let describe = |servers: &[String]| format!("etcd at {}", servers.join(","));
+        let mut locations = vec![describe(&etcd.servers)];
         // Several resources may be in the same cluster.
         let mut indexes: HashMap<Vec<String>, usize> = HashMap::new();
         let mut overrides = HashMap::new();
@@ -249,6 +265,7 @@ impl EtcdClusters {
                 Some(at) => *at,
                 None => {
                     stores.push(open(servers)?);
+                    locations.push(describe(servers));
                     indexes.insert(sorted, stores.len() - 1);
                     stores.len() - 1
                 }
@@ -265,6 +282,60 @@ impl EtcdClusters {
     }
 }
 
+/// Repeats a call until etcd answers it, with success or an error, and reports the wait.
+async fn answer_of<T, F>(location: &str, call: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut next_report = Instant::now() + FIRST_REPORT;
+    let mut last_error = None;
+    let mut was_reported = false;
+    loop {
+        let attempt = async {
+            let answer = call().await;
+            if matches!(&answer, Err(error) if is_unanswered(error)) {
+                sleep(RETRY_INTERVAL).await;
+            }
+            answer
+        };
+        tokio::pin!(attempt);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut attempt => break answer,
+                () = sleep_until(next_report) => {
+                    match &last_error {
+                        Some(error) => tracing::warn!(%error, "waiting for {location}"),
+                        None => tracing::warn!("waiting for {location}"),
+                    }
+                    was_reported = true;
+                    next_report += REPORT_INTERVAL;
+                }
+            }
+        };
+        match answer {
+            Err(error) if is_unanswered(&error) => last_error = Some(error),
+            answer => {
+                if was_reported {
+                    tracing::info!("{location} answers");
+                }
+                return answer;
+            }
+        }
+    }
+}
+
+/// Returns true for errors of connections and members, which may work later. Other errors are answers of etcd.
+fn is_unanswered(error: &StoreError) -> bool {
+    match error {
+        StoreError::Timeout => true,
+        StoreError::Unavailable(why) => match why.strip_prefix("etcdserver: ") {
+            Some(why) => why.contains("no leader") || why.contains("timed out"),
+            None => true,
+        },
+        _ => false,
+    }
+}
+
 fn key_owners(root: &str) -> Vec<KeyOwner> {
     let owner = |(prefix, resource): (Text, GroupResource)| KeyOwner {
         prefix: format!("{root}{prefix}/"),
@@ -272,4 +343,31 @@ fn key_owners(root: &str) -> Vec<KeyOwner> {
         resource: resource.resource.into(),
     };
     key_prefixes().map(owner).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_for_an_answer_of_etcd() {
+        let unavailable = |why: &str| StoreError::Unavailable(why.to_owned());
+        let calls = AtomicUsize::new(0);
+        let begin = Instant::now();
+        let answer = answer_of("etcd at http://a:1", || async {
+            match calls.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(unavailable("rpc error: code = Unavailable desc = connection refused")),
+                1 => Err(unavailable("etcdserver: no leader")),
+                2 => Err(StoreError::Timeout),
+                _ => Ok(7),
+            }
+        });
+        assert_eq!(answer.await.unwrap(), 7);
+        assert_eq!(begin.elapsed(), 3 * RETRY_INTERVAL);
+        let denied =
+            answer_of("etcd at http://a:1", || async { Err::<(), _>(unavailable("etcdserver: permission denied")) });
+        assert!(denied.await.unwrap_err().to_string().contains("permission denied"));
+    }
 }
