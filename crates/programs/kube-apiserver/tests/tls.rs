@@ -7,6 +7,7 @@ use std::path::Path;
 use binnacle_testkit::https::{Client, Handshake};
 use binnacle_testkit::{Server, TempDir, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Writes a certificate for a domain. Returns its files and its CA.
 fn certificate(directory: &Path, name: &str, domain: &str) -> (String, String, String) {
@@ -79,4 +80,21 @@ async fn sends_cors_and_hsts_headers() {
         (preflight.status, preflight.header("access-control-allow-methods")),
         (204, "POST, GET, OPTIONS, PUT, DELETE, PATCH")
     );
+}
+
+/// As Go's server, which answers clients that forget TLS.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejects_http_without_tls() {
+    let server = Server::ephemeral();
+    for (sent, want) in [
+        ("GET /version HTTP/1.1\r\nhost: a\r\n\r\n", "Client sent an HTTP request to an HTTPS server.\n"),
+        ("POST /api HTTP/1.1\r\nhost: a\r\n\r\n", "Client sent an HTTP request to an HTTPS server.\n"),
+    ] {
+        let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, format!("HTTP/1.0 400 Bad Request\r\n\r\n{want}"), "{sent}");
+    }
+    assert_eq!(server.client().await.get("/version").await.unwrap().status, 200);
 }
