@@ -8,7 +8,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
-use crate::location::{EtcdAccess, ReadableStore, StoreLocation};
+use crate::location::{EtcdAccess, ReadableStore, StoreLocation, directory};
 use crate::{Error, backup, check, completion, doctor, migrate, salvage, sizes};
 
 const ABOUT: &str = "\
@@ -38,7 +38,7 @@ pub fn command() -> Command {
 }
 
 fn check_command() -> Command {
-    let path = Arg::new("path").value_name("DIR|FILE").required(true).value_parser(value_parser!(PathBuf));
+    let path = Arg::new("path").value_name("DIR|FILE").required(true).value_parser(directory_value());
     Command::new("check")
         .about("Checks a data directory or a backup file for damage")
         .long_about(
@@ -161,14 +161,14 @@ fn restore_command() -> Command {
              a directory and run 'binnacle migrate'.",
         )
         .arg(Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help("The file to restore"))
-        .arg(Arg::new("dir").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help("The data directory to create"))
+        .arg(Arg::new("dir").value_name("DIR").required(true).value_parser(directory_value()).help("The data directory to create"))
         .arg(revision)
         .arg(bump)
 }
 
 fn salvage_command() -> Command {
     let dir = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).value_name(value).required(true).value_parser(value_parser!(PathBuf)).help(help)
+        Arg::new(name).value_name(value).required(true).value_parser(directory_value()).help(help)
     };
     Command::new("salvage")
         .about("Copies the intact objects of a damaged store to a new one")
@@ -206,6 +206,10 @@ fn store() -> Arg {
 
 fn location() -> ValueParser {
     ValueParser::new(|text: &str| text.parse::<StoreLocation>())
+}
+
+fn directory_value() -> ValueParser {
+    ValueParser::new(|text: &str| Ok::<_, std::convert::Infallible>(directory(text)))
 }
 
 fn output() -> Arg {
@@ -249,13 +253,15 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
         }
         "doctor" => {
             let encryption = path(matches, "encryption-provider-config");
-            let diagnosis = doctor::examine(&open(matches).await?, encryption.as_deref()).await?;
+            let diagnosis = doctor::examine(&open(matches).await?, encryption.as_deref()).await;
+            let diagnosis = diagnosis.map_err(|error| about_etcd(matches, error))?;
             print(matches, diagnosis.text(), &diagnosis.json())?;
             Ok(diagnosis.is_healthy())
         }
         "sizes" => {
             let largest = matches.get_one::<u16>("largest").copied().unwrap_or_default();
-            let sizes = sizes::measure(&open(matches).await?, largest.into()).await?;
+            let sizes = sizes::measure(&open(matches).await?, largest.into()).await;
+            let sizes = sizes.map_err(|error| about_etcd(matches, error))?;
             print(matches, sizes.text(), &sizes.json())?;
             Ok(true)
         }
@@ -276,7 +282,8 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
         }
         "backup" => {
             let file = path(matches, "file").ok_or_else(|| Error::new("no file"))?;
-            write(&backup::save(&open(matches).await?, &file).await?.text())?;
+            let report = backup::save(&open(matches).await?, &file).await;
+            write(&report.map_err(|error| about_etcd(matches, error))?.text())?;
             Ok(true)
         }
         "restore" => {
@@ -298,7 +305,15 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             write(completion::script(matches)?)?;
             Ok(true)
         }
-        other => Err(Error::new(format!("there is no command {other:?}"))),
+        other => Err(Error::new(format!("unknown command {other:?}"))),
+    }
+}
+
+/// Adds the URLs of the store to an error, if it is an etcd cluster.
+fn about_etcd(matches: &ArgMatches, error: Error) -> Error {
+    match matches.get_one::<StoreLocation>("store") {
+        Some(location @ StoreLocation::Etcd(_)) => Error::context(&location.to_string(), error),
+        _ => error,
     }
 }
 
@@ -356,7 +371,9 @@ mod tests {
             ("check", false),
             ("doctor embedded:/data -o json", true),
             ("doctor etcd:http://a:1,http://b:1 --etcd-prefix /k --encryption-provider-config f", true),
-            ("doctor /data", false),
+            ("doctor /data", true),
+            ("doctor https://10.0.0.1:2379", false),
+            ("check embedded:/data", true),
             ("sizes embedded:/data --largest 3", true),
             ("sizes embedded:/data -o yaml", false),
             ("migrate --from embedded:/a --to etcd:http://a:1 --etcd-prefix /k", true),

@@ -56,7 +56,7 @@ struct Examples {
 const EXAMPLES: usize = 5;
 /// The limit on findings with details.
 const MAX_FINDINGS: usize = 1000;
-const OTHER: &str = "for other reasons, of which there are too many to name";
+const OTHER: &str = "for other reasons, which are too many to list";
 /// The key by which servers, Binnacle's and Go's, agree on the one that compacts; it is outside every prefix.
 const COMPACTION_KEY: &[u8] = b"compact_rev_key";
 const ENCRYPTED: &[u8] = b"k8s:enc:";
@@ -81,7 +81,7 @@ pub(crate) async fn examine(opened: &ReadableStore, encryption: Option<&Path>) -
         }
     }
     if pages.torn {
-        let detail = "history was compacted meanwhile: keys were not all read at one revision";
+        let detail = "the history was compacted during the examination: the keys were not all read at one revision";
         diagnosis.add(Severity::Note, FindingKind::Torn, "", detail, None);
     }
     outside(opened, revision, &mut diagnosis).await?;
@@ -113,13 +113,13 @@ impl Doctor {
                 Err(error) => return found(FindingKind::Undecryptable, &reason(&error.to_string())),
             },
             None if kv.value.starts_with(ENCRYPTED) => {
-                let detail = format!("{} (not looked into: name --encryption-provider-config)", provider(&kv.value));
+                let detail = format!("{} (not decoded: use --encryption-provider-config)", provider(&kv.value));
                 return found(FindingKind::Encrypted, &detail);
             }
             None => kv.value.clone(),
         };
         if owner == Owner::Unknown {
-            return found(FindingKind::UnknownKeys, "no resource of this release is kept there");
+            return found(FindingKind::UnknownKeys, "no resource of this release has keys with this prefix");
         }
         match self.keys.stored_type(&kv.key) {
             Some(kind) => {
@@ -129,7 +129,7 @@ impl Doctor {
             }
             // The schema of its definition is not checked here: clients that read the object see its errors.
             None if is_custom_object(&value) => {}
-            None => found(FindingKind::Undecodable, "it is no JSON object with apiVersion, kind and metadata"),
+            None => found(FindingKind::Undecodable, "it is not a JSON object with apiVersion, kind and metadata"),
         }
     }
 }
@@ -171,12 +171,14 @@ async fn outside(opened: &ReadableStore, revision: Revision, diagnosis: &mut Dia
         }
         foreign = foreign.saturating_sub(1);
         if own == marker {
-            let detail = "a migration into this store was not finished: let 'binnacle migrate' go on";
+            let detail =
+                "the store has an unfinished migration: run the same 'binnacle migrate' command again to complete it";
             diagnosis.add(Severity::Problem, FindingKind::UnfinishedMigration, "", detail, None);
         }
     }
     if foreign > 0 {
-        let detail = format!("{foreign} keys outside of {} are not the server's and are left alone", opened.root);
+        let detail =
+            format!("{foreign} keys outside of {} do not belong to the server and are not changed", opened.root);
         diagnosis.add(Severity::Note, FindingKind::Foreign, "", &detail, None);
     }
     Ok(())
@@ -237,8 +239,8 @@ impl Diagnosis {
             }
         }
         out.push_str(match self.is_healthy() {
-            true => "This release can take the store over.\n",
-            false => "This release cannot take the store over as it is.\n",
+            true => "This release can serve the store.\n",
+            false => "This release cannot serve the store as it is.\n",
         });
         out
     }
@@ -285,12 +287,12 @@ impl FindingKind {
 
     fn text(self) -> &'static str {
         match self {
-            Self::UnknownKeys => "keys that are not known",
+            Self::UnknownKeys => "unknown keys",
             Self::Undecodable => "values that cannot be decoded",
             Self::Encrypted => "encrypted values",
             Self::Undecryptable => "values that cannot be decrypted",
-            Self::UnfinishedMigration => "a migration was not finished",
-            Self::Foreign => "keys of others",
+            Self::UnfinishedMigration => "an unfinished migration",
+            Self::Foreign => "foreign keys",
             Self::Torn => "history was compacted",
         }
     }
@@ -347,7 +349,7 @@ mod tests {
                 "/registry/gadgets/a",
                 b"{}",
                 none,
-                &[["UnknownKeys", "(unknown)", "no resource of this release is kept there"]],
+                &[["UnknownKeys", "(unknown)", "no resource of this release has keys with this prefix"]],
             ),
             (
                 "/registry/example.com/crontabs/a",
@@ -359,7 +361,11 @@ mod tests {
                 "/registry/example.com/crontabs/a",
                 b"{}",
                 none,
-                &[["Undecodable", "crontabs.example.com", "it is no JSON object with apiVersion, kind and metadata"]],
+                &[[
+                    "Undecodable",
+                    "crontabs.example.com",
+                    "it is not a JSON object with apiVersion, kind and metadata",
+                ]],
             ),
             (
                 "/registry/secrets/a/a",
@@ -368,7 +374,7 @@ mod tests {
                 &[[
                     "Encrypted",
                     "secrets",
-                    "encrypted by aesgcm v1, key \"two\" (not looked into: name --encryption-provider-config)",
+                    "encrypted by aesgcm v1, key \"two\" (not decoded: use --encryption-provider-config)",
                 ]],
             ),
             (
@@ -408,11 +414,11 @@ mod tests {
         assert_eq!(
             diagnosis.text(),
             "8 keys at revision 10.\n\
-             problem: keys that are not known, 7 keys of (unknown): no resource of this release is kept there\n  \
+             problem: unknown keys, 7 keys of (unknown): no resource of this release has keys with this prefix\n  \
              /registry/gadgets/0\n  /registry/gadgets/1\n  /registry/gadgets/2\n  /registry/gadgets/3\n  \
              /registry/gadgets/4\n  and 2 more\n\
-             note: 1 keys outside of /registry/ are not the server's and are left alone\n\
-             This release cannot take the store over as it is.\n"
+             note: 1 keys outside of /registry/ do not belong to the server and are not changed\n\
+             This release cannot serve the store as it is.\n"
         );
     }
 }

@@ -82,13 +82,26 @@ impl FromStr for StoreLocation {
             Some(("etcd", urls)) if !urls.is_empty() => {
                 let urls: Vec<_> = urls.split(',').map(str::to_owned).collect();
                 match urls.iter().any(String::is_empty) {
-                    true => Err("an empty URL among etcd's".to_owned()),
+                    true => Err("one of the etcd URLs is empty".to_owned()),
                     false => Ok(Self::Etcd(urls)),
                 }
             }
-            _ => Err("a store is named as embedded:DIR or etcd:URL[,URL...]".to_owned()),
+            Some(("http" | "https", _)) => Err(format!("use etcd:{text} for an etcd cluster")),
+            None if is_path(text) => Ok(Self::Embedded(text.into())),
+            _ => Err("use embedded:DIR for a data directory, or etcd:URL[,URL...] for an etcd cluster".to_owned()),
         }
     }
+}
+
+/// Returns true for text that names a directory rather than a kind of store: `/var/lib/binnacle`, `./data`, or `data` if it
+/// exists.
+fn is_path(text: &str) -> bool {
+    text.contains('/') || Path::new(text).is_dir()
+}
+
+/// Returns the path in an argument that takes a directory, which may be written like a store.
+pub(crate) fn directory(text: &str) -> PathBuf {
+    text.strip_prefix("embedded:").filter(|path| !path.is_empty()).unwrap_or(text).into()
 }
 
 // === impl EtcdAccess ===
@@ -152,7 +165,7 @@ pub(crate) fn socket(dir: &Path) -> PathBuf {
 /// Opens the store of a running server through the socket in its directory.
 pub(crate) async fn admin_socket(dir: &Path) -> Result<ReadableStore, Error> {
     let socket = socket(dir);
-    let unreachable = |error| Error::context(&format!("no server answers at {}", socket.display()), error);
+    let unreachable = |error| Error::context(&format!("no server is running with {}", socket.display()), error);
     let path = socket.canonicalize().map_err(unreachable)?;
     // A killed server leaves its socket behind.
     UnixStream::connect(&path).await.map_err(unreachable)?;
@@ -203,8 +216,16 @@ mod tests {
             assert_eq!(text.parse(), want, "{text}");
             assert_eq!(want.map(|location: StoreLocation| location.to_string()), Ok(text.to_owned()));
         }
-        for text in ["", "embedded", "embedded:", "etcd:", "etcd:a:1,", "/var/lib", "redis:a"] {
+        for (text, want) in [("/var/lib/binnacle", "/var/lib/binnacle"), ("./data", "./data"), ("src", "src")] {
+            assert_eq!(text.parse(), Ok(StoreLocation::Embedded(want.into())), "{text}");
+        }
+        for text in ["", "embedded", "embedded:", "etcd:", "etcd:a:1,", "missing", "redis:a"] {
             assert!(text.parse::<StoreLocation>().is_err(), "{text}");
+        }
+        let url = "https://10.0.0.1:2379".parse::<StoreLocation>();
+        assert_eq!(url, Err("use etcd:https://10.0.0.1:2379 for an etcd cluster".to_owned()));
+        for (text, want) in [("embedded:/data", "/data"), ("/data", "/data"), ("embedded:", "embedded:")] {
+            assert_eq!(directory(text), PathBuf::from(want), "{text}");
         }
         for (prefix, root) in [("/registry", "/registry/"), ("a/b/", "/a/b/"), ("", "/"), ("/", "/")] {
             assert_eq!(EtcdAccess::new(TlsPaths::default(), prefix).root, root);

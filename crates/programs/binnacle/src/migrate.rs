@@ -71,9 +71,11 @@ pub(crate) async fn run(options: &MigrationOptions) -> Result<String, Error> {
             // The server has stopped, so its last writes are in its directory.
             WatchEnd::SourceGone(reason) => {
                 let StoreLocation::Embedded(dir) = &options.from else {
-                    return Err(Error::context("following the source", reason));
+                    return Err(Error::context("watching the source", reason));
                 };
-                migration.progress.say("The server of the source has stopped; reading the rest from its directory.");
+                migration
+                    .progress
+                    .say("The source's server has stopped. Reading the remaining changes from its directory.");
                 drop(source);
                 source = Source::offline(dir, Instant::now() + LOCK_TIMEOUT).await?;
             }
@@ -81,8 +83,8 @@ pub(crate) async fn run(options: &MigrationOptions) -> Result<String, Error> {
     };
     drop(migration);
     progress.say(match &options.to {
-        StoreLocation::Embedded(_) => "The data is in the target: start the server on it.",
-        StoreLocation::Etcd(_) => "The data is in the target: start the servers with --etcd-servers.",
+        StoreLocation::Embedded(_) => "The migration has finished. Start the server with the target as its --data-dir.",
+        StoreLocation::Etcd(_) => "The migration has finished. Start the servers with --etcd-servers.",
     });
     Ok(report)
 }
@@ -104,8 +106,9 @@ impl Source {
             StoreLocation::Etcd(endpoints) => {
                 let access = &options.from_access;
                 let store = Arc::new(etcd(endpoints, access)?);
-                let id =
-                    retry(|| store.cluster_id()).await.map_err(|error| Error::context("asking the source", error))?;
+                let id = retry(|| store.cluster_id())
+                    .await
+                    .map_err(|error| Error::context(&format!("reading the source, {}", options.from), error))?;
                 let identity = format!("etcd cluster {id:x} {}", access.root);
                 Ok(Self { opened: ReadableStore::of(RetryingStore::over(store), &access.root), identity, live: None })
             }
@@ -113,7 +116,7 @@ impl Source {
                 let dir = store_dir(dir);
                 let identity = identity(&dir)?;
                 let opened = admin_socket(&dir).await.map_err(|error| {
-                    Error::new(format!("{error}; without --online the data of a stopped server is moved"))
+                    Error::new(format!("{error}; without --online, the store of a stopped server is migrated"))
                 })?;
                 Ok(Self { opened, identity, live: Some(socket(&dir)) })
             }
@@ -132,7 +135,7 @@ impl Source {
                 Ok(offline) => return Ok(Self { opened: ReadableStore::offline(offline), identity, live: None }),
                 Err(OpenError::Locked { .. }) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
                 Err(error @ OpenError::Locked { .. }) => {
-                    return Err(Error::new(format!("{error}: stop it first, or follow it with --online")));
+                    return Err(Error::new(format!("{error}; stop it, or use --online")));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -191,13 +194,12 @@ async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Pro
     if let Some(marker) = Marker::read(store, root).await.map_err(failed)? {
         if marker.source != source {
             return Err(Error::new(format!(
-                "the target is being filled from another source, the {}: empty it first",
+                "the target has an unfinished migration from another source, the {}: empty it first",
                 marker.source
             )));
         }
         if marker.reached > 0 {
-            progress
-                .say(&format!("Going on with a migration that had come to revision {} of the source.", marker.reached));
+            progress.say(&format!("Resuming the migration from revision {} of the source.", marker.reached));
         }
         return Ok(marker);
     }
@@ -205,7 +207,7 @@ async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Pro
     let request = RangeRequest { range, revision: None, limit: 1, count_only: true };
     let count = store.range(request).await.map_err(failed)?.count;
     if count > 0 {
-        return Err(Error::new(format!("the target is not empty: it has {count} keys below {root}")));
+        return Err(Error::new(format!("the target is not empty: it has {count} keys with the prefix {root}")));
     }
     Ok(Marker { source: source.to_owned(), reached: 0 })
 }
@@ -216,11 +218,11 @@ impl Migration<'_> {
         self.note().await?;
         loop {
             let Some(revision) = none_if_stopped(self.pass(source).await, live.is_some())? else {
-                return Ok(WatchEnd::SourceGone("the server does not answer".to_owned()));
+                return Ok(WatchEnd::SourceGone("its server does not answer".to_owned()));
             };
             match self.watch_source(source, revision, switch, live).await? {
                 Some(ended) => return Ok(ended),
-                None => self.progress.say("The source's history was compacted meanwhile: comparing the keys again."),
+                None => self.progress.say("The history of the source was compacted. Comparing the keys again."),
             }
         }
     }
@@ -231,7 +233,7 @@ impl Migration<'_> {
         let now = self.last_change(source, revision).await?;
         if let Some(key) = now {
             return Err(Error::new(format!(
-                "the source is still being written to ({key}): stop its servers and run this again, which goes on from here"
+                "the source is still being written to ({key}): stop its servers, and run the same command again to resume"
             )));
         }
         // Revisions of the source that clients have seen must be in the target's past.
@@ -240,8 +242,8 @@ impl Migration<'_> {
         let begins = self.target.forget_history().await?;
         Marker::remove(&**self.target.store(), &self.target_root).await?;
         Ok(format!(
-            "{report}The source stands at revision {}, the target's history begins at {begins}: clients that ask for older \
-             versions are told that they are gone, and read anew.\n",
+            "{report}The source is at revision {}, the history of the target begins at {begins}: clients that continue from an older \
+             resourceVersion get 410 (Gone) and list again.\n",
             last_seen.0
         ))
     }

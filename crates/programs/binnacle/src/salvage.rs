@@ -43,7 +43,8 @@ pub(crate) async fn run(from: &Path, to: &Path, bump: u64) -> Result<SalvageRepo
     let salvage = opened.map_err(|error| Error::context("reading the store", error))??;
     let newest = salvage.newest_revision().0;
     let begins = newest.checked_add(bump).filter(|begins| *begins < i64::MAX as u64);
-    let begins = begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?;
+    let begins =
+        begins.ok_or_else(|| Error::new("--bump-revision is too large: the first revision must fit into 63 bits"))?;
     let location = new_store(&from, to)?;
     let options = EmbeddedOptions { first_revision: begins, lean: true, ..EmbeddedOptions::new(&location.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
@@ -76,9 +77,12 @@ fn new_store(from: &Path, to: &Path) -> Result<NewStore, Error> {
     let absolute = std::path::absolute(to).map_err(|error| about(to, error))?;
     let existing = absolute.ancestors().find_map(|dir| dir.canonicalize().ok());
     if existing.is_some_and(|existing| existing.starts_with(&damaged)) {
-        return Err(Error::new(format!("{} is in the damaged store, in which nothing is changed", to.display())));
+        return Err(Error::new(format!(
+            "{} is inside the damaged store, which must not be changed: use another directory",
+            to.display()
+        )));
     }
-    let refused = || Error::new(format!("there is a store in {}: salvage into a new directory", to.display()));
+    let refused = || Error::new(format!("{} already has a store: salvage to a new directory", to.display()));
     let location = NewStore::prepare(to)?.ok_or_else(refused)?;
     match fs::remove_dir(&location.dir) {
         Ok(()) => Ok(location),
@@ -155,7 +159,7 @@ impl SalvageReport {
             out += &format!("{} bytes cannot be read\n", self.damage.unreadable_bytes);
         }
         out + &format!(
-            "The store begins at revision {}: clients that ask for older versions get 410 and list again.\n",
+            "The store begins at revision {}: clients that continue from an older resourceVersion get 410 (Gone) and list again.\n",
             self.begins
         )
     }

@@ -62,7 +62,9 @@ pub(crate) async fn measure(opened: &ReadableStore, largest: usize) -> Result<Si
         }
     }
     if pages.torn {
-        sizes.notes.push("history was compacted meanwhile: not all of this was so at one revision".to_owned());
+        sizes
+            .notes
+            .push("the history was compacted during the measurement: the sizes are not all of one revision".to_owned());
     }
     sizes.largest = top.into_sorted_vec().into_iter().map(|Reverse((bytes, key))| (bytes, show(&key))).collect();
     match past(store, &keys, opened.range(), revision).await {
@@ -75,7 +77,7 @@ pub(crate) async fn measure(opened: &ReadableStore, largest: usize) -> Result<Si
             }
         }
         Err(StoreError::Compacted { .. }) => {
-            sizes.notes.push("history was compacted meanwhile and is not told of".to_owned());
+            sizes.notes.push("the history was compacted during the measurement and is left out".to_owned());
         }
         Err(error) => return Err(error.into()),
     }

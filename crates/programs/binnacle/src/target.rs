@@ -115,8 +115,8 @@ impl Target {
     pub(crate) fn warn_of_many_fillers(&self, revision: u64, writes: u64, progress: &mut Progress) {
         if revision.saturating_sub(self.revision).saturating_sub(writes) > MANY_FILLERS {
             progress.say(
-                "The target's revision is far behind: an empty etcd that was restored with 'etcdutl snapshot restore \
-                 --bump-revision' would be there at once.",
+                "The revision of the target is far behind and has to be raised by writes. An empty etcd that was restored with \
+                 'etcdutl snapshot restore --bump-revision' does not need them.",
             );
         }
     }
@@ -137,7 +137,7 @@ impl Target {
             let mut newest = self.revision;
             while let Some(answer) = writes.next().await {
                 newest = newest.max(answer?.0);
-                progress.step(Unit::Items, "moving the revision on", newest - begin, revision - begin);
+                progress.step(Unit::Items, "raising the revision", newest - begin, revision - begin);
             }
             drop(writes);
             self.revision = newest;
@@ -195,7 +195,7 @@ impl Target {
         match source.lease_remaining(lease).await {
             Ok(left) if left >= MIN_LEASE => self.grant(lease, left).await.map(Some),
             Ok(_) | Err(StoreError::LeaseNotFound) => Ok(None),
-            Err(error) => Err(Error::context("asking what is left of a lease", error)),
+            Err(error) => Err(Error::context("reading the remaining time of a lease", error)),
         }
     }
 

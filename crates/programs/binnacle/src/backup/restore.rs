@@ -49,9 +49,11 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     }
     let mut contents = Contents::read(&mut reader, head.begins, revision.map(Revision)).map_err(about)?;
     let begins = contents.newest.0.checked_add(bump).filter(|begins| *begins < i64::MAX as u64);
-    let begins = Revision(begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?);
+    let begins = Revision(
+        begins.ok_or_else(|| Error::new("--bump-revision is too large: the first revision must fit into 63 bits"))?,
+    );
     let location = NewStore::prepare(dir)?
-        .ok_or_else(|| Error::new(format!("there is a store in {}: restore into a new directory", dir.display())))?;
+        .ok_or_else(|| Error::new(format!("{} already has a store: restore to a new directory", dir.display())))?;
     let options =
         EmbeddedOptions { first_revision: begins.0, lean: true, ..EmbeddedOptions::new(&location.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
@@ -154,7 +156,7 @@ impl Contents {
         let within = |revision: Revision| wanted.is_none_or(|wanted| revision <= wanted);
         let newest = loop {
             let Some((at, frame)) = reader.next()? else {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no end"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is incomplete: its end is missing"));
             };
             match frame {
                 Frame::Put(kv) if within(kv.mod_revision) => {
@@ -189,11 +191,11 @@ impl RestoreReport {
     pub(crate) fn text(&self) -> String {
         let expired = match self.expired {
             0 => String::new(),
-            expired => format!(" {expired} objects whose time was over were left out."),
+            expired => format!(" {expired} expired objects were left out."),
         };
         format!(
-            "Restored {} objects as of revision {}.{expired}\nThe store begins at revision {}: clients that ask for older \
-             versions are told that they are gone, and read anew.\n",
+            "Restored {} objects as of revision {}.{expired}\nThe store begins at revision {}: clients that continue from an older \
+             resourceVersion get 410 (Gone) and list again.\n",
             self.objects, self.revision.0, self.begins.0,
         )
     }

@@ -32,7 +32,8 @@ const ATTEMPTS: usize = 5;
 pub(crate) async fn save(opened: &ReadableStore, path: &Path) -> Result<BackupReport, Error> {
     let about = |error: io::Error| Error::context(&path.display().to_string(), error);
     if path.exists() {
-        return Err(about(io::Error::from(io::ErrorKind::AlreadyExists)));
+        let path = path.display();
+        return Err(Error::new(format!("{path} already exists: use another file name, or remove it first")));
     }
     let unfinished = UnfinishedFile::next_to(path);
     let mut progress = Progress::new();

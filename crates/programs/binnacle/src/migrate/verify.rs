@@ -113,7 +113,7 @@ impl Differences {
         }
         let named = self.named.join("; ");
         let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
-        Err(Error::new(format!("the target does not hold what the source holds: {named}{more}")))
+        Err(Error::new(format!("the target differs from the source: {named}{more}")))
     }
 }
 

@@ -78,15 +78,17 @@ impl Migration<'_> {
             Err(StoreError::Compacted { .. }) => return Ok(None),
             opened => match none_if_stopped(opened.map_err(Into::into), live)? {
                 Some(watch) => watch,
-                None => return Ok(Some(WatchEnd::SourceGone("the server does not answer".to_owned()))),
+                None => return Ok(Some(WatchEnd::SourceGone("its server does not answer".to_owned()))),
             },
         };
         // A server that owns the source ends the migration by stopping; the operator's switch has no effect then.
         let switched = || !live && switch.is_made();
         if !switched() {
             self.progress.say(match live {
-                true => "All is copied. Following the source until its server stops.",
-                false => "All is copied. Following the source until the switch: stop its servers, then type 'switch' or send SIGUSR1.",
+                true => "All objects are copied. Watching the source until its server stops.",
+                false => {
+                    "All objects are copied. Watching the source: stop its servers, then type 'switch' or send SIGUSR1."
+                }
             });
         }
         let mut saved = Instant::now();
@@ -102,9 +104,9 @@ impl Migration<'_> {
                         && UnixStream::connect(socket).await.is_err()
                     {
                         self.reached(reached.0).await?;
-                        return Ok(Some(WatchEnd::SourceGone("nobody answers at its socket".to_owned())));
+                        return Ok(Some(WatchEnd::SourceGone("its socket does not answer".to_owned())));
                     }
-                    self.progress.state(|| format!("following the source: revision {}", reached.0));
+                    self.progress.state(|| format!("watching the source: revision {}", reached.0));
                     continue;
                 }
                 Ok(message) => message.unwrap_or(Err(StoreError::Closed)),
@@ -135,7 +137,7 @@ impl Migration<'_> {
         live: bool,
     ) -> Result<Option<WatchEnd>, Error> {
         let Some(barrier) = none_if_stopped(watch.control.barrier().await.map_err(Into::into), live)? else {
-            return Ok(Some(WatchEnd::SourceGone("the server does not answer".to_owned())));
+            return Ok(Some(WatchEnd::SourceGone("its server does not answer".to_owned())));
         };
         while reached < barrier.last_event {
             match watch.messages.next().await.unwrap_or(Err(StoreError::Closed)) {

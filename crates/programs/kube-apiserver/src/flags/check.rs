@@ -2,14 +2,13 @@
 
 use binnacle_apiserver::Server;
 
-use super::file::similar;
 use super::parse::FlagSet;
 use super::read;
 use super::table::FlagError;
 
 /// Returns the errors of a command line, each with the flag that causes it. `errors` are the parse errors.
 pub(super) fn check(mut flags: FlagSet, errors: Vec<FlagError>) -> Vec<String> {
-    let mut found: Vec<String> = errors.iter().map(explain).collect();
+    let mut found: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let mut left_out = Vec::new();
     while let Err(why) = attempt(&flags) {
         // Reading ends with the first error. Removing the flag that causes it reveals the next one.
@@ -32,15 +31,6 @@ pub(super) fn check(mut flags: FlagSet, errors: Vec<FlagError>) -> Vec<String> {
 fn attempt(flags: &FlagSet) -> Result<(), String> {
     let (settings, _) = read(flags).map_err(|error| error.to_string())?;
     Server::check(&settings).map_err(|error| error.to_string())
-}
-
-/// Returns the text of an error, with a suggestion for an unknown flag.
-fn explain(error: &FlagError) -> String {
-    let FlagError::Unknown(name) = error else { return error.to_string() };
-    match similar(name) {
-        Some(suggestion) => format!("{error} (did you mean --{suggestion}?)"),
-        None => error.to_string(),
-    }
 }
 
 #[cfg(test)]

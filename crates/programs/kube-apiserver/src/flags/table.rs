@@ -1,5 +1,7 @@
 //! Descriptions of flags, for parsing and `--help`.
 
+use super::file::similar;
+
 /// A group of flags under one heading of `--help`.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
@@ -49,8 +51,8 @@ pub(crate) enum FlagError {
     /// A value that is none of the flag's kind.
     #[error("{0}")]
     Invalid(String),
-    #[error("unknown flag: --{0}")]
-    Unknown(String),
+    #[error("unknown flag: --{name}{}", suggestion.map(|flag| format!(" (did you mean --{flag}?)")).unwrap_or_default())]
+    Unknown { name: String, suggestion: Option<&'static str> },
 }
 
 impl FlagError {
@@ -60,10 +62,11 @@ impl FlagError {
 
     /// Returns true if the command line cannot be read, whatever it asks for.
     pub(super) fn is_parse_error(&self) -> bool {
-        matches!(self, Self::Invalid(_) | Self::Unknown(_))
+        matches!(self, Self::Invalid(_) | Self::Unknown { .. })
     }
 
     pub(super) fn unknown(name: String) -> Self {
-        Self::Unknown(name)
+        let suggestion = similar(&name);
+        Self::Unknown { name, suggestion }
     }
 }
