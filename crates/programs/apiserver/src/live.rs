@@ -1,6 +1,6 @@
 //! The figures on the page at `/debug/live`: read from the parts that have them, only while a page is open.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,6 +107,8 @@ impl LiveSources {
         let mut all = Caches::default();
         let (mut prefixes, mut budgets) = (HashSet::new(), HashSet::new());
         let resources = self.resources.snapshot();
+        // By the address of their cache.
+        let mut sent: HashMap<_, u64> = HashMap::new();
         let mut rows = Vec::new();
         for resource in resources.resources() {
             let collection = &resource.collection;
@@ -114,6 +116,8 @@ impl LiveSources {
                 all.form_bytes += collection.budget.used() as u64;
                 all.form_limit += collection.budget.limit() as u64;
             }
+            let (_, deliveries, _) = resource.sent.cumulative();
+            *sent.entry(Arc::as_ptr(&collection.cache)).or_default() += deliveries;
             // The versions of a resource share a cache, unless a webhook converts it.
             if !prefixes.insert(Arc::as_ptr(&collection.cache)) {
                 continue;
@@ -130,14 +134,18 @@ impl LiveSources {
                 window_events: stats.window_events as u64,
                 window_bytes: stats.window_bytes as u64,
                 received: stats.events_received,
-                dispatched: stats.events_dispatched,
+                sent: 0,
                 terminated: stats.terminated,
             };
             all.objects += row.objects;
             all.bytes += row.bytes;
             all.watchers += row.watchers;
-            rows.push(row);
+            rows.push((Arc::as_ptr(&collection.cache), row));
         }
+        let mut rows: Vec<Cache> = rows
+            .into_iter()
+            .map(|(cache, row)| Cache { sent: sent.get(&cache).copied().unwrap_or_default(), ..row })
+            .collect();
         let weight = |row: &Cache| (row.watchers + row.objects, row.bytes);
         rows.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.resource.cmp(&b.resource)));
         all.others = rows.len().saturating_sub(MAX_CACHES) as u64;
@@ -155,7 +163,7 @@ impl StoreFigures {
             Stores::Embedded { store, directory: Some(directory), .. } => {
                 vec![(directory.display().to_string(), Engine::Embedded(store.clone(), directory.clone()))]
             }
-            Stores::Embedded { .. } => vec![("memory only, gone at the end".to_owned(), Engine::Memory)],
+            Stores::Embedded { .. } => vec![("in memory, lost when the server stops".to_owned(), Engine::Memory)],
             Stores::Etcd(_) => {
                 let clusters = stores.clusters().iter().enumerate();
                 let place = |n| if n == 0 { stores.place() } else { format!("etcd of overrides, number {n}") };
