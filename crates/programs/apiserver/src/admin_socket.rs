@@ -42,7 +42,7 @@ impl AdminSocket {
                 Some(Self { path, created, task })
             }
             Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "the store is not offered to the operator's program");
+                tracing::warn!(%error, path = %path.display(), "failed to open the admin socket: 'binnacle' cannot read the store while the server runs");
                 None
             }
         }
@@ -62,7 +62,7 @@ async fn serve_supervised(store: Arc<dyn Store>, listener: UnixListener, path: P
     supervise("admin socket", || async {
         match bound() {
             Ok(listener) => serve(store.clone(), listener).await,
-            Err(error) => tracing::warn!(%error, path = %path.display(), "the store is offered no more"),
+            Err(error) => tracing::warn!(%error, path = %path.display(), "failed to reopen the admin socket: 'binnacle' cannot read the store any more"),
         }
     })
     .await;
@@ -72,7 +72,7 @@ impl Drop for AdminSocket {
     fn drop(&mut self) {
         self.task.abort();
         if let Err(error) = remove(&self.path, *self.created.lock()) {
-            tracing::debug!(%error, path = %self.path.display(), "cannot remove the socket");
+            tracing::debug!(%error, path = %self.path.display(), "failed to remove the admin socket");
         }
     }
 }

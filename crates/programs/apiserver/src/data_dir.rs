@@ -113,7 +113,7 @@ impl Drop for DataDir {
             Cleanup::Remove => fs::remove_dir_all(&self.path),
         };
         if let Err(error) = removed {
-            tracing::debug!("cannot remove {}: {error}", self.path.display());
+            tracing::debug!("failed to remove {}: {error}", self.path.display());
         }
     }
 }

@@ -181,7 +181,7 @@ impl FailedTasks {
                 && error.is_panic()
             {
                 self.0.fetch_add(1, Ordering::Relaxed);
-                tracing::error!("a task that should never end has panicked; the server is not ready any more: {error}");
+                tracing::error!("a background task panicked, the server is no longer ready: {error}");
             }
         }
     }
@@ -197,10 +197,8 @@ impl HealthCheck for FailedTasks {
             let failing = binnacle_supervise::failing();
             match self.0.load(Ordering::Relaxed) {
                 0 if failing.is_empty() => Ok(()),
-                0 => {
-                    Err(format!("tasks that panic whenever they are begun again, see the log: {}", failing.join(", ")))
-                }
-                count => Err(format!("{count} tasks have panicked, see the log; start the server again")),
+                0 => Err(format!("tasks panic after each restart, see the log: {}", failing.join(", "))),
+                count => Err(format!("{count} tasks panicked, see the log; restart the server")),
             }
         })
     }

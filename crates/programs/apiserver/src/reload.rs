@@ -41,8 +41,8 @@ pub(crate) fn watch<E: std::fmt::Display + Send>(
                 });
                 let path = path.display();
                 match applied.await.unwrap_or_else(|error| Err(error.to_string())) {
-                    Ok(()) => tracing::info!("{path} has changed and is in force"),
-                    Err(error) => tracing::error!("{path} has changed, but cannot be used: {error}"),
+                    Ok(()) => tracing::info!("reloaded {path}"),
+                    Err(error) => tracing::error!("failed to reload {path}, keeping the previous contents: {error}"),
                 }
             }
         });

@@ -114,7 +114,7 @@ impl Handle {
             && let Err(error) = (&mut self.task).await
             && error.is_panic()
         {
-            tracing::error!("the server ended in a panic: {error}");
+            tracing::error!("the server panicked: {error}");
         }
     }
 

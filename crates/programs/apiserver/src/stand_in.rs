@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An error of a substitute that is not usable.
 #[derive(Debug, thiserror::Error)]
-#[error("the etcd at {0} is a stand-in that keeps nothing: it cannot be one of several, nor stand beside other stores")]
+#[error("the etcd at {0} is a stand-in that stores nothing: it cannot be used together with other etcd servers")]
 pub(crate) struct StandInError(String);
 
 /// Uses memory instead of etcd if the given etcd is a substitute. Only a server of this machine with plain HTTP is
@@ -32,9 +32,7 @@ pub(crate) async fn replace_stand_in(storage: &mut Storage) -> Result<(), StandI
     if !is_alone(etcd, server) {
         return Err(StandInError(server.clone()));
     }
-    tracing::warn!(
-        "the etcd at {server} is a stand-in that keeps nothing: all objects are kept in memory, for this start"
-    );
+    tracing::warn!("the etcd at {server} is a stand-in that stores nothing: keeping all objects in memory");
     storage.etcd = None;
     storage.ephemeral = true;
     Ok(())

@@ -17,7 +17,7 @@ pub(crate) fn raise() -> u64 {
     match setrlimit(Resource::Nofile, Rlimit { current: Some(maximum), maximum: before.maximum }) {
         Ok(()) => maximum,
         Err(error) => {
-            tracing::warn!("cannot raise the limit of open files from {now} to {maximum}: {error}");
+            tracing::warn!("failed to raise the limit of open files from {now} to {maximum}: {error}");
             now
         }
     }

@@ -50,7 +50,7 @@ fn for_each_arena(change: impl Fn(&Name, isize) -> tikv_jemalloc_ctl::Result<()>
         // Not all arenas exist yet.
         let Ok(present) = name.read() else { continue };
         if let Err(error) = change(name, present) {
-            tracing::debug!(%error, arena = n, "unused memory stays");
+            tracing::debug!(%error, arena = n, "failed to release unused memory");
         }
     }
 }

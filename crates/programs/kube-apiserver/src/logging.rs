@@ -75,6 +75,6 @@ fn flush_every(output: Arc<Output>, interval: Duration) {
         }
     });
     if let Err(error) = spawned {
-        eprintln!("cannot flush the log at intervals: {error}");
+        eprintln!("failed to start the periodic flush of the log: {error}");
     }
 }

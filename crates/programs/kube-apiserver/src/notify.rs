@@ -25,7 +25,7 @@ impl Notify {
         match Self::new(&path, watchdog) {
             Ok(notify) => Some(notify),
             Err(error) => {
-                tracing::warn!("cannot tell {} of the state of the server: {error}", path.display());
+                tracing::warn!("failed to connect to NOTIFY_SOCKET {}: {error}", path.display());
                 None
             }
         }
@@ -63,7 +63,7 @@ impl Notify {
 
     fn send(&self, state: &str) {
         if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.address) {
-            tracing::warn!("cannot tell the supervisor {}: {error}", state.trim_end());
+            tracing::warn!("failed to send {} to systemd: {error}", state.trim_end());
         }
     }
 }

@@ -51,8 +51,8 @@ pub(crate) fn remove_abandoned(parent: &Path) {
         // The lock is held during the removal, so that a start that has just created the directory uses another one.
         let Ok(Some(lock)) = lock(&path) else { continue };
         match fs::remove_dir_all(&path) {
-            Ok(()) => tracing::info!("removed {}, which a killed server had left behind", path.display()),
-            Err(error) => tracing::debug!("cannot remove {}: {error}", path.display()),
+            Ok(()) => tracing::info!("removed {}, left over from a killed server", path.display()),
+            Err(error) => tracing::debug!("failed to remove {}: {error}", path.display()),
         }
         drop(lock);
     }

@@ -92,16 +92,16 @@ impl ConfigFile {
         state.desired = desired;
         let waiting = differences(&state);
         if waiting.is_empty() {
-            tracing::info!(file = %self.path.display(), "the flags of the file are in force");
+            tracing::info!(file = %self.path.display(), "config file reloaded");
         } else {
             let flags = waiting.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(",");
-            tracing::warn!(file = %self.path.display(), flags, "flags of the file differ from the running server until its next start");
+            tracing::warn!(file = %self.path.display(), flags, "config file reloaded; these flags take effect after a restart");
         }
         Some(Changes { verbosity: logs.verbosity, modules: logs.modules })
     }
 
     fn failed(&self, error: &str) {
-        tracing::error!(file = %self.path.display(), error, "the file of --config cannot be used, nothing changes");
+        tracing::error!(file = %self.path.display(), error, "failed to reload config file, keeping the current flags");
         self.state.lock().error = Some(error.to_owned());
     }
 
