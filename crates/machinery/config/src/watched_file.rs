@@ -1,4 +1,4 @@
-//! A file that is read again when it changes while the server runs.
+//! A file that is reloaded when it changes.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use crate::read;
 
 /// The interval between two checks of the file's modification time and size.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// After this many checks the file is read even if both are unchanged.
+/// After this many checks, the file is read even if both are unchanged.
 const MAX_SKIPPED_READS: u32 = 60;
 
-/// A file and its last known contents.
+/// A watched file and its last accepted contents.
 pub struct Followed {
     path: PathBuf,
     accepted: Vec<u8>,
@@ -22,18 +22,18 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Follows a file; `known` is its contents when it was first read.
+    /// Watches a file; `contents` is what the first read returned.
     pub fn new(path: PathBuf, contents: Vec<u8>) -> Self {
         Self { path, accepted: contents, last_metadata: None, skipped_reads: MAX_SKIPPED_READS }
     }
 
-    /// Returns the last known contents: those first read, or last settled.
+    /// Returns the last accepted contents: those of the first read, or of [`settle`](Self::settle).
     pub fn known(&self) -> &[u8] {
         &self.accepted
     }
 
-    /// Waits until the file's contents differ from the known ones. Unless they are settled, or the file changes again,
-    /// the same contents are returned again a minute later; an error is, too.
+    /// Waits until the file's contents differ from the accepted ones. Unless they are accepted, or the file changes
+    /// again, the same contents are returned again a minute later; an error is, too.
     pub async fn changed(&mut self) -> io::Result<Vec<u8>> {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
@@ -52,7 +52,7 @@ impl Followed {
         }
     }
 
-    /// Sets the known contents, which are not returned again, even if they were not usable.
+    /// Accepts contents, valid or not, so that they are not returned again.
     pub fn settle(&mut self, data: Vec<u8>) {
         self.accepted = data;
     }
@@ -70,7 +70,7 @@ mod tests {
         let mut file = Followed::new(path.clone(), b"one".to_vec());
         std::fs::write(&path, "three").unwrap();
         assert_eq!(file.changed().await.unwrap(), b"three");
-        // The contents were not settled: they are returned again.
+        // Contents that were not accepted are returned again.
         assert_eq!(file.changed().await.unwrap(), b"three");
         file.settle(b"three".to_vec());
         std::fs::remove_file(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The socket `admin.sock` beside the data, on which the operator's program can read this server's embedded store. Only
+//! The socket `admin.sock` beside the data, on which the program `binnacle` can read this server's embedded store. Only
 //! users with access to the store's directory, who could read the files as well, can reach it.
 
 use std::fs::{self, Permissions};
@@ -17,7 +17,8 @@ use tokio::task::JoinHandle;
 /// A socket that serves requests. Its file is removed on drop.
 pub(crate) struct AdminSocket {
     path: PathBuf,
-    /// The newest file that this server made. When the directory is moved, the path may lead to another server's.
+    /// The newest socket that this server created. If the directory is moved, the path may lead to another server's
+    /// socket.
     created: Arc<Mutex<FileId>>,
     task: JoinHandle<()>,
 }
@@ -77,7 +78,7 @@ impl Drop for AdminSocket {
     }
 }
 
-/// Removes the file that this server made; fails if the path leads to another one.
+/// Removes the socket that this server created; fails if the path leads to another file.
 fn remove(path: &Path, created: FileId) -> io::Result<()> {
     match id(path) {
         Ok(there) if there == created => fs::remove_file(path),

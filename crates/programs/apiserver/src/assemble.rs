@@ -1,5 +1,5 @@
-//! Assembles the whole server in phases: [`Inputs`], [`Security`], [`Apis`], [`Background`], [`listen`]. Each consumes the
-//! last one.
+//! Assembles the whole server in phases: [`Inputs`], [`Security`], [`Apis`], [`Background`], [`listen`]. Each consumes
+//! the last one.
 
 mod address;
 mod apis;

@@ -1,4 +1,4 @@
-//! An assembled server, from its first request to its last.
+//! A server, from its first request to its last.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ pub(crate) struct AssembledServer {
     pub(crate) admin_socket: Option<AdminSocket>,
     pub(crate) at_rest: Option<AtRest>,
     pub(crate) controllers: Manager,
-    /// Tasks that follow the authorizers' data; they end with the server.
+    /// Tasks that watch the data of components; they end with the server.
     pub(crate) watch_tasks: JoinSet<()>,
     pub(crate) failed_tasks: FailedTasks,
-    /// Background tasks beside the requests.
+    /// Background tasks for the stores.
     pub(crate) store_maintenance: StoreMaintenance,
     pub(crate) auditor: Option<Arc<Auditor>>,
     /// Directories that are removed with the server, if they are temporary.

@@ -55,7 +55,7 @@ pub(crate) enum AuthenticationError {
 
 /// Data read from the files in flags.
 pub(crate) struct AuthenticationFiles {
-    /// The token with which this server authenticates to itself.
+    /// The bearer token of the server's requests to itself.
     own: TokenFile,
     pub(crate) own_token: String,
     tokens: Option<TokenFile>,
@@ -66,7 +66,7 @@ pub(crate) struct AuthenticationFiles {
     webhook: Option<WebhookTokens>,
 }
 
-/// Authorities, with their PEM text.
+/// Certificate authorities, with their PEM text.
 #[derive(Clone)]
 pub(crate) struct Bundle {
     pub(crate) authorities: Arc<Authorities>,
@@ -74,7 +74,7 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// Loads a bundle. `purpose` is its purpose, which messages show with the path.
+    /// Loads a bundle. Messages show `purpose` with the path.
     pub(crate) fn load(purpose: &str, path: &Path) -> Result<Self, AuthoritiesError> {
         let shown = path.display().to_string();
         let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
@@ -146,7 +146,8 @@ impl AuthenticationFiles {
     }
 }
 
-/// Checks that a client's certificate is not that of a proxy, which may name any user, unless proxies are known by name.
+/// Checks that client certificates are not accepted as those of front proxies, unless the names of proxies are
+/// restricted.
 pub(crate) fn check_shared_authority(
     flags: &settings::Authentication,
     clients: &Bundle,
@@ -155,7 +156,7 @@ pub(crate) fn check_shared_authority(
     SharedAuthority::check(restricts_proxies(flags), &clients.authorities, &proxies.authorities)
 }
 
-/// Returns true if proxies are known by their names.
+/// Returns true if only proxies with certain names are accepted.
 pub(crate) fn restricts_proxies(flags: &settings::Authentication) -> bool {
     flags.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty())
 }
@@ -181,7 +182,7 @@ fn webhook_tokens(
     Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
 }
 
-/// Returns the flags' settings of front proxies, in the published form.
+/// Returns the published settings of front proxies.
 pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
     let header = flags.request_header.as_ref()?;
     Some(RequestHeader {

@@ -1,5 +1,5 @@
-//! The files with the authorities of clients and proxies: a change takes effect at once, and extension API servers, which
-//! trust the same authorities, are told of it.
+//! The files with the authorities of clients and proxies: a change takes effect at once, and is published for extension
+//! API servers, which trust the same authorities.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::{reload, settings};
 pub(crate) struct SharedAuthority;
 
 impl SharedAuthority {
-    /// Fails if a key is one of clients and one of proxies, unless proxies are known by their names.
+    /// Fails if clients and proxies share an authority, unless only proxies with certain names are accepted.
     pub(crate) fn check(restricts_proxies: bool, clients: &Authorities, proxies: &Authorities) -> Result<(), Self> {
         if restricts_proxies || !clients.shares_key_with(proxies) { Ok(()) } else { Err(Self) }
     }
 }
 
-/// Why a changed file is not used.
+/// The error of a changed file that is not used.
 #[derive(Debug, thiserror::Error)]
 enum RejectedChange {
     #[error(transparent)]
@@ -36,11 +36,11 @@ enum RejectedChange {
     Shared(#[from] SharedAuthority),
 }
 
-/// The files with the authorities of clients and of proxies. Neither takes effect while both have the same key, unless the
-/// names of proxies are given: extension API servers read from the published authorities whom to trust, too.
+/// The files with the authorities of clients and of proxies. Neither takes effect while both have the same key, unless
+/// the names of proxies are given: extension API servers read from the published authorities whom to trust, too.
 struct Files {
     bundles: Mutex<Bundles>,
-    /// True if proxies are known by their names.
+    /// True if only proxies with certain names are accepted.
     restricts_proxies: bool,
 }
 
@@ -52,9 +52,9 @@ struct Bundles {
 /// The authorities of clients or of proxies.
 struct AuthorityBundle {
     active: Arc<Authorities>,
-    /// The contents of the file that are not in force yet, since they have a key of the other side.
+    /// The contents of the file that are not active yet, because they share an authority with the other file.
     pending: Option<(Authorities, Vec<u8>)>,
-    /// Gets what is in force after a change.
+    /// Publishes the active authorities after a change.
     publish: Box<dyn Fn(String) + Send>,
 }
 
@@ -72,7 +72,7 @@ impl Files {
         Self { bundles: Mutex::new(Bundles { clients, proxies }), restricts_proxies }
     }
 
-    /// Takes the new contents of a file. Contents of the other file that waited for these take effect with them.
+    /// Applies the new contents of a file, and those of the other file that were waiting for them.
     fn change(&self, purpose: Purpose, pem: &[u8]) -> Result<(), RejectedChange> {
         let mut bundles = self.bundles.lock();
         let Bundles { clients, proxies } = &mut *bundles;
@@ -100,7 +100,7 @@ impl AuthorityBundle {
     }
 
     fn read(&mut self, pem: &[u8]) -> Result<(), AuthoritiesError> {
-        // What waited is not in the file any more, whatever is there now.
+        // The pending contents are no longer in the file.
         self.pending = None;
         self.pending = Some((Authorities::from_pem(self.active.path(), pem)?, pem.to_vec()));
         Ok(())
@@ -118,7 +118,7 @@ impl AuthorityBundle {
     }
 }
 
-/// Follows the files of authorities in flags until the server ends. `trust` gets what is in force.
+/// Watches the files of authorities in flags until the server ends. `trust` receives the active authorities.
 pub(crate) fn watch(
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
@@ -194,7 +194,7 @@ mod tests {
         // Once the other file has changed as well, both take effect.
         files.change(Purpose::Clients, b.as_bytes()).unwrap();
         assert!(is(&clients, &b) && is(&proxies, &a));
-        // What does not take effect is not kept when the file is corrected.
+        // Contents that did not take effect are dropped when the file is corrected.
         assert!(files.change(Purpose::Clients, format!("{b}{a}").as_bytes()).is_err());
         assert!(files.change(Purpose::Clients, b"nothing").is_err());
         files.change(Purpose::Clients, c.as_bytes()).unwrap();

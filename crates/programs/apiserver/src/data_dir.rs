@@ -24,7 +24,7 @@ pub(crate) struct DataDir {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cleanup {
     Keep,
-    /// This start created it, but another process may have begun to use it: it is removed only if it is still empty.
+    /// This start created it, but another process may use it by now: it is removed only if it is empty.
     RemoveIfEmpty,
     /// Only this process uses it: it is removed with all its contents.
     Remove,
@@ -92,14 +92,14 @@ impl DataDir {
         }
     }
 
-    /// Notes that this process has the lock, so that no other one uses the directory.
+    /// Records that this process has the lock, so that no other one uses the directory.
     pub(crate) fn locked(&mut self) {
         if self.cleanup == Cleanup::RemoveIfEmpty {
             self.cleanup = Cleanup::Remove;
         }
     }
 
-    /// Notes that the start has succeeded, so that the directory is not removed.
+    /// Records that the start has succeeded, so that the directory is not removed.
     pub(crate) fn keep(&mut self) {
         self.cleanup = Cleanup::Keep;
     }

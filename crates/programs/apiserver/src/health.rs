@@ -19,7 +19,7 @@ pub(crate) struct StoreCheck {
     pub(crate) store: Arc<dyn Store>,
     /// The timeout of the store's response.
     pub(crate) timeout: Duration,
-    /// True to check that the store should get work, not only that it can serve.
+    /// True for the readiness check, false for the liveness check.
     pub(crate) ready: bool,
 }
 
@@ -44,7 +44,7 @@ impl HealthCheck for StoreCheck {
     }
 }
 
-/// Checks that a step of the control plane's start is done.
+/// Checks that a post-start hook has finished.
 pub(crate) struct HookCheck {
     name: String,
     step: PostStartHook,
@@ -71,7 +71,7 @@ impl HealthCheck for HookCheck {
     }
 }
 
-/// The names of the checks of the start, in kube-apiserver's order.
+/// The names of the checks of post-start hooks, in kube-apiserver's order.
 pub(crate) const ORDER: [&str; 40] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/start-encryption-provider-config-automatic-reload",
@@ -162,7 +162,7 @@ impl HealthCheck for InformersCheck {
     }
 }
 
-/// Checks that no task that follows objects and files has panicked, and that no supervised one panics repeatedly. Its
+/// Checks that no task that watches objects or files has panicked, and that no supervised task panics repeatedly. Its
 /// data would become stale unnoticed, so a server with such a task needs a restart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FailedTasks(Arc<AtomicUsize>);
@@ -204,7 +204,7 @@ impl HealthCheck for FailedTasks {
     }
 }
 
-/// Checks that no cache is known to differ from the store. One that does is read again.
+/// Checks that no watch cache is known to differ from the store. A cache that differs is read again.
 pub(crate) struct CacheCheck(pub(crate) Catalog);
 
 impl HealthCheck for CacheCheck {

@@ -1,4 +1,4 @@
-//! The figures on the page at `/debug/live`: read from the parts that have them, only while a page is open.
+//! The figures on the page at `/debug/live`, which are read only while a page is open.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ use futures::future::join_all;
 
 use crate::stores::Stores;
 
-/// The time in which a store must answer.
+/// The timeout of a store's response.
 const STORE_TIMEOUT: Duration = Duration::from_millis(900);
 /// The limits on rows.
 const MAX_CACHES: usize = 60;
 const MAX_WEBHOOKS: usize = 200;
 const MAX_LEVELS: usize = 100;
 
-/// The parts with figures.
+/// The components whose figures are shown.
 pub(crate) struct LiveSources {
     pub(crate) name: String,
     pub(crate) metrics: Arc<Metrics>,
@@ -37,7 +37,7 @@ pub(crate) struct LiveSources {
     pub(crate) stores: Vec<StoreFigures>,
 }
 
-/// A store with what is known of it besides the contract.
+/// A store, with its engine for figures that the contract does not have.
 pub(crate) struct StoreFigures {
     store: Arc<dyn Store>,
     place: String,
@@ -51,7 +51,7 @@ enum Engine {
     Etcd(Arc<EtcdStore>),
 }
 
-/// Makes the link that serves the page, whose observer sees all requests from now on.
+/// Returns the handler of the page. Its observer receives all requests from now on.
 pub(crate) fn link(parts: LiveSources) -> LiveLink {
     let observer = Arc::new(Observer::default());
     parts.metrics.observe(observer.clone());

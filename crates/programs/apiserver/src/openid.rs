@@ -17,7 +17,7 @@ use crate::signing::PublishedKeys;
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const KEYS: &str = "/openid/v1/jwks";
 
-/// The link that serves the two documents.
+/// The handler of the two documents.
 pub(crate) struct OpenIdHandler {
     issuer: String,
     keys_url: String,
@@ -34,7 +34,7 @@ struct Documents {
 }
 
 impl OpenIdHandler {
-    /// Creates the link; `keys_url` is the URL of the key set. An issuer that is not a URL by OpenID's rules has no
+    /// Creates the handler; `keys_url` is the URL of the key set. An issuer that is not a URL by OpenID's rules has no
     /// documents; the error is the reason.
     pub(crate) fn new(issuer: &str, keys_url: &str, keys: Arc<dyn PublishedKeys>) -> Result<Self, String> {
         let Some(rest) = issuer.strip_prefix("https://") else {

@@ -1,4 +1,4 @@
-//! Files that may change while the server runs: checked every second, and read again after a change.
+//! Files that are checked every second and reloaded after a change.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +22,7 @@ pub(crate) fn watch<E: std::fmt::Display + Send>(
 ) {
     let (stopped, apply) = (shutdown.fired(), Arc::new(apply));
     tasks.spawn(async move {
-        // Kept over a panic of `apply`, so that the same contents are not tried again.
+        // Outside of the supervised task: after a panic of `apply`, the same contents are not tried again.
         let seen = tokio::sync::Mutex::new(fingerprint(&path).await);
         let watching = supervise("followed file", || async {
             let mut seen = seen.lock().await;
@@ -33,7 +33,7 @@ pub(crate) fn watch<E: std::fmt::Display + Send>(
                     continue;
                 }
                 *seen = now;
-                // A thousand certificates take a while.
+                // Parsing a thousand certificates takes long.
                 let (read, apply) = (path.clone(), apply.clone());
                 let applied = spawn_blocking(move || {
                     let contents = binnacle_config::read(&read).map_err(|error| error.to_string())?;
@@ -53,7 +53,7 @@ pub(crate) fn watch<E: std::fmt::Display + Send>(
     });
 }
 
-/// Returns inode, modification time and size: a changed file differs in one of them.
+/// Returns the inode, modification time and size; a changed file differs in at least one of them.
 async fn fingerprint(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
     let state = |file: Metadata| (file.ino(), file.mtime(), file.mtime_nsec(), file.len());
     tokio::fs::metadata(path).await.ok().map(state)
@@ -80,7 +80,7 @@ mod tests {
             sink.lock().push(String::from_utf8_lossy(contents).into_owned());
             Ok::<_, String>(())
         });
-        // Written until it is noticed: the first check may come after the first write.
+        // Written repeatedly: the first check may come after the first write.
         let mut length = 3;
         while seen.lock().is_empty() {
             length += 1;

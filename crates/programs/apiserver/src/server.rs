@@ -60,7 +60,7 @@ impl Progress {
 pub(crate) struct ServerInfo {
     pub(crate) address: SocketAddr,
     pub(crate) url: String,
-    /// A description of the place of the objects.
+    /// A description of where objects are stored.
     pub(crate) place: String,
     /// The administrator's kubeconfig, if client certificates are of the server's own authority.
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -108,7 +108,7 @@ impl Handle {
         self.ready.wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| ServerEnded)
     }
 
-    /// Waits until the server has ended, by itself or after a stop.
+    /// Waits until the server has ended, after a stop or a failure.
     pub async fn ended(&mut self) {
         if !self.task.is_finished()
             && let Err(error) = (&mut self.task).await
@@ -148,7 +148,7 @@ impl Handle {
         &self.info.url
     }
 
-    /// Returns a description of the place of the objects.
+    /// Returns a description of where objects are stored.
     pub fn place(&self) -> &str {
         &self.info.place
     }

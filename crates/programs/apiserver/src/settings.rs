@@ -129,8 +129,8 @@ impl Settings {
         Ok(ServedResources::new(&self.api_enablement.enabled, emulation, |gate| generic.gates.enabled(gate))?)
     }
 
-    /// Returns the address at which others reach the server; `None` if it has none. `of_host` returns the host's, by the
-    /// preferred family (true for IPv6).
+    /// Returns the address at which others reach the server; `None` if it has none. `of_host` returns the host's, by
+    /// the preferred family (true for IPv6).
     pub(crate) fn public_address(&self, of_host: impl FnOnce(bool) -> Option<IpAddr>) -> Option<IpAddr> {
         let bound = self.serving.bind_address;
         // Endpoints cannot be loopback addresses: a server that listens only there advertises the host's address.

@@ -25,11 +25,11 @@ use crate::data_dir::DataDir;
 use crate::health::StoreCheck;
 use crate::settings::{DiskFailure, Etcd, Host, OnReading, Storage};
 
-/// Keys of heartbeats and leader elections of the cluster and of its servers, which go on when the disk is full.
+/// Keys of heartbeats and leader election, of the cluster and of its servers, which still work when the disk is full.
 const HEARTBEAT_PREFIXES: [&str; 2] = ["leases/", "masterleases/"];
 
-/// The time without an answer of etcd after which the log reports that the start waits for it, and the interval of further
-/// reports.
+/// The time without an answer of etcd after which the log reports that the start waits for it, and the interval of
+/// further reports.
 const FIRST_REPORT: Duration = Duration::from_secs(1);
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 /// The time between two attempts to reach etcd.
@@ -119,7 +119,7 @@ impl Stores {
         Ok(())
     }
 
-    /// Serves the data to the operator's program.
+    /// Serves the embedded store to the program `binnacle`.
     pub(crate) fn open_admin_socket(&self) -> Option<AdminSocket> {
         match self {
             Self::Embedded { store, directory: Some(directory), .. } => AdminSocket::open(directory, store.clone()),
@@ -182,7 +182,7 @@ impl Stores {
         matches!(self, Self::Etcd(_))
     }
 
-    /// Returns a description of the place of the objects.
+    /// Returns a description of where objects are stored.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Embedded { .. } => String::new(),
@@ -223,7 +223,7 @@ impl Stores {
     }
 }
 
-/// Ends the server or the process, since a failing disk may have lost writes; the next start reads it.
+/// Stops the server or the process: a failing disk may have lost writes, which only the next start can detect.
 fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
     match then {
         DiskFailure::StopServer => {

@@ -1,4 +1,4 @@
-//! Checks that a server of this release can take over a store: reads every value as the server would.
+//! Checks that a server of this release can serve a store: reads every value like the server.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -57,7 +57,7 @@ const EXAMPLES: usize = 5;
 /// The limit on findings with details.
 const MAX_FINDINGS: usize = 1000;
 const OTHER: &str = "for other reasons, which are too many to list";
-/// The key by which servers, Binnacle's and Go's, agree on the one that compacts; it is outside every prefix.
+/// The key with which API servers, also kube-apiserver's, elect the one that compacts; it is outside every prefix.
 const COMPACTION_KEY: &[u8] = b"compact_rev_key";
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
@@ -134,7 +134,7 @@ impl Doctor {
     }
 }
 
-/// Returns true for the stored form of a custom resource.
+/// Returns true for a stored custom resource.
 fn is_custom_object(value: &[u8]) -> bool {
     let Ok(object) = serde_json::from_slice::<serde_json::Value>(value) else { return false };
     object["apiVersion"].is_string() && object["kind"].is_string() && object["metadata"].is_object()
@@ -209,7 +209,7 @@ impl Diagnosis {
         }
     }
 
-    /// Returns true if the server can take over the store.
+    /// Returns true if the server can serve the store.
     pub(crate) fn is_healthy(&self) -> bool {
         self.findings.keys().all(|(severity, ..)| *severity != Severity::Problem)
     }

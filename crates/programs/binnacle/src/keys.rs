@@ -68,7 +68,7 @@ impl KeyOwners {
         }
     }
 
-    /// Returns the type of the data under a key, if this release knows it.
+    /// Returns the type of the data under a key; `None` if this release has no such type.
     pub(crate) fn stored_type(&self, key: &[u8]) -> Option<&StoredType> {
         match self.owner(key) {
             Owner::Resource(resource) => self.kinds.get(&resource),

@@ -1,4 +1,4 @@
-//! The operator's program: inspects stores, checks them, migrates their data, saves and restores it.
+//! The program `binnacle` for administrators: inspects, checks, migrates, backs up and restores stores.
 //!
 //! The crate only uses the interface of `binnacle_store` and copies values as bytes, encrypted or not; only `doctor`
 //! decodes them. `docs/tools.md` is the manual.

@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 
 use crate::Error;
 
-/// A store by name.
+/// A store, as named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreLocation {
     /// The data directory of a server, or the store's directory in it.
@@ -27,7 +27,7 @@ pub(crate) enum StoreLocation {
     Etcd(Vec<String>),
 }
 
-/// Credentials and key prefix of an etcd.
+/// Credentials and key prefix for an etcd cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EtcdAccess {
     pub(crate) tls: TlsPaths,
@@ -47,7 +47,8 @@ pub(crate) struct ReadableStore {
 // === impl StoreLocation ===
 
 impl StoreLocation {
-    /// Opens the store for reading. An embedded store is not changed; if a server uses it, the server is asked.
+    /// Opens the store for reading. An embedded store is not changed; if a server uses it, it is read through that
+    /// server.
     pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<ReadableStore, Error> {
         match self {
             Self::Embedded(dir) => {
@@ -93,8 +94,8 @@ impl FromStr for StoreLocation {
     }
 }
 
-/// Returns true for text that names a directory rather than a kind of store: `/var/lib/binnacle`, `./data`, or `data` if it
-/// exists.
+/// Returns true for text that names a directory rather than a kind of store: `/var/lib/binnacle`, `./data`, or `data`
+/// if it exists.
 fn is_path(text: &str) -> bool {
     text.contains('/') || Path::new(text).is_dir()
 }
@@ -107,7 +108,7 @@ pub(crate) fn directory(text: &str) -> PathBuf {
 // === impl EtcdAccess ===
 
 impl EtcdAccess {
-    /// `prefix` is that of the keys of all objects, the server's `--etcd-prefix`.
+    /// `prefix` is the server's `--etcd-prefix`, the prefix of the keys of all objects.
     pub(crate) fn new(tls: TlsPaths, prefix: &str) -> Self {
         let prefix = prefix.trim_matches('/');
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
@@ -115,12 +116,12 @@ impl EtcdAccess {
     }
 }
 
-/// Opens the store of a stopped server, and reports how far that is.
+/// Opens the store of a stopped server, and reports the progress.
 pub(crate) fn open_offline(dir: &Path) -> Result<OfflineStore, OpenError> {
     OfflineStore::open(dir, Some(Progress::new().report("reading the store")))
 }
 
-/// Returns the directory of the store, given that or a server's data directory.
+/// Returns the directory of the store for that directory or a server's data directory.
 pub(crate) fn store_dir(dir: &Path) -> PathBuf {
     let inner = dir.join("store");
     if !is_store(dir) && is_store(&inner) { inner } else { dir.to_owned() }
@@ -157,7 +158,7 @@ impl NewStore {
     }
 }
 
-/// Returns the socket through which a running server offers its store.
+/// Returns the path of the socket on which a running server serves its store.
 pub(crate) fn socket(dir: &Path) -> PathBuf {
     dir.join(ADMIN_SOCKET)
 }

@@ -3,7 +3,7 @@
 //! No server uses the target before the end, so it may be incomplete until then. A marker in it names the source and
 //! the revision of the source up to which the target is complete. Every pass compares the keys of both stores, deletes
 //! those that the source lacks, and writes what changed after that revision, in order. The next pass completes an
-//! interrupted one. Between passes the source's watch is followed.
+//! interrupted one. Between passes, the source is watched.
 
 mod copy;
 mod marker;
@@ -38,7 +38,7 @@ pub(crate) struct MigrationOptions {
     pub(crate) from_access: EtcdAccess,
     pub(crate) to: StoreLocation,
     pub(crate) to_access: EtcdAccess,
-    /// True if the source is in use: it is followed until the switch.
+    /// True if the source is in use: it is watched until the switch.
     pub(crate) online: bool,
 }
 

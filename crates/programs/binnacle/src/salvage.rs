@@ -1,4 +1,4 @@
-//! A new store made of what is whole in a damaged one.
+//! Salvage: a new store with the intact objects of a damaged one.
 
 use std::fs;
 use std::io;
@@ -35,7 +35,7 @@ const READ_AHEAD: usize = 64;
 /// The maximum number of lines that are printed; the file has all of them.
 const MAX_LINES: usize = 200;
 
-/// Makes the store of a data directory from a damaged one. Its first revision is `bump` above the newest that is known.
+/// Creates the store of a data directory from a damaged one. Its first revision is `bump` above the newest known one.
 pub(crate) async fn run(from: &Path, to: &Path, bump: u64) -> Result<SalvageReport, Error> {
     let from = store_dir(from);
     let source = from.clone();
@@ -70,7 +70,7 @@ pub(crate) async fn run(from: &Path, to: &Path, bump: u64) -> Result<SalvageRepo
     Ok(salvaged)
 }
 
-/// Prepares the place of a new store, outside of the damaged one.
+/// Creates the directory of a new store, outside of the damaged one.
 fn new_store(from: &Path, to: &Path) -> Result<NewStore, Error> {
     let about = |path: &Path, error: io::Error| Error::context(&path.display().to_string(), error);
     let damaged = from.canonicalize().map_err(|error| about(from, error))?;
@@ -101,7 +101,7 @@ async fn fill(store: Arc<EmbeddedStore>, salvage: Arc<Salvage>) -> Result<(), Er
     let (sender, mut objects) = mpsc::channel::<KeyValue>(READ_AHEAD);
     let all = salvage.damage().keys;
     let reading = tokio::task::spawn_blocking(move || {
-        // The receiver is gone when a write has failed.
+        // The receiver is dropped when a write has failed.
         salvage.objects(&mut |kv| sender.blocking_send(kv).map_err(io::Error::other))
     });
     let (mut progress, mut done) = (Progress::new(), 0);

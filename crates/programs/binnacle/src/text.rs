@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Text for people: tables and sizes.
 
 pub(crate) use binnacle_cli::progress::bytes;
 

@@ -1,4 +1,4 @@
-//! Progress of long work: a bar on a terminal, an occasional line elsewhere. Work that is soon done shows neither.
+//! Progress of long work: a bar on a terminal, otherwise an occasional line. Short work shows neither.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ pub enum Unit {
     Bytes,
 }
 
-/// Takes a count and its end, from any thread.
+/// A callback with the current count and its end, for any thread.
 pub type Report = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Shorter work shows no bar.
@@ -33,13 +33,13 @@ const QUIET: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Progress {
-    /// Returns one whose lines go to standard error.
+    /// Returns a progress whose lines go to standard error.
     #[allow(clippy::new_without_default, reason = "a start of work is no default")]
     pub fn new() -> Self {
         Self::with_lines(|line| eprintln!("{line}"))
     }
 
-    /// Returns one whose lines are for a log.
+    /// Returns a progress whose lines go to a log.
     pub fn with_lines(line: fn(&str)) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         let is_terminal = std::io::stderr().is_terminal();
@@ -50,7 +50,7 @@ impl Progress {
     pub fn report(self, task: &'static str) -> Report {
         let progress = Mutex::new((self, false));
         Arc::new(move |done, all| {
-            // A panic of another reporter leaves nothing half done that matters.
+            // A panic of another reporter leaves no inconsistent state.
             let mut locked = progress.lock().unwrap_or_else(PoisonError::into_inner);
             let (progress, has_begun) = &mut *locked;
             if !std::mem::replace(has_begun, true) {

@@ -31,7 +31,7 @@ const EXPECTED: [&str; 5] = ["advertise-client-urls", "data-dir", "listen-peer-u
 const REFUSED: [&str; 6] = ["cert-file", "key-file", "client-cert-auth", "auto-tls", "trusted-ca-file", "config-file"];
 const CLIENTS: &str = "listen-client-urls";
 
-/// The task that the command line asks for.
+/// The action that the command line requests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Print something and end.

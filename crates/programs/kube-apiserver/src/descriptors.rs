@@ -2,11 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The limit to set if there is no hard limit and none of the system.
+/// The limit to set if there is neither a hard limit nor one of the system.
 const FALLBACK_LIMIT: u64 = 1 << 20;
 
-/// Raises the limit as far as possible and returns it. Each connection uses a descriptor, and the store must always
-/// have some.
+/// Raises the limit as far as possible and returns it. Each connection uses a descriptor, and the store always needs
+/// some.
 pub(crate) fn raise() -> u64 {
     let before = getrlimit(Resource::Nofile);
     let maximum = before.maximum.unwrap_or_else(system_maximum);

@@ -1,7 +1,7 @@
 //! The program's flags: one file per group, each a table of flags and the typed values read from it.
 //!
-//! Names, descriptions and messages are those of Go. Some defaults differ, because this program starts without any
-//! flag; their descriptions say so.
+//! Names and messages are kube-apiserver's, descriptions are our own. Some defaults differ, because this program starts
+//! without any flags; their descriptions say so.
 
 mod admission;
 mod api_enablement;
@@ -65,7 +65,7 @@ const GROUPS: [Group; 16] = [
     global::GROUP,
 ];
 
-/// The task that the command line asks for.
+/// The action that the command line requests.
 pub(crate) enum Command {
     /// Print a text and exit: `--help`, `--version`.
     Print(String),
@@ -89,11 +89,11 @@ pub(crate) struct Config {
     pub(crate) stops_with_stdin: bool,
 }
 
-/// Why there is nothing to do for a command line.
+/// An error of the command line.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: FlagError,
-    /// How the error is logged; `None` if the command line cannot be read, so that there is no log yet.
+    /// The settings of the log for the error; `None` if the command line cannot be parsed, so that there is no log.
     pub(crate) logs: Option<Logs>,
 }
 

@@ -50,7 +50,7 @@ impl Logging {
         })
     }
 
-    /// Returns what sets the verbosity of all files and of single ones.
+    /// Returns a function that sets the verbosity of all files and of single files.
     pub(crate) fn setter(&self) -> impl Fn(u32, Vec<Module>) + Send + Sync + use<> {
         let levels = self.levels.clone();
         move |verbosity, modules| {

@@ -26,10 +26,10 @@ use notify::Notify;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The longest wait for the default objects of the cluster before the start is announced anyway.
+/// The maximum wait for the default objects of the cluster before the greeting.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest wait for the end of a start that a signal interrupts.
+/// The maximum wait for the cleanup of a start that a signal interrupts.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         }
         Err(Failure { error, logs: Some(logs) }) => {
             let logging = logging::start(&logs);
-            // Errors of settings are lists in kube-apiserver, which its JSON shows; here the first ends the reading.
+            // kube-apiserver logs a list of errors; here, reading ends with the first one.
             log_failure(&Errors(vec![error.to_string()]));
             logging.flush();
             return ExitCode::FAILURE;
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs why the program ends, as kube-apiserver does from when it has a log.
+/// Logs the error that ends the program, like kube-apiserver.
 fn log_failure(error: &(dyn std::error::Error + 'static)) {
     tracing::error!(err = error, "command failed");
 }
@@ -126,7 +126,7 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     match result {
         // A blocked thread (such as a log without a reader) does not keep the process alive.
         Ok(()) => runtime.shutdown_background(),
-        // Tasks that were not waited for remove their temporary files.
+        // Gives remaining tasks the time to remove their temporary files.
         Err(_) => runtime.shutdown_timeout(TASK_TIMEOUT),
     }
     result
@@ -135,11 +135,11 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
 /// The time for tasks that still run when the server has failed.
 const TASK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The number of tasks that a worker polls before it looks at its sockets and timers again. This is tokio's default: with 16,
-/// others wait as long during attacks of much work, and single operations cost as much or more.
+/// The number of tasks that a worker polls before it checks its sockets and timers again. This is tokio's default: with
+/// 16, other requests wait as long under load, and single operations cost as much or more.
 const EVENT_INTERVAL: u32 = 61;
 
-/// Sets how often workers look at sockets and at the queue of all workers. `BINNACLE_EVENT_INTERVAL` and
+/// Sets how often workers check sockets and the queue of all workers. `BINNACLE_EVENT_INTERVAL` and
 /// `BINNACLE_GLOBAL_QUEUE_INTERVAL` set other values, for measurements.
 fn configure_scheduler(builder: &mut tokio::runtime::Builder) {
     let from_env = |name| std::env::var(name).ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
@@ -153,7 +153,7 @@ fn configure_scheduler(builder: &mut tokio::runtime::Builder) {
 /// Serves until a signal. The greeting is printed once the default objects of the cluster exist, so that its reader can
 /// rely on `/readyz` and on the permissions of all users.
 async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
-    // First of all, so that a signal during the start is not lost.
+    // Registered first, so that no signal during the start is lost.
     let (stop, ended) = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
     let stop = async {
         let input_ended = async {
@@ -168,13 +168,13 @@ async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
         }
     };
     tokio::pin!(stop);
-    // In a task of its own: reading a large store blocks its thread, and a signal must end the process all the same.
+    // In a separate task: reading a large store blocks its thread, and a signal must still end the process.
     let mut start = tokio::spawn(Server::start(settings));
     let started = tokio::select! {
         started = &mut start => started,
         () = &mut stop => {
             start.abort();
-            // What has been started cleans up, unless it is still reading. The store may be killed at any time.
+            // A start that is still reading the store is abandoned, which the store allows at any time.
             if let Ok(Ok(Ok(server))) = tokio::time::timeout(ABORT_TIMEOUT, start).await {
                 server.stop().await;
             }
@@ -234,7 +234,7 @@ async fn until_stopped(mut server: Handle, mut stop: impl Future<Output = ()> + 
     server.stop().await;
 }
 
-/// The name and the version of this program, which the Kubernetes version does not tell.
+/// The name and version of this program, as opposed to the Kubernetes version.
 const PRODUCT: &str = concat!("Binnacle ", env!("CARGO_PKG_VERSION"));
 
 /// Returns the lines that are printed after the start.

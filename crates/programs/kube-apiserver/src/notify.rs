@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The connection to the supervisor of this process, if it wants notifications.
+/// The connection to systemd, if it expects notifications.
 pub(crate) struct Notify {
     address: SocketAddr,
     socket: UnixDatagram,

@@ -79,14 +79,14 @@ fn top(temp: &TempDir, profile: &[u8]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Starts a server that counts what it allocates.
+/// Starts a server with heap profiling.
 fn profiled() -> Server {
     let surroundings =
         Surroundings { environment: vec![("_RJEM_MALLOC_CONF", "prof:true".to_owned())], ..Surroundings::default() };
     Server::durable_in(surroundings, &[])
 }
 
-/// Keeps the server busy until the task is ended.
+/// Sends requests until the task is aborted.
 async fn work(mut client: Client) {
     while client.get("/openapi/v2").await.is_ok_and(|answer| answer.status == 200) {
         client.get("/api/v1/namespaces?limit=1").await.unwrap();
@@ -361,7 +361,7 @@ fn notifies_systemd() {
     assert!(child.wait().unwrap().success() && alive > 0);
 }
 
-/// A create that waits for a webhook is told with the time that this took, as long as the verbosity is 2.
+/// A create request that waits for a webhook is logged with the duration of the call, at verbosity 2.
 #[tokio::test]
 async fn logs_slow_requests_with_stages() {
     let hook = Hook::start(|request| async move {

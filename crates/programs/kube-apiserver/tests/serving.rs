@@ -1,4 +1,4 @@
-//! Answers of the running program: health, version, index, metrics, refusals.
+//! Responses of the running program: health, version, index, metrics, errors.
 
 use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{Server, TempDir, admin, somebody, wait_until};
@@ -59,7 +59,7 @@ async fn rejects_unauthorized_requests() {
     let tokens = data.file("tokens", TOKENS);
     let server = Server::start(&["--data-dir", &data.join("d"), "--token-auth-file", &tokens]);
     let handshake = somebody(&data.path().join("d"));
-    // Anonymous users may ask for it once the bootstrap roles exist.
+    // Anonymous users may access it once the bootstrap roles exist.
     wait_until("the bootstrap roles", async || {
         let answer = server.connect(&handshake).await.get("/readyz").await.unwrap();
         (answer.status == 200).then_some(())

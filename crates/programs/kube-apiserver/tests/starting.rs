@@ -1,4 +1,4 @@
-//! Starts of the program: the first, later ones, and refused ones.
+//! Starts of the program: first, repeated and failed ones.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -236,7 +236,7 @@ async fn uses_certificates_of_the_operator() {
     assert!(matches!(answer.status, 401 | 403), "{}", answer.status);
 }
 
-/// The greeting comes once etcd answers; until then the log tells what the start waits for.
+/// The greeting comes once etcd answers; until then, the log reports the wait.
 #[test]
 fn start_waits_for_etcd() {
     let temp = TempDir::new();

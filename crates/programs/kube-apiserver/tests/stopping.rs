@@ -1,4 +1,4 @@
-//! How the program ends.
+//! Shutdown of the program.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,12 +19,12 @@ async fn each_signal_stops_the_server_at_once() {
         let (status, took) = tokio::task::block_in_place(|| server.wait());
         println!("{signal:?}: ended after {took:?}");
         assert!(status.success(), "{status}");
-        // Immediately; a machine that builds and runs other tests at the same time gets more.
+        // It takes milliseconds; the bound allows for a machine that runs other builds and tests.
         assert!(took < Duration::from_secs(2), "{took:?}");
     }
 }
 
-/// Returns the temporary directories that a server has left behind.
+/// Returns the temporary directories of servers.
 fn temporary_directories(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).expect("the place can be read");
     let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());

@@ -54,7 +54,7 @@ async fn publishes_storage_versions() {
     assert_eq!(made.status, 201, "{}", made.body);
 }
 
-/// Without the API for StorageVersions nothing can be published, so writes are refused.
+/// Without the API for StorageVersions, nothing can be published, and writes are rejected.
 #[tokio::test]
 async fn writes_fail_until_storage_versions_are_published() {
     let server = Server::start(&["--ephemeral", "--feature-gates=StorageVersionAPI=true"]);

@@ -82,7 +82,7 @@ async fn sends_cors_and_hsts_headers() {
     );
 }
 
-/// As Go's server, which answers clients that forget TLS.
+/// Like Go's server, which answers clients that do not use TLS.
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_http_without_tls() {
     let server = Server::ephemeral();

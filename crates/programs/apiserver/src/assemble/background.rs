@@ -1,4 +1,4 @@
-//! The fourth phase: the tasks beside the requests, and the health checks that report on them.
+//! The fourth phase: background tasks, and the health checks that report on them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +44,7 @@ pub(super) struct Background {
     pub(super) auditor: Option<Arc<Auditor>>,
     pub(super) signals: Signals,
     pub(super) commands: ClientCommands,
-    /// Tasks that keep the data of components up to date; they end with the server.
+    /// Tasks that watch the data of components; they end with the server.
     pub(super) watch_tasks: JoinSet<()>,
     pub(super) fairness: Option<Arc<FlowControl>>,
     pub(super) tracer: Option<Arc<Tracer>>,

@@ -41,10 +41,10 @@ use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::settings::{Settings, SettingsError};
 
-/// The maximum bytes of encoded forms that are cached beside the stored objects.
+/// The maximum bytes of encodings that are cached beside the stored objects.
 const ENCODING_BUDGET: usize = 256 << 20;
 
-/// Authentication, authorization and admission, and the data that they decide by.
+/// Authentication, authorization and admission, with their data.
 pub(super) struct Access {
     pub(super) authenticator: Arc<dyn Authenticator>,
     pub(super) authorizer: Arc<dyn Authorizer>,
@@ -67,7 +67,7 @@ pub(super) struct Access {
     pub(super) discovery_metrics: DiscoveryMetrics,
 }
 
-/// The built-in APIs, and what runs beside their requests.
+/// The built-in APIs and their controllers.
 pub(super) struct BuiltIn {
     pub(super) api: Arc<Api>,
     pub(super) plane: ControlPlane,
@@ -237,7 +237,7 @@ fn warn_of_unreachable_endpoint(config: &Settings, advertised: Option<SocketAddr
     {
         const TEXT: &str = "the server does not listen at the endpoint of the service \"kubernetes\": pods cannot reach \
                             it; set --bind-address, --advertise-address or --endpoint-reconciler-type=none";
-        // The first start on a laptop, without flags, is not worth a warning.
+        // A start without flags, as on a laptop, needs no warning.
         let is_local = bound.is_loopback() && config.generic.advertise_address.is_none();
         match is_local {
             true => tracing::info!(%advertised, bind_address = %bound, "{TEXT}"),

@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Errors of a start.
 
 use binnacle_admission::AdmissionConfigError;
 use binnacle_authn::AuthoritiesError;

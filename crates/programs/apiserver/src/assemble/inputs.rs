@@ -1,5 +1,5 @@
-//! The first phase: everything that can fail and leaves nothing behind. It reads the files in flags, takes the port, and
-//! opens the stores.
+//! The first phase: everything that can fail and leaves nothing behind. It reads the files in flags, takes the port,
+//! and opens the stores.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::signing::ExternalKeys;
 use crate::stand_in;
 use crate::stores::Stores;
 
-/// What every later phase reads.
+/// The data that every later phase reads.
 pub(super) struct Base {
     pub(super) config: Settings,
     pub(super) features: Arc<Features>,
@@ -41,7 +41,7 @@ pub(super) struct Base {
     pub(super) url: String,
 }
 
-/// What the process holds until the server has stopped.
+/// The resources that the process holds until the server has stopped.
 pub(super) struct Holdings {
     pub(super) front: FrontRuntime,
     pub(super) canary: Arc<Canary>,

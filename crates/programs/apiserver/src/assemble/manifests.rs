@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::{StartFailure, not_registered};
 
-/// The manifest directories of admission plugins, loaded and followed.
+/// The manifest directories of admission plugins, loaded and watched.
 pub(super) struct AdmissionManifests(Vec<Followed>);
 
 impl AdmissionManifests {
@@ -41,7 +41,7 @@ impl AdmissionManifests {
         Ok(Self(watched?))
     }
 
-    /// Starts to follow the directories; the tasks end with the shutdown signal.
+    /// Watches the directories; the tasks end with the shutdown signal.
     pub(super) fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.0.into_iter().for_each(|watched| watched.follow(tasks, shutdown));
     }

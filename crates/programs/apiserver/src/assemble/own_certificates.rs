@@ -10,7 +10,7 @@ use binnacle_server::HealthCheck;
 use binnacle_transport::{Certificates, TlsFiles};
 use time::OffsetDateTime;
 
-/// The components that get renewed certificates.
+/// The components that use renewed certificates.
 pub(super) struct OwnCertificateUsers {
     pub(super) serving: Arc<Certificates>,
     /// The authorities of clients.

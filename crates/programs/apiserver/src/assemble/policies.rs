@@ -59,15 +59,15 @@ impl AdmissionPolicies {
     }
 }
 
-/// Returns what policies know of the servers of APIServices.
+/// Returns the view of aggregated API servers for policies.
 pub(super) fn aggregated_servers(aggregator: &Aggregator) -> Arc<dyn OtherServers> {
     Arc::new(AggregatedServers(aggregator.clone()))
 }
 
-/// The servers of APIServices, for parameters of policies and the types of expressions.
+/// The aggregated API servers, for parameters of policies and the types of expressions.
 struct AggregatedServers(Aggregator);
 
-/// The objects of a kind that such a server has.
+/// The objects of a kind on an aggregated API server.
 struct AggregatedObjects(Arc<RemoteObjects>);
 
 impl OtherServers for AggregatedServers {

@@ -45,12 +45,12 @@ pub(super) struct Security {
     pub(super) issuers: AcceptedIssuers,
     pub(super) authentication: Authentication,
     pub(super) authorization: Authorizers,
-    /// How the server calls itself.
+    /// The client for the server's requests to itself.
     pub(super) itself: Itself,
     pub(super) commands: ClientCommands,
 }
 
-/// What an administrator needs to use the server.
+/// The files and commands for an administrator.
 pub(super) struct ClientCommands {
     /// The administrator's kubeconfig, if client certificates are of the server's own authority.
     pub(super) kubeconfig: Option<PathBuf>,

@@ -53,7 +53,7 @@ impl AdmissionWebhooks {
         })
     }
 
-    /// Starts to follow the webhook configurations; the tasks end with the shutdown signal.
+    /// Watches the webhook configurations; the tasks end with the shutdown signal.
     pub(super) fn follow(&self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.sources.iter().for_each(|source| follow_webhooks(source, resources, tasks, shutdown));
     }

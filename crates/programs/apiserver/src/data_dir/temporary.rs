@@ -16,8 +16,8 @@ const PREFIX: &str = "binnacle-ephemeral-";
 /// The limit on attempts to create a directory that other starts remove before it is locked.
 const ATTEMPTS: u32 = 16;
 
-/// Creates a directory in `parent`, and returns it with its lock, which ends with the file or with the process. There is
-/// no lock on file systems without locks, where later starts remove nothing. An error has the path that failed.
+/// Creates a directory in `parent`, and returns it with its lock, which ends with the file or with the process. There
+/// is no lock on file systems without locks, where later starts remove nothing. An error has the path that failed.
 pub(super) fn create(parent: &Path) -> Result<(PathBuf, Option<File>), (PathBuf, io::Error)> {
     let mut attempts = 1;
     loop {

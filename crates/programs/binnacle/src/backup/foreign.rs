@@ -1,6 +1,6 @@
-//! Files of others that can be restored: snapshots of etcd, and what kine keeps in SQL.
+//! Files of other programs that can be restored: etcd snapshots, and kine's SQL table.
 //!
-//! They are written anew as a backup in a file without a name, and restored from that.
+//! They are converted to a backup in an anonymous file, and restored from that.
 
 mod bolt;
 mod kine;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 use super::file::{Head, Reader};
 
-/// Opens a backup, or a file of others as one.
+/// Opens a backup, or a file of another program converted to one.
 pub(super) fn open(path: &Path) -> io::Result<(Reader, Head)> {
     let file = File::open(path)?;
     let mut start = [0; 32];
@@ -48,7 +48,7 @@ enum Value {
     Bytes(Vec<u8>),
 }
 
-/// Takes the values of one row after the other.
+/// A callback that receives the values of each row.
 type Each<'a> = &'a mut dyn FnMut(Vec<Value>) -> io::Result<()>;
 
 fn damaged(what: impl Into<String>) -> io::Error {
@@ -87,7 +87,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/foreign").join(name)
     }
 
-    /// What a file tells, restored: keys with values, in the order of their last changes.
+    /// Restores a file. Returns the keys and values in the order of their last changes.
     async fn restored(file: &Path, revision: Option<u64>) -> Result<Vec<(String, String)>, String> {
         let dir = tempfile::tempdir().expect("a directory");
         let target = dir.path().join("data");
@@ -112,7 +112,7 @@ mod tests {
         let unchanged = (0..40).filter(|n| n % 3 != 0 && n % 7 != 0).map(first).chain([event.clone()]);
         let want: Vec<_> = unchanged.chain(again).collect();
         assert_eq!(restored(&data("kine.db"), None).await, Ok(want));
-        // 40 objects came after the compaction's row, then the event.
+        // The row of the compaction is followed by 40 objects and the event.
         let before: Vec<_> = (0..40).map(first).chain([event]).collect();
         assert_eq!(restored(&data("kine.db"), Some(42)).await, Ok(before));
         let gone = restored(&data("kine.db"), Some(2)).await.expect_err("it was compacted");
@@ -146,7 +146,7 @@ mod tests {
         assert!(none.contains("no name that begins with /registry/"), "{none}");
     }
 
-    /// Whatever the bytes are, reading ends with a result.
+    /// Reading always returns, whatever the bytes are.
     #[test]
     fn rejects_damaged_files_without_panic() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -38,7 +38,8 @@ struct Contents {
     newest: Revision,
 }
 
-/// Creates the store of a data directory from a backup, or from a file of others, as of `revision`, by default the newest. Its first revision is
+/// Creates the store of a data directory from a backup, or from a file of others, as of `revision`, by default the
+/// newest. Its first revision is
 /// `bump` above the newest of the file, because clients that have seen a revision from after the backup must not see it
 /// again.
 pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<RestoreReport, Error> {

@@ -1,4 +1,4 @@
-//! Passes, following and verification with stores in memory.
+//! Passes, watches and verification with stores in memory.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Following of the source's watch from the end of a pass until the switch.
+//! The watch of the source, from the end of a pass until the switch.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::{Migration, none_if_stopped};
 use crate::Error;
 
-/// The reason why following ended.
+/// The reason why the watch ended.
 pub(super) enum WatchEnd {
     /// The switch was made, and everything up to this revision is in the target.
     CaughtUp(Revision),

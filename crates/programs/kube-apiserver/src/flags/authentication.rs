@@ -300,7 +300,7 @@ impl FromFlags for Issuers {
 }
 
 impl FromFlags for Oidc {
-    /// Reads the values; the configuration made of them validates them.
+    /// Reads the values, which the resulting configuration validates.
     fn read(flags: &FlagSet) -> Result<Self, FlagError> {
         let text = |name| flags.text(name).unwrap_or_default().to_owned();
         let (url, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));

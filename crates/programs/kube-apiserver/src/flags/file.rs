@@ -8,7 +8,7 @@ use super::parse::FlagSet;
 use super::reload::unreadable;
 use super::table::{Flag, FlagError, ValueKind};
 
-/// Flags that ask for something else than a server, so that they cannot be in a file.
+/// Flags that do not start a server, so that they cannot be in a file.
 const NOT_IN_FILES: [&str; 4] = ["check-config", "config", "help", "version"];
 
 /// The most errors that are reported.
@@ -18,8 +18,8 @@ const MAX_COMPARED: usize = 100;
 /// The least similarity, from 0 to 1, for suggesting a flag in place of an unknown one.
 const SIMILAR: f64 = 0.8;
 
-/// Adds the flags of the file that `--config` names, if it is given. Returns its contents, and all errors, each with the
-/// file's name.
+/// Adds the flags of the file that `--config` names, if it is given. Returns its contents, and all errors, each with
+/// the file's name.
 pub(super) fn add(flags: &mut FlagSet) -> (Vec<u8>, Vec<FlagError>) {
     let Some(path) = flags.text("config").map(str::to_owned) else { return (Vec::new(), Vec::new()) };
     match binnacle_config::read(path.as_ref()) {

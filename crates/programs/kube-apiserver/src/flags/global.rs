@@ -36,7 +36,7 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// Returns the output of `--version`, if it was given and asks for one.
+/// Returns the output of `--version`, unless the flag is not set or sets the reported version.
 pub(super) fn version(flags: &FlagSet) -> Result<Option<String>, FlagError> {
     match flags.text("version").unwrap_or_default() {
         "raw" => return Ok(Some(format!("{}\n{PRODUCT}\n", binnacle_apiserver::build(None).raw()))),

@@ -70,7 +70,7 @@ pub(crate) struct Logs {
     pub(crate) flush_every: Duration,
 }
 
-/// The log before anything is known of it.
+/// The log before flags are read.
 impl Default for Logs {
     fn default() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The file of `--config` while the server runs: what can change at once does, and the rest is shown at `/configz`.
+//! Reloading of the file of `--config`: some flags change at run time, `/configz` shows the others.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use tokio::task::spawn_blocking;
 use super::parse::FlagSet;
 use super::{Module, file, read};
 
-/// Flags whose changes are in force at once.
+/// Flags that change at run time.
 const RELOADABLE: [&str; 2] = ["v", "vmodule"];
 
-/// The file, and what is known of it. Clones share it.
+/// The file and its state, which clones share.
 #[derive(Clone)]
 pub(crate) struct ConfigFile {
     path: PathBuf,
@@ -28,15 +28,15 @@ pub(crate) struct ConfigFile {
 }
 
 struct State {
-    /// The flags that are in force.
+    /// The flags in use.
     effective: FlagSet,
-    /// The flags as the file has them now, the command line on top.
+    /// The flags in the current file, overridden by the command line.
     desired: FlagSet,
-    /// The reason why the file could not be read again; `desired` is from before.
+    /// The error of the last reload; `desired` is then of an earlier one.
     error: Option<String>,
 }
 
-/// The changes of a file that are in force at once.
+/// Changes in a file that take effect at run time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) verbosity: u32,
@@ -49,13 +49,13 @@ impl ConfigFile {
         Self { path, initial: initial.into(), command_line, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Follows the file for as long as the server runs.
+    /// Watches the file as long as the server runs.
     pub(crate) async fn watch(self, mut apply: impl FnMut(Changes) + Send) {
         let mut watched = Followed::new(self.path.clone(), self.initial.to_vec());
         loop {
             match watched.changed().await {
                 Ok(data) => {
-                    // The files that the flags name are read, too.
+                    // Validation also reads the files that the flags name.
                     let file = self.clone();
                     let checked = spawn_blocking(move || (file.changed(&data), data)).await;
                     let Ok((changes, data)) = checked else { continue };
@@ -67,7 +67,7 @@ impl ConfigFile {
         }
     }
 
-    /// Reads a new text. An invalid one changes nothing.
+    /// Loads new contents. Invalid contents change nothing.
     fn changed(&self, data: &[u8]) -> Option<Changes> {
         let mut desired = self.command_line.clone();
         let errors = file::add_text(&mut desired, &self.path.display().to_string(), data);
@@ -105,7 +105,7 @@ impl ConfigFile {
         self.state.lock().error = Some(error.to_owned());
     }
 
-    /// Returns the flags that run and their differences from the file, as JSON.
+    /// Returns the flags in use and their differences from the file, as JSON.
     pub(crate) fn shown(&self) -> String {
         let state = self.state.lock();
         let effective: Map<_, _> = state
@@ -139,13 +139,13 @@ impl std::fmt::Debug for ConfigFile {
     }
 }
 
-/// Returns the flags that another start would change: name, running value, value of the file.
+/// Returns the flags that a restart would change: name, value in use, value in the file.
 fn differences(state: &State) -> Vec<(String, String, String)> {
     let pairs = state.effective.shown().into_iter().zip(state.desired.shown());
     pairs.filter(|(one, other)| one != other).map(|((name, effective), (_, file))| (name, effective, file)).collect()
 }
 
-/// Returns the text of an error as Go has it.
+/// Formats an error like Go.
 pub(super) fn unreadable(path: &std::path::Path, error: &io::Error) -> String {
     let why = match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),
@@ -257,7 +257,7 @@ mod tests {
         let third = shown(&file);
         assert_eq!(flag(&third, "v"), pair("4", "file"));
         assert!(third["error"].as_str().unwrap().contains("unknown flag"), "{third}");
-        // What a file leaves out has its default again.
+        // Flags that the file omits have their defaults again.
         assert_eq!(file.changed(b""), Some(Changes { verbosity: 0, modules: Vec::new() }));
         assert_eq!(flag(&shown(&file), "v"), pair("0", "default"));
         assert_eq!(shown(&file)["pending"]["secure-port"], json!({"running": "7443", "file": "6443"}));

@@ -96,8 +96,8 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// Returns the address to listen on. A server whose advertised address is another machine's way to it listens there, as Go's
-/// does without any flag: kubeadm names only that one.
+/// Returns the address to listen on. A server whose advertised address is another machine's way to it listens there, as
+/// Go's does without any flag: kubeadm names only that one.
 fn bind_address(flags: &FlagSet) -> Result<IpAddr, FlagError> {
     let default = IpAddr::from([127, 0, 0, 1]);
     let bound = flags.ip("bind-address")?.unwrap_or(default);

@@ -60,7 +60,7 @@ impl FlagError {
         Self::Other(message.into())
     }
 
-    /// Returns true if the command line cannot be read, whatever it asks for.
+    /// Returns true if the command line cannot be parsed.
     pub(super) fn is_parse_error(&self) -> bool {
         matches!(self, Self::Invalid(_) | Self::Unknown { .. })
     }

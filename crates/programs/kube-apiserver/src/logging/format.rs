@@ -70,7 +70,7 @@ enum FieldValue {
     Errors(Vec<String>),
 }
 
-/// Errors that are told together. In JSON each is also told by itself.
+/// Errors that are logged together. JSON also has each of them in `errCauses`.
 #[derive(Debug)]
 pub(crate) struct Errors(pub(crate) Vec<String>);
 

@@ -1,28 +1,28 @@
-//! A table as databases write it: separated by commas or tabs, with the names of its columns first, bytes as hexadecimal digits.
+//! Tables as text, as databases export them: separated by commas or tabs, with a header line, and bytes in hexadecimal.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
 use super::{Each, Value, damaged};
 
-/// Longer lines are refused: twice etcd's largest value with room to spare.
+/// The maximum length of a line: twice etcd's largest value, with a margin.
 const MAX_LINE: u64 = 256 << 20;
 
-/// How the fields of a line are told apart.
+/// The separator of the fields in a line.
 #[derive(Clone, Copy)]
 enum Form {
-    /// As psql and others write it: fields may stand in quotes.
+    /// As psql and other programs write it: fields may be quoted.
     Commas,
-    /// As MySQL's client writes it with `--batch --raw`: nothing is quoted.
+    /// As MySQL's client writes it with `--batch --raw`: fields are never quoted.
     Tabs,
 }
 
-/// True if the file begins with the names of kine's columns.
+/// Returns true if the file begins with the names of kine's columns.
 pub(super) fn is_format(start: &[u8]) -> bool {
     [&b"id,name,"[..], b"\"id\",\"name\",", b"id\tname\t"].iter().any(|names| start.starts_with(names))
 }
 
-/// Reads all rows, with the values of these columns: the first and all but the second and last are numbers.
+/// Reads the values of these columns for each row. `name` and `value` are bytes, all other columns are numbers.
 pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<()> {
     let mut input = BufReader::with_capacity(1 << 20, file);
     let mut line = String::new();
@@ -66,7 +66,7 @@ fn next<'a>(input: &mut BufReader<File>, line: &'a mut String) -> io::Result<Opt
 // === impl Form ===
 
 impl Form {
-    /// The form of a table whose first line this is.
+    /// Returns the separator of a table with this header line.
     fn of(head: &str) -> Self {
         if head.contains('\t') { Self::Tabs } else { Self::Commas }
     }
@@ -79,7 +79,7 @@ impl Form {
     }
 }
 
-/// The fields between commas. A comma in quotes is part of its field, and two quotes in quotes are one.
+/// Splits a line at its commas, except in quotes, where two quotes stand for one.
 fn unquoted(line: &str) -> Vec<String> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.chars().peekable();
