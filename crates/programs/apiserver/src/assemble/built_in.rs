@@ -160,7 +160,8 @@ fn hooks(
     hooks
 }
 
-/// Returns the controllers in the two stages in which they start: those that make what others depend on come first.
+/// Returns the controllers of the two stages of the start: those of the second stage depend on objects that the first
+/// creates.
 fn stages(
     plane: &ControlPlane,
     own: &Config,

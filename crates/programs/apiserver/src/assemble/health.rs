@@ -84,7 +84,7 @@ impl HealthSources<'_> {
         let counted = self.store_maintenance.counted();
         let last = match self.fairness.cloned() {
             Some(fairness) => StartedCheck::new("priority-and-fairness-filter", move || fairness.is_running()),
-            // The filter has nothing to start: it counts from its first request on.
+            // The filter needs no start.
             None => StartedCheck::new("max-in-flight-filter", || true),
         };
         [

@@ -1,4 +1,4 @@
-//! The first phase: everything that can fail and leaves nothing behind. It reads the files in flags, takes the port,
+//! The first phase: all that can fail without leaving files behind. It reads the files in flags, binds the port,
 //! and opens the stores.
 
 use std::net::SocketAddr;
@@ -101,7 +101,7 @@ impl Inputs {
     }
 }
 
-/// Registers the metrics of crates whose values are their own.
+/// Registers the metrics of crates that maintain their values themselves.
 fn register_metrics(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
     register_version(config, registry)?;
     binnacle_supervise::register(registry)?;
@@ -130,7 +130,7 @@ fn register_version(config: &Settings, registry: &Registry) -> Result<(), promet
     Ok(())
 }
 
-/// Loads the egress selector, through which connections leave.
+/// Loads the egress selector for outgoing connections.
 pub(super) fn load_egress(config: &Settings, registry: &Registry) -> Result<Egress, StartFailure> {
     match config.debugging.egress_config.as_deref() {
         Some(path) => Ok(Egress::load(path, &DialMetrics::register(registry).map_err(not_registered)?)?),

@@ -1,4 +1,4 @@
-//! The last phase: the chain before the handlers, and the listener.
+//! The last phase: the filter chain and the listener.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ pub(super) fn listen(mut server: Background) -> (AssembledServer, ServerInfo) {
     (assembled, info)
 }
 
-/// Returns the handlers, with what is tried before them.
+/// Returns the handlers and interceptors.
 fn links(server: &mut Background) -> Links {
     let handlers = handlers(server);
     let hooks = server.built_in.controllers.hooks();

@@ -31,12 +31,12 @@ impl CertificateUsers for OwnCertificateUsers {
     }
 }
 
-/// Returns a certificate as the listener takes it.
+/// Converts a certificate for the listener.
 pub(super) fn tls_files(certificate: ServingCertificate) -> TlsFiles {
     TlsFiles { chain: certificate.chain, key: certificate.key }
 }
 
-/// Checks that the server's own certificate has not ended. If it has, a restart creates another.
+/// Checks that the server's own certificate has not expired. If it has, a restart creates another one.
 pub(super) struct CertificateCheck(pub(super) Expiry);
 
 impl HealthCheck for CertificateCheck {

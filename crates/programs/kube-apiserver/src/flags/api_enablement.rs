@@ -42,7 +42,7 @@ fn check_flow_control(flags: &FlagSet) -> Result<(), FlagError> {
         let mut pairs = list.iter().filter_map(|pair| pair.split_once('=')).filter(|(name, _)| name.trim() == key);
         pairs.next_back().map(|(_, value)| value.trim().to_owned())
     };
-    // The most particular one counts.
+    // The most specific key counts.
     let decided = DECISIVE.into_iter().find_map(|key| {
         let value = set(key)?;
         matches!(value.as_str(), "true" | "false").then_some((key, value))

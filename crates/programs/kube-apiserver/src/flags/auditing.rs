@@ -167,7 +167,7 @@ fn webhook(flags: &FlagSet, file: &str) -> Result<WebhookOptions, FlagError> {
     Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None, spill })
 }
 
-/// Reads the place for events without room, which only a queue has.
+/// Reads the settings of the spill directory, which only batch mode has.
 fn spill(flags: &FlagSet, directory: &str, mode: Mode) -> Result<SpillOptions, FlagError> {
     if mode != Mode::Batch {
         return Err(FlagError::new("--audit-webhook-spill-dir requires --audit-webhook-mode=batch"));

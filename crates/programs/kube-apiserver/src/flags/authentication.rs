@@ -1,4 +1,4 @@
-//! Flags for the authentication of callers.
+//! Flags for authentication.
 
 use std::path::PathBuf;
 use std::time::Duration;

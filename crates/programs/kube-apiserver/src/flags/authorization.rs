@@ -1,4 +1,4 @@
-//! Flags for the authorization of callers.
+//! Flags for authorization.
 
 use std::path::PathBuf;
 use std::time::Duration;

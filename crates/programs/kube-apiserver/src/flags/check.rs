@@ -19,7 +19,7 @@ pub(super) fn check(mut flags: FlagSet, errors: Vec<FlagError>) -> Vec<String> {
         };
         flags = flags.without(cause);
         let flag = format!("--{cause}");
-        // A missing flag is no error if it was removed here.
+        // An error about a flag that was removed here is none of the command line.
         if !left_out.iter().any(|other| why.contains(other)) {
             found.push(if why.contains(&flag) { why } else { format!("{flag}: {why}") });
         }

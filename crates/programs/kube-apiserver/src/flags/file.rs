@@ -115,14 +115,14 @@ enum ListSyntax {
     Scalar,
     /// In one value, with commas.
     CommaSeparated,
-    /// Given as often as needed.
+    /// As repeated flags.
     Repeated,
 }
 
 impl ListSyntax {
     fn of(flag: &Flag) -> Self {
         match flag.kind {
-            // Two ranges of addresses are one text.
+            // Two address ranges are one value.
             ValueKind::Value("string") if flag.name == "service-cluster-ip-range" => Self::CommaSeparated,
             ValueKind::Value("colonSeparatedMultimapStringString" | "int32Slice" | "pattern=N,...") => {
                 Self::CommaSeparated
@@ -135,7 +135,7 @@ impl ListSyntax {
     }
 }
 
-/// Returns a text, number or boolean as a flag has it.
+/// Formats a string, number or boolean as the value of a flag.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Str(text) => Some(text.to_string()),

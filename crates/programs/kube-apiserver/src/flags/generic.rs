@@ -162,7 +162,7 @@ const READ_ONLY: &str = "Maximum number of non-mutating requests in flight. 0 me
      with --max-mutating-requests-inflight is the concurrency limit of the server and must not be 0.";
 
 /// Returns the feature gates. Those of a version that cannot be emulated are those of this release: the log needs them
-/// before the versions are judged.
+/// before the versions are validated.
 pub(super) fn gates(flags: &FlagSet) -> Result<Gates, FlagError> {
     let requested = versions(&flags.all("emulated-version"), &flags.all("min-compatibility-version"));
     let (emulated, compatible) = requested.unwrap_or((Version::BINARY, Version::BINARY));

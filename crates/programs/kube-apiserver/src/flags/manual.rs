@@ -73,7 +73,7 @@ const SECTIONS: [Section; 5] = [
     ("SEE ALSO", &[Text("binnacle(8), systemctl(1), kubectl(1)")]),
 ];
 
-/// Returns the program as clap would describe it.
+/// Returns the description of the program for clap.
 fn command() -> Command {
     let (about, _) = help::ABOUT.split_once("\n\nUsage").unwrap();
     let about = format!(
@@ -109,7 +109,7 @@ fn arg(group: &str, flag: &Flag) -> Arg {
     }
 }
 
-/// Returns the paths that shells offer for the value.
+/// Returns the kind of path that shells complete for the value.
 fn hint(flag: &str) -> ValueHint {
     const FILES: [&str; 10] = [
         "admission-control-config-file",

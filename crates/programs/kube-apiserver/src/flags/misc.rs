@@ -1,4 +1,4 @@
-//! Flags of the cluster that single resources use.
+//! Flags for single resources and for the other servers of the cluster.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;

@@ -91,13 +91,13 @@ impl FlagSet {
         checked
     }
 
-    /// Sets a flag that the command line lacks, if the values are valid for it.
+    /// Sets a flag that is not on the command line, if the values are valid for it.
     pub(super) fn add_from_file(&mut self, flag: &Flag, values: Vec<String>) -> Result<(), String> {
         self.from_file.insert(flag.name);
         values.into_iter().try_for_each(|value| self.push(flag, value)).map_err(|error| error.to_string())
     }
 
-    /// Takes the value of one flag from another set.
+    /// Copies the value of one flag from another set.
     pub(super) fn take_from(&mut self, other: &Self, name: &str) {
         let Some(name) = self.definitions.get_key_value(name).map(|(name, _)| *name) else { return };
         match other.values.get(name) {
@@ -115,7 +115,7 @@ impl FlagSet {
         self.from_file.contains(name)
     }
 
-    /// Validates the value, even if it has no effect.
+    /// Validates the value, even if the flag is ignored.
     fn check(&self, flag: &Flag) -> Result<(), FlagError> {
         match flag.kind {
             ValueKind::Bool => self.flag(flag.name).map(drop),
@@ -191,7 +191,7 @@ impl FlagSet {
         names
     }
 
-    /// Returns the same command line without a flag.
+    /// Returns the command line without a flag.
     pub(super) fn without(&self, name: &str) -> Self {
         let mut without = self.clone();
         without.values.remove(name);

@@ -181,7 +181,7 @@ impl FromFlags for Storage {
                 "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
             ));
         }
-        // Ignored, but not whatever it says.
+        // Ignored, but validated.
         flags.integer("default-watch-cache-size")?;
         let media_type = flags.text("storage-media-type").unwrap_or(PROTOBUF);
         let media_type = media_type.parse().map_err(|()| {
@@ -229,7 +229,7 @@ impl FromFlags for Option<Etcd> {
         let servers = flags.list("etcd-servers");
         let path = |name| flags.text(name).map(PathBuf::from);
         if servers.is_empty() {
-            // Without the first flag the others would have no effect.
+            // Without --etcd-servers, the other flags would have no effect.
             let lost = ["etcd-servers-overrides", "etcd-cafile", "etcd-certfile", "etcd-keyfile"];
             return match lost.iter().find(|name| flags.text(name).is_some()) {
                 Some(name) => Err(FlagError::new(format!("--{name} needs --etcd-servers"))),

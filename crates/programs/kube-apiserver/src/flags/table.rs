@@ -43,12 +43,12 @@ impl Flag {
     }
 }
 
-/// An error of the command line, in one sentence.
+/// An error of the command line, as one sentence.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FlagError {
     #[error("{0}")]
     Other(String),
-    /// A value that is none of the flag's kind.
+    /// A value of the wrong type.
     #[error("{0}")]
     Invalid(String),
     #[error("unknown flag: --{name}{}", suggestion.map(|flag| format!(" (did you mean --{flag}?)")).unwrap_or_default())]

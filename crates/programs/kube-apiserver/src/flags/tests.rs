@@ -1,4 +1,4 @@
-//! The command line as a whole.
+//! Tests of the whole command line.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Combinations of flags that kube-apiserver refuses.
+//! Combinations of flags that kube-apiserver rejects.
 
 use super::*;
 
