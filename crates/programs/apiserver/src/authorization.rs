@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_authz::{
-    Abac, AlwaysAllowPaths, Attributes, AuthorizationConfig, Authorizer, AuthorizerMode, ConfigFile, Decision,
-    LiveSources, Metrics, Node, NodeGraph, Rbac, Reloading,
+    Abac, AlwaysAllowPaths, Attributes, AuthorizationConfig, Authorizer, AuthorizerMode, ConfigFile, Decision, Metrics,
+    Node, NodeGraph, Parts, Rbac, Reloading,
 };
 use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_controlplane::{RolesFeed, follow_nodes, node_features, node_rules};
@@ -102,7 +102,7 @@ impl AuthorizationFiles {
             node = Some(Arc::new(Node::new(graph.clone(), rules, node_features(resources.features()))));
             nodes = Some(graph);
         }
-        let parts = LiveSources { abac: self.abac, node, rbac, paths: self.paths, metrics, dialer };
+        let parts = Parts { abac: self.abac, node, rbac, paths: self.paths, metrics, dialer };
         let union = parts.assemble(&self.config).map_err(invalid)?;
         let Some((path, data)) = self.file else {
             return Ok(Authorizers { authorizer: Arc::new(union), roles, nodes, file: None });

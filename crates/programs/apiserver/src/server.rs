@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::assemble::{StartFailure, assemble, check_files};
-use crate::running::AssembledServer;
+use crate::assembled_server::AssembledServer;
 use crate::settings::{Settings, SettingsError};
 
 /// A server, started by [`Server::start`].

@@ -53,7 +53,8 @@ pub(crate) struct EtcdClusters {
     /// Indexes in `stores`.
     overrides: HashMap<GroupResource, usize>,
     root: String,
-    place: String,
+    /// Descriptions of the stores, with their URLs, in the order of `stores`.
+    locations: Vec<String>,
 }
 
 impl Stores {
@@ -186,7 +187,7 @@ impl Stores {
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Embedded { .. } => String::new(),
-            Self::Etcd(clusters) => clusters.place.clone(),
+            Self::Etcd(clusters) => clusters.locations[0].clone(),
         }
     }
 
@@ -272,8 +273,7 @@ impl EtcdClusters {
             };
             overrides.insert(resource.clone(), at);
         }
-        let place = format!("etcd at {}", etcd.servers.join(","));
-        Ok(Self { stores, overrides, root: etcd.root.clone(), place })
+        Ok(Self { stores, overrides, root: etcd.root.clone(), locations })
     }
 
     fn overrides(&self) -> HashMap<GroupResource, Arc<dyn Store>> {

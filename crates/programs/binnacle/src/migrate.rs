@@ -29,7 +29,7 @@ use crate::Error;
 use crate::location::{
     EtcdAccess, NewStore, ReadableStore, StoreLocation, admin_socket, etcd, open_offline, socket, store_dir,
 };
-use crate::patient::{RetryingStore, retry};
+use crate::retry::{RetryingStore, retry};
 use crate::target::Target;
 
 /// The parameters of a migration.

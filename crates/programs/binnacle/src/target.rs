@@ -18,7 +18,7 @@ use futures::{StreamExt, stream};
 
 use self::writes::Writes;
 use crate::Error;
-use crate::patient::RetryingStore;
+use crate::retry::RetryingStore;
 
 /// A store that is being filled.
 pub(crate) struct Target {

@@ -117,7 +117,7 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
         let set = std::sync::Arc::new(set);
         runtime.spawn(supervise("flags of a file", move || {
             let set = set.clone();
-            file.clone().follow(move |changes| set(changes.verbosity, changes.modules))
+            file.clone().watch(move |changes| set(changes.verbosity, changes.modules))
         }));
     }
     heap::shorten_decay();

@@ -64,7 +64,7 @@ impl Background {
             watch_tasks.spawn(external.follow(shutdown.clone()));
         }
         let bundles = (&security.clients, security.proxies.as_ref());
-        authorities::follow(&mut watch_tasks, shutdown, &base.config.authentication, bundles, &access.trust);
+        authorities::watch(&mut watch_tasks, shutdown, &base.config.authentication, bundles, &access.trust);
         let users = OwnCertificateUsers {
             serving: tls.certificates().clone(),
             clients: security.clients.authorities.clone(),

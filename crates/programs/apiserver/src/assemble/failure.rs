@@ -31,11 +31,11 @@ pub(crate) enum StartFailure {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Audit(#[from] binnacle_audit::OptionsError),
-    #[error("{0}{}", if .0.is_in_use() { PORT_IN_USE } else { "" })]
+    #[error("{}{}", .0, if .0.is_in_use() { PORT_IN_USE } else { "" })]
     Listen(#[from] ListenError),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    #[error("{0}{}", if matches!(.0, OpenError::Locked { .. }) { STORE_IN_USE } else { "" })]
+    #[error("{}{}", .0, if matches!(.0, OpenError::Locked { .. }) { STORE_IN_USE } else { "" })]
     Store(#[from] OpenError),
     #[error("cannot read the store: {0}")]
     StoreRead(StoreError),

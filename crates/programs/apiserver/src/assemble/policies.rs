@@ -48,7 +48,7 @@ impl AdmissionPolicies {
             lookup: lookup.clone(),
             authorizer: authorizer.clone(),
             match_conditions: self.match_conditions.clone(),
-            aggregated_servers: aggregated_servers(aggregator),
+            others: aggregated_servers(aggregator),
         };
         let mut plugins: Vec<Arc<dyn Plugin>> =
             vec![Arc::new(ValidatingAdmissionPolicy::new(surroundings.clone(), self.validating.clone()))];

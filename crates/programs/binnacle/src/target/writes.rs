@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use futures::poll;
 
 use crate::Error;
-use crate::patient::{RETRY_TIMEOUT, retry};
+use crate::retry::{RETRY_TIMEOUT, retry};
 
 /// Ordered writes, in the way that the engine requires.
 pub(super) enum Writes {

@@ -51,7 +51,7 @@ pub(crate) enum FlagError {
     /// A value of the wrong type.
     #[error("{0}")]
     Invalid(String),
-    #[error("unknown flag: --{name}{}", suggestion.map(|flag| format!(" (did you mean --{flag}?)")).unwrap_or_default())]
+    #[error("unknown flag: --{}{}", .name, .suggestion.map(|flag| format!(" (did you mean --{flag}?)")).unwrap_or_default())]
     Unknown { name: String, suggestion: Option<&'static str> },
 }
 
