@@ -10,14 +10,14 @@ fn main() {
     let named = std::env::var("BINNACLE_GIT_COMMIT").ok().filter(|commit| !commit.is_empty());
     let (commit, state) = match named {
         Some(commit) => (commit, ""),
-        None => asked(),
+        None => from_git(),
     };
     println!("cargo::rustc-env=BINNACLE_COMMIT={commit}");
     println!("cargo::rustc-env=BINNACLE_TREE_STATE={state}");
 }
 
 /// Returns the commit that is checked out, and the state of the tree.
-fn asked() -> (String, &'static str) {
+fn from_git() -> (String, &'static str) {
     let Some(commit) = git(&["rev-parse", "HEAD"]).filter(|commit| commit.len() >= 40) else {
         return (String::new(), "");
     };

@@ -1,10 +1,10 @@
-//! Reading of files whose size nobody else limits.
+//! Reading of files up to a maximum size.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The largest file that is read. One with a thousand certificates has two megabytes.
+/// The maximum size of a file in bytes. A file with a thousand certificates has two megabytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
 /// Reads a configuration file, at most [`MAX_FILE`] bytes of it.
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_without_end_are_not_read() {
+    fn rejects_files_without_end() {
         assert_eq!(read(Path::new("/dev/zero")).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");

@@ -1,4 +1,4 @@
-//! Reading of a file: its kind and version, and unknown fields.
+//! Decoding of configuration files: kind, version and unknown fields.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ pub struct Format {
     pub fields: fn(Types) -> Vec<Field>,
 }
 
-/// The error of a text that is not a valid configuration, in kube-apiserver's words.
+/// The error of an invalid configuration, with kube-apiserver's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(pub String);
 
-/// The factory of one version's types; their names are part of error messages.
+/// A factory of types in one version; their names are part of error messages.
 #[derive(Clone, Copy)]
 pub struct Types(&'static str);
 
@@ -34,19 +34,19 @@ impl Types {
     }
 }
 
-/// Fails if a tree cannot have a kind and version.
+/// Returns an error if a tree cannot have a kind and version.
 pub fn check_type(tree: &Value) -> Result<(), ReadError> {
     let text = json::to_string(tree);
     let read = json::type_meta(text.as_bytes(), &Limits::default());
     read.map(drop).map_err(|error| ReadError(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
-/// Returns a field that holds text.
+/// Returns a string field.
 pub fn text(name: &'static str) -> Field {
     Field::new(name, Ty::String)
 }
 
-/// Returns a field that holds a list.
+/// Returns a list field.
 pub fn list(name: &'static str, of: Ty) -> Field {
     Field::new(name, Ty::List(Box::new(of)))
 }
@@ -117,7 +117,7 @@ mod tests {
     };
 
     #[test]
-    fn files() {
+    fn reads_valid_and_rejects_invalid_files() {
         let v1 = "apiVersion: g.io/v1\nkind: Thing\n";
         let missing = |name: &str, text: &str| Err(format!("Object '{name}' is missing in '{text}'"));
         let cases = [

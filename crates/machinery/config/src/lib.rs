@@ -4,11 +4,11 @@
 //! The owner of a file interprets and validates it.
 
 mod file;
-mod followed;
 mod format;
 mod metrics;
+mod watched_file;
 
 pub use file::{MAX_FILE, read};
-pub use followed::Followed;
 pub use format::{Format, ReadError, Types, check_type, list, text};
 pub use metrics::{ReloadMetrics, hash};
+pub use watched_file::Followed;

@@ -63,19 +63,19 @@ impl ReloadMetrics {
         Ok(Self { reloads, time, config, server: hash(server.as_bytes()) })
     }
 
-    /// Sets the file with which the server started.
+    /// Sets the hash of the file in use.
     pub fn configured(&self, data: &[u8]) {
         self.config.reset();
         self.config.with_label_values(&[&self.server, &hash(data)]).set(1);
     }
 
-    /// Counts a file that is now in use.
+    /// Counts a successful reload.
     pub fn reloaded(&self, data: &[u8]) {
         self.count("success");
         self.configured(data);
     }
 
-    /// Counts a file that is not usable.
+    /// Counts a failed reload.
     pub fn failed(&self) {
         self.count("failure");
     }
@@ -88,7 +88,7 @@ impl ReloadMetrics {
     }
 }
 
-/// Returns the hash for a text that metrics must not show; empty for an empty text.
+/// Returns the hash that metrics show in place of the text itself; empty for empty text.
 pub fn hash(data: &[u8]) -> String {
     if data.is_empty() {
         return String::new();

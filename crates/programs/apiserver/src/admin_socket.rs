@@ -1,4 +1,4 @@
-//! The socket `admin.sock` beside the data, on which the operator's program can read this server's embedded store. Only
+//! The socket `admin.sock` beside the data, on which the program `binnacle` can read this server's embedded store. Only
 //! users with access to the store's directory, who could read the files as well, can reach it.
 
 use std::fs::{self, Permissions};
@@ -17,8 +17,9 @@ use tokio::task::JoinHandle;
 /// A socket that serves requests. Its file is removed on drop.
 pub(crate) struct AdminSocket {
     path: PathBuf,
-    /// The newest file that this server made. When the directory is moved, the path may lead to another server's.
-    made: Arc<Mutex<FileId>>,
+    /// The newest socket that this server created. If the directory is moved, the path may lead to another server's
+    /// socket.
+    created: Arc<Mutex<FileId>>,
     task: JoinHandle<()>,
 }
 
@@ -31,18 +32,18 @@ impl AdminSocket {
     pub(crate) fn open(directory: &Path, store: Arc<dyn Store>) -> Option<Self> {
         let path = directory.join(ADMIN_SOCKET);
         // A server that was killed leaves its socket.
-        let gone = match fs::remove_file(&path) {
+        let removed = match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
-        match gone.and_then(|()| bind(&path)) {
-            Ok((listener, made)) => {
-                let made = Arc::new(Mutex::new(made));
-                let task = tokio::spawn(offer(store, listener, path.clone(), made.clone()));
-                Some(Self { path, made, task })
+        match removed.and_then(|()| bind(&path)) {
+            Ok((listener, created)) => {
+                let created = Arc::new(Mutex::new(created));
+                let task = tokio::spawn(serve_supervised(store, listener, path.clone(), created.clone()));
+                Some(Self { path, created, task })
             }
             Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "the store is not offered to the operator's program");
+                tracing::warn!(%error, path = %path.display(), "failed to open the admin socket: 'binnacle' cannot read the store while the server runs");
                 None
             }
         }
@@ -50,19 +51,19 @@ impl AdminSocket {
 }
 
 /// Serves requests on a socket; after a panic, on a new one.
-async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf, made: Arc<Mutex<FileId>>) {
+async fn serve_supervised(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf, created: Arc<Mutex<FileId>>) {
     let first = Mutex::new(Some(listener));
-    let again = || {
-        remove(&path, *made.lock())?;
+    let rebind = || {
+        remove(&path, *created.lock())?;
         let (listener, id) = bind(&path)?;
-        *made.lock() = id;
+        *created.lock() = id;
         Ok::<_, io::Error>(listener)
     };
-    let bound = || first.lock().take().map_or_else(again, Ok);
+    let bound = || first.lock().take().map_or_else(rebind, Ok);
     supervise("admin socket", || async {
         match bound() {
             Ok(listener) => serve(store.clone(), listener).await,
-            Err(error) => tracing::warn!(%error, path = %path.display(), "the store is offered no more"),
+            Err(error) => tracing::warn!(%error, path = %path.display(), "failed to reopen the admin socket: 'binnacle' cannot read the store any more"),
         }
     })
     .await;
@@ -71,16 +72,16 @@ async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf, mad
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         self.task.abort();
-        if let Err(error) = remove(&self.path, *self.made.lock()) {
-            tracing::debug!(%error, path = %self.path.display(), "cannot remove the socket");
+        if let Err(error) = remove(&self.path, *self.created.lock()) {
+            tracing::debug!(%error, path = %self.path.display(), "failed to remove the admin socket");
         }
     }
 }
 
-/// Removes the file that this server made; fails if the path leads to another one.
-fn remove(path: &Path, made: FileId) -> io::Result<()> {
+/// Removes the socket that this server created; fails if the path leads to another file.
+fn remove(path: &Path, created: FileId) -> io::Result<()> {
     match id(path) {
-        Ok(there) if there == made => fs::remove_file(path),
+        Ok(there) if there == created => fs::remove_file(path),
         Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "another server's socket is there")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

@@ -1,5 +1,5 @@
-//! Assembles the whole server in phases: [`Inputs`], [`Security`], [`Apis`], [`Background`], [`listen`]. Each consumes the
-//! last one.
+//! Assembles the whole server in phases: [`Inputs`], [`Security`], [`Apis`], [`Background`], [`listen`]. Each consumes
+//! the last one.
 
 mod address;
 mod apis;
@@ -33,8 +33,8 @@ pub(crate) use self::failure::{StartFailure, not_registered};
 use self::inputs::Inputs;
 use self::listen::listen;
 use self::security::Security;
-use crate::running::Assembled;
-use crate::server::About;
+use crate::assembled_server::AssembledServer;
+use crate::server::ServerInfo;
 use crate::settings::Settings;
 
 /// Returns the facts of this build, with the version that is reported in place of its own.
@@ -49,7 +49,7 @@ pub fn build(reported: Option<&str>) -> Build {
 }
 
 /// Assembles the server. What can fail and leaves nothing behind comes first.
-pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), StartFailure> {
+pub(crate) async fn assemble(config: Settings) -> Result<(AssembledServer, ServerInfo), StartFailure> {
     let inputs = Inputs::load(config).await?;
     let security = Security::prepare(inputs)?;
     let apis = Apis::build(security)?;

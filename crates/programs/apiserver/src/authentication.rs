@@ -55,7 +55,7 @@ pub(crate) enum AuthenticationError {
 
 /// Data read from the files in flags.
 pub(crate) struct AuthenticationFiles {
-    /// The token with which this server authenticates to itself.
+    /// The bearer token of the server's requests to itself.
     own: TokenFile,
     pub(crate) own_token: String,
     tokens: Option<TokenFile>,
@@ -66,7 +66,7 @@ pub(crate) struct AuthenticationFiles {
     webhook: Option<WebhookTokens>,
 }
 
-/// Authorities, with their PEM text.
+/// Certificate authorities, with their PEM text.
 #[derive(Clone)]
 pub(crate) struct Bundle {
     pub(crate) authorities: Arc<Authorities>,
@@ -74,11 +74,11 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// Loads a bundle. `what` is its purpose, which messages show with the path.
-    pub(crate) fn load(what: &str, path: &Path) -> Result<Self, AuthoritiesError> {
+    /// Loads a bundle. Messages show `purpose` with the path.
+    pub(crate) fn load(purpose: &str, path: &Path) -> Result<Self, AuthoritiesError> {
         let shown = path.display().to_string();
         let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
-        Self::new(&format!("{what}::{shown}"), &pem)
+        Self::new(&format!("{purpose}::{shown}"), &pem)
     }
 
     /// Parses a bundle. `path` is for messages.
@@ -108,7 +108,7 @@ impl AuthenticationFiles {
             .map(|header| Bundle::load("request-header", &header.client_ca_file))
             .transpose()?;
         if let (Some(clients), Some(proxies)) = (&clients, &proxies) {
-            keep_apart(flags, clients, proxies)?;
+            check_shared_authority(flags, clients, proxies)?;
         }
         let own_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let uid = Uuid::new_v4().to_string().into();
@@ -146,17 +146,18 @@ impl AuthenticationFiles {
     }
 }
 
-/// Checks that a client's certificate is not that of a proxy, which may name any user, unless proxies are known by name.
-pub(crate) fn keep_apart(
+/// Checks that client certificates are not accepted as those of front proxies, unless the names of proxies are
+/// restricted.
+pub(crate) fn check_shared_authority(
     flags: &settings::Authentication,
     clients: &Bundle,
     proxies: &Bundle,
 ) -> Result<(), SharedAuthority> {
-    SharedAuthority::check(names_proxies(flags), &clients.authorities, &proxies.authorities)
+    SharedAuthority::check(restricts_proxies(flags), &clients.authorities, &proxies.authorities)
 }
 
-/// Returns true if proxies are known by their names.
-pub(crate) fn names_proxies(flags: &settings::Authentication) -> bool {
+/// Returns true if only proxies with certain names are accepted.
+pub(crate) fn restricts_proxies(flags: &settings::Authentication) -> bool {
     flags.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty())
 }
 
@@ -181,7 +182,7 @@ fn webhook_tokens(
     Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
 }
 
-/// Returns the flags' settings of front proxies, in the published form.
+/// Returns the published settings of front proxies.
 pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
     let header = flags.request_header.as_ref()?;
     Some(RequestHeader {
@@ -231,7 +232,7 @@ pub(crate) fn build(
     let tokens = TokenCache::new(TokenUnion::new(tokens), TOKEN_TIMES, cache)?;
 
     let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<Vec<_>>();
-    let mut known: Vec<Box<dyn Authenticator>> = Vec::new();
+    let mut authenticators: Vec<Box<dyn Authenticator>> = Vec::new();
     let (mut proxy_headers, mut proxy_prefixes) = (Vec::new(), Vec::new());
     if let (Some(header), Some(proxies)) = (&flags.request_header, files.proxies) {
         let options = FrontProxyOptions {
@@ -243,15 +244,17 @@ pub(crate) fn build(
         };
         proxy_headers = [&options.username_headers[..], &options.uid_headers, &options.group_headers].concat();
         proxy_prefixes.clone_from(&options.extra_prefixes);
-        known.push(Box::new(FrontProxy::new(proxies.authorities, options, audiences.clone())));
+        authenticators.push(Box::new(FrontProxy::new(proxies.authorities, options, audiences.clone())));
     }
     let x509 = X509::new(clients.authorities.clone()).counted(metrics.registry())?;
-    known.push(Box::new(x509.reading_uids(resources.features().enabled("AllowParsingUserUIDFromCertAuth"))));
-    known.push(Box::new(Bearer::new(tokens)));
-    let known = Union::new(known);
+    authenticators.push(Box::new(x509.reading_uids(resources.features().enabled("AllowParsingUserUIDFromCertAuth"))));
+    authenticators.push(Box::new(Bearer::new(tokens)));
+    let authenticators = Union::new(authenticators);
     let authenticator: Arc<dyn Authenticator> = match &issuers.anonymous {
-        AnonymousConfig { enabled: true, paths } => Arc::new(FailFast(known, Anonymous::for_paths(paths.clone()))),
-        AnonymousConfig { enabled: false, .. } => Arc::new(known),
+        AnonymousConfig { enabled: true, paths } => {
+            Arc::new(FailFast(authenticators, Anonymous::for_paths(paths.clone())))
+        }
+        AnonymousConfig { enabled: false, .. } => Arc::new(authenticators),
     };
     Ok(Authentication { authenticator, audiences, proxy_headers, proxy_prefixes })
 }

@@ -1,5 +1,5 @@
-//! The files with the authorities of clients and proxies: a change takes effect at once, and extension API servers, which
-//! trust the same authorities, are told of it.
+//! The files with the authorities of clients and proxies: a change takes effect at once, and is published for extension
+//! API servers, which trust the same authorities.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use binnacle_request::Shutdown;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use crate::authentication::{Bundle, names_proxies};
+use crate::authentication::{Bundle, restricts_proxies};
 use crate::{reload, settings};
 
 /// Clients have certificates of an authority for proxies, so that each of them could name any user in headers.
@@ -21,41 +21,41 @@ use crate::{reload, settings};
 pub(crate) struct SharedAuthority;
 
 impl SharedAuthority {
-    /// Fails if a key is one of clients and one of proxies, unless proxies are known by their names.
-    pub(crate) fn check(names_proxies: bool, clients: &Authorities, proxies: &Authorities) -> Result<(), Self> {
-        if names_proxies || !clients.shares_key_with(proxies) { Ok(()) } else { Err(Self) }
+    /// Fails if clients and proxies share an authority, unless only proxies with certain names are accepted.
+    pub(crate) fn check(restricts_proxies: bool, clients: &Authorities, proxies: &Authorities) -> Result<(), Self> {
+        if restricts_proxies || !clients.shares_key_with(proxies) { Ok(()) } else { Err(Self) }
     }
 }
 
-/// Why a changed file is not used.
+/// The error of a changed file that is not used.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum RejectedChange {
     #[error(transparent)]
     Authorities(#[from] AuthoritiesError),
     #[error(transparent)]
     Shared(#[from] SharedAuthority),
 }
 
-/// The files with the authorities of clients and of proxies. Neither takes effect while both have the same key, unless the
-/// names of proxies are given: extension API servers read from the published authorities whom to trust, too.
+/// The files with the authorities of clients and of proxies. Neither takes effect while both have the same key, unless
+/// the names of proxies are given: extension API servers read from the published authorities whom to trust, too.
 struct Files {
-    sides: Mutex<Sides>,
-    /// True if proxies are known by their names.
-    names_proxies: bool,
+    bundles: Mutex<Bundles>,
+    /// True if only proxies with certain names are accepted.
+    restricts_proxies: bool,
 }
 
-struct Sides {
-    clients: Side,
-    proxies: Option<Side>,
+struct Bundles {
+    clients: AuthorityBundle,
+    proxies: Option<AuthorityBundle>,
 }
 
 /// The authorities of clients or of proxies.
-struct Side {
-    in_force: Arc<Authorities>,
-    /// The contents of the file that are not in force yet, since they have a key of the other side.
-    waiting: Option<(Authorities, Vec<u8>)>,
-    /// Gets what is in force after a change.
-    tell: Box<dyn Fn(String) + Send>,
+struct AuthorityBundle {
+    active: Arc<Authorities>,
+    /// The contents of the file that are not active yet, because they share an authority with the other file.
+    pending: Option<(Authorities, Vec<u8>)>,
+    /// Publishes the active authorities after a change.
+    publish: Box<dyn Fn(String) + Send>,
 }
 
 /// The purpose of the authorities in a file.
@@ -68,21 +68,21 @@ enum Purpose {
 // === impl Files ===
 
 impl Files {
-    fn new(clients: Side, proxies: Option<Side>, names_proxies: bool) -> Self {
-        Self { sides: Mutex::new(Sides { clients, proxies }), names_proxies }
+    fn new(clients: AuthorityBundle, proxies: Option<AuthorityBundle>, restricts_proxies: bool) -> Self {
+        Self { bundles: Mutex::new(Bundles { clients, proxies }), restricts_proxies }
     }
 
-    /// Takes the new contents of a file. Contents of the other file that waited for these take effect with them.
-    fn change(&self, purpose: Purpose, pem: &[u8]) -> Result<(), Refused> {
-        let mut sides = self.sides.lock();
-        let Sides { clients, proxies } = &mut *sides;
+    /// Applies the new contents of a file, and those of the other file that were waiting for them.
+    fn change(&self, purpose: Purpose, pem: &[u8]) -> Result<(), RejectedChange> {
+        let mut bundles = self.bundles.lock();
+        let Bundles { clients, proxies } = &mut *bundles;
         match (purpose, &mut *proxies) {
             (Purpose::Proxies, Some(proxies)) => proxies.read(pem)?,
             (Purpose::Proxies, None) => {}
             (Purpose::Clients, _) => clients.read(pem)?,
         }
         if let Some(proxies) = proxies {
-            SharedAuthority::check(self.names_proxies, clients.latest(), proxies.latest())?;
+            SharedAuthority::check(self.restricts_proxies, clients.latest(), proxies.latest())?;
         }
         clients.apply()?;
         if let Some(proxies) = proxies {
@@ -92,34 +92,34 @@ impl Files {
     }
 }
 
-// === impl Side ===
+// === impl AuthorityBundle ===
 
-impl Side {
-    fn new(in_force: &Arc<Authorities>, tell: impl Fn(String) + Send + 'static) -> Self {
-        Self { in_force: in_force.clone(), waiting: None, tell: Box::new(tell) }
+impl AuthorityBundle {
+    fn new(active: &Arc<Authorities>, publish: impl Fn(String) + Send + 'static) -> Self {
+        Self { active: active.clone(), pending: None, publish: Box::new(publish) }
     }
 
     fn read(&mut self, pem: &[u8]) -> Result<(), AuthoritiesError> {
-        // What waited is not in the file any more, whatever is there now.
-        self.waiting = None;
-        self.waiting = Some((Authorities::from_pem(self.in_force.path(), pem)?, pem.to_vec()));
+        // The pending contents are no longer in the file.
+        self.pending = None;
+        self.pending = Some((Authorities::from_pem(self.active.path(), pem)?, pem.to_vec()));
         Ok(())
     }
 
     fn latest(&self) -> &Authorities {
-        self.waiting.as_ref().map_or(&*self.in_force, |(waiting, _)| waiting)
+        self.pending.as_ref().map_or(&*self.active, |(pending, _)| pending)
     }
 
     fn apply(&mut self) -> Result<(), AuthoritiesError> {
-        let Some((_, pem)) = self.waiting.take() else { return Ok(()) };
-        self.in_force.replace(&pem)?;
-        (self.tell)(String::from_utf8_lossy(&pem).into_owned());
+        let Some((_, pem)) = self.pending.take() else { return Ok(()) };
+        self.active.replace(&pem)?;
+        (self.publish)(String::from_utf8_lossy(&pem).into_owned());
         Ok(())
     }
 }
 
-/// Follows the files of authorities in flags until the server ends. `trust` gets what is in force.
-pub(crate) fn follow(
+/// Watches the files of authorities in flags until the server ends. `trust` receives the active authorities.
+pub(crate) fn watch(
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
     flags: &settings::Authentication,
@@ -127,14 +127,15 @@ pub(crate) fn follow(
     trust: &Trust,
 ) {
     let (of_clients, of_proxies) = (trust.clone(), trust.clone());
-    let clients = Side::new(&clients.authorities, move |pem| of_clients.set_clients(pem));
-    let proxies = proxies.map(|bundle| Side::new(&bundle.authorities, move |pem| of_proxies.set_proxies(pem)));
-    let files = Arc::new(Files::new(clients, proxies, names_proxies(flags)));
+    let clients = AuthorityBundle::new(&clients.authorities, move |pem| of_clients.set_clients(pem));
+    let proxies =
+        proxies.map(|bundle| AuthorityBundle::new(&bundle.authorities, move |pem| of_proxies.set_proxies(pem)));
+    let files = Arc::new(Files::new(clients, proxies, restricts_proxies(flags)));
     let of_proxies = flags.request_header.as_ref().map(|header| (Purpose::Proxies, header.client_ca_file.clone()));
     let of_clients = flags.client_ca_file.clone().map(|path| (Purpose::Clients, path));
     for (purpose, path) in of_clients.into_iter().chain(of_proxies) {
         let files = files.clone();
-        reload::follow(tasks, path, shutdown, move |pem| files.change(purpose, pem));
+        reload::watch(tasks, path, shutdown, move |pem| files.change(purpose, pem));
     }
 }
 
@@ -155,14 +156,18 @@ mod tests {
         Arc::new(Authorities::from_pem("bundle", pem.as_bytes()).unwrap())
     }
 
-    fn files(clients: &str, proxies: &str, names_proxies: bool) -> (Files, Arc<Authorities>, Arc<Authorities>) {
+    fn files(clients: &str, proxies: &str, restricts_proxies: bool) -> (Files, Arc<Authorities>, Arc<Authorities>) {
         let (clients, proxies) = (authorities(clients), authorities(proxies));
-        let files = Files::new(Side::new(&clients, drop), Some(Side::new(&proxies, drop)), names_proxies);
+        let files = Files::new(
+            AuthorityBundle::new(&clients, drop),
+            Some(AuthorityBundle::new(&proxies, drop)),
+            restricts_proxies,
+        );
         (files, clients, proxies)
     }
 
     #[test]
-    fn the_key_decides() {
+    fn authorities_with_same_key_are_shared() {
         let keys = [(); 2].map(|()| KeyPair::generate().unwrap());
         let [a, b] = keys.each_ref().map(authority);
         // Another certificate of the same authority.
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_makes_clients_proxies_waits() {
+    fn change_that_shares_authority_waits() {
         let [a, b, c] = [(); 3].map(|()| authority(&KeyPair::generate().unwrap()));
         let (files, clients, proxies) = files(&a, &b, false);
         let is = |authorities: &Authorities, pem: &str| {
@@ -189,7 +194,7 @@ mod tests {
         // Once the other file has changed as well, both take effect.
         files.change(Purpose::Clients, b.as_bytes()).unwrap();
         assert!(is(&clients, &b) && is(&proxies, &a));
-        // What does not take effect is not kept when the file is corrected.
+        // Contents that did not take effect are dropped when the file is corrected.
         assert!(files.change(Purpose::Clients, format!("{b}{a}").as_bytes()).is_err());
         assert!(files.change(Purpose::Clients, b"nothing").is_err());
         files.change(Purpose::Clients, c.as_bytes()).unwrap();
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_with_names_may_have_the_authority_of_clients() {
+    fn named_proxies_may_share_authority_with_clients() {
         let [a, b] = [(); 2].map(|()| authority(&KeyPair::generate().unwrap()));
         let (files, clients, proxies) = files(&a, &b, true);
         files.change(Purpose::Clients, b.as_bytes()).unwrap();

@@ -16,15 +16,15 @@ use binnacle_pki::private_files::{close_to_others, create_private};
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    at_end: AtEnd,
+    cleanup: Cleanup,
     /// The lock of a temporary directory, which lasts until it is removed.
     _lock: Option<File>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AtEnd {
+enum Cleanup {
     Keep,
-    /// This start created it, but another process may have begun to use it: it is removed only if it is still empty.
+    /// This start created it, but another process may use it by now: it is removed only if it is empty.
     RemoveIfEmpty,
     /// Only this process uses it: it is removed with all its contents.
     Remove,
@@ -38,7 +38,7 @@ pub(crate) struct DataDirError {
 }
 
 /// The entries that the server itself creates in its directory, and the one of file systems.
-const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", "server-ca.crt", "lost+found"];
+const OWN_ENTRIES: [&str; 5] = ["store", "pki", "admin.kubeconfig", "server-ca.crt", "lost+found"];
 
 impl DataDir {
     /// Opens or creates a persistent directory.
@@ -51,11 +51,11 @@ impl DataDir {
                 _ => {}
             }
         }
-        let at_end = match create_private(path) {
-            Ok(()) => AtEnd::RemoveIfEmpty,
+        let cleanup = match create_private(path) {
+            Ok(()) => Cleanup::RemoveIfEmpty,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
-                keep_to_itself(path).map_err(failed)?;
-                AtEnd::Keep
+                ensure_private(path).map_err(failed)?;
+                Cleanup::Keep
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(failed(io::Error::new(io::ErrorKind::NotADirectory, "it is not a directory")));
@@ -64,13 +64,13 @@ impl DataDir {
         };
         // Absolute, so that the output and the kubeconfig do not depend on the working directory.
         let path = path.canonicalize().map_err(failed)?;
-        Ok(Self { path, at_end, _lock: None })
+        Ok(Self { path, cleanup, _lock: None })
     }
 
     /// Creates a directory that is removed with this value, or by [`remove_abandoned`] if the process is killed.
     pub(crate) fn temporary() -> Result<Self, DataDirError> {
         match temporary::create(&std::env::temp_dir()) {
-            Ok((path, lock)) => Ok(Self { path, at_end: AtEnd::Remove, _lock: lock }),
+            Ok((path, lock)) => Ok(Self { path, cleanup: Cleanup::Remove, _lock: lock }),
             Err((path, error)) => Err(DataDirError { path: path.display().to_string(), error }),
         }
     }
@@ -82,38 +82,38 @@ impl DataDir {
     /// Creates a directory inside this one that only its owner can enter, even if others can enter this one.
     pub(crate) fn private(&self, name: &str) -> Result<PathBuf, DataDirError> {
         let path = self.path.join(name);
-        let made = match create_private(&path) {
+        let created = match create_private(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => close_to_others(&path),
-            made => made,
+            created => created,
         };
-        match made {
+        match created {
             Ok(()) => Ok(path),
             Err(error) => Err(DataDirError { path: path.display().to_string(), error }),
         }
     }
 
-    /// Notes that this process has the lock, so that no other one uses the directory.
+    /// Records that this process has the lock, so that no other one uses the directory.
     pub(crate) fn locked(&mut self) {
-        if self.at_end == AtEnd::RemoveIfEmpty {
-            self.at_end = AtEnd::Remove;
+        if self.cleanup == Cleanup::RemoveIfEmpty {
+            self.cleanup = Cleanup::Remove;
         }
     }
 
-    /// Notes that the start has succeeded, so that the directory is not removed.
+    /// Records that the start has succeeded, so that the directory is not removed.
     pub(crate) fn keep(&mut self) {
-        self.at_end = AtEnd::Keep;
+        self.cleanup = Cleanup::Keep;
     }
 }
 
 impl Drop for DataDir {
     fn drop(&mut self) {
-        let removed = match self.at_end {
-            AtEnd::Keep => Ok(()),
-            AtEnd::RemoveIfEmpty => fs::remove_dir(&self.path),
-            AtEnd::Remove => fs::remove_dir_all(&self.path),
+        let removed = match self.cleanup {
+            Cleanup::Keep => Ok(()),
+            Cleanup::RemoveIfEmpty => fs::remove_dir(&self.path),
+            Cleanup::Remove => fs::remove_dir_all(&self.path),
         };
         if let Err(error) = removed {
-            tracing::debug!("cannot remove {}: {error}", self.path.display());
+            tracing::debug!("failed to remove {}: {error}", self.path.display());
         }
     }
 }
@@ -131,14 +131,14 @@ pub(crate) fn default_path() -> Option<PathBuf> {
 
 /// Removes other users' permissions for a directory that has only the server's own files. Any other directory, such as
 /// a home or `/tmp`, is an error: it may be in use by others.
-fn keep_to_itself(path: &Path) -> io::Result<()> {
+fn ensure_private(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.mode() & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
     }
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if !name.to_str().is_some_and(|name| OURS.contains(&name.trim_end_matches(".new"))) {
+        if !name.to_str().is_some_and(|name| OWN_ENTRIES.contains(&name.trim_end_matches(".new"))) {
             return Err(io::Error::other(format!(
                 "others can read it (mode {mode:04o}) and there are other things in it, such as {}; name a directory of \
                  its own",
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_failed_start_leaves() {
+    fn failed_start_removes_only_its_own_directory() {
         let base = DataDir::temporary().unwrap();
         let fresh = base.path().join("a/b");
         drop(DataDir::open(&fresh).unwrap());
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_read_is_mended_or_refused() {
+    fn restricts_or_rejects_open_directories() {
         let base = DataDir::temporary().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         let open_up = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();

@@ -23,8 +23,8 @@ pub(crate) struct AtRest {
 }
 
 impl AtRest {
-    /// Reads the configuration file, if there is one. `root` is the prefix of all keys, `server` the name of the identity
-    /// lease.
+    /// Reads the configuration file, if there is one. `root` is the prefix of all keys, `server` the name of the
+    /// identity lease.
     pub(crate) async fn open(
         storage: &Storage,
         root: &str,

@@ -39,7 +39,7 @@ pub(crate) fn start(
     let control = FlowControl::new(limits, counts, watchers, metrics.registry()).map_err(not_registered)?;
     if let Err(status) = follow_flow_control(&control, resources, tasks, shutdown) {
         // Without its objects the mandatory defaults apply: administrators are exempt, all others share a small limit.
-        tracing::warn!("flow schemas are not followed: {}", status.message());
+        tracing::warn!("failed to watch flow schemas: {}", status.message());
     }
     let (adjusted, stopped) = (control.clone(), shutdown.fired());
     tasks.spawn(async move {

@@ -18,8 +18,8 @@ pub(crate) struct StoreCheck {
     pub(crate) name: String,
     pub(crate) store: Arc<dyn Store>,
     /// The timeout of the store's response.
-    pub(crate) patience: Duration,
-    /// True to check that the store should get work, not only that it can serve.
+    pub(crate) timeout: Duration,
+    /// True for the readiness check, false for the liveness check.
     pub(crate) ready: bool,
 }
 
@@ -34,8 +34,8 @@ impl HealthCheck for StoreCheck {
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
-            let asked = if self.ready { self.store.readiness() } else { self.store.health() };
-            match tokio::time::timeout(self.patience, asked).await {
+            let requested = if self.ready { self.store.readiness() } else { self.store.health() };
+            match tokio::time::timeout(self.timeout, requested).await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => Err(format!("error getting data from etcd: {error}")),
                 Err(_) => Err("error getting data from etcd: context deadline exceeded".to_owned()),
@@ -44,7 +44,7 @@ impl HealthCheck for StoreCheck {
     }
 }
 
-/// Checks that a step of the control plane's start is done.
+/// Checks that a post-start hook has finished.
 pub(crate) struct HookCheck {
     name: String,
     step: PostStartHook,
@@ -71,7 +71,7 @@ impl HealthCheck for HookCheck {
     }
 }
 
-/// The names of the checks of the start, in kube-apiserver's order.
+/// The names of the checks of post-start hooks, in kube-apiserver's order.
 pub(crate) const ORDER: [&str; 40] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/start-encryption-provider-config-automatic-reload",
@@ -162,7 +162,7 @@ impl HealthCheck for InformersCheck {
     }
 }
 
-/// Checks that no task that follows objects and files has panicked, and that no supervised one panics repeatedly. Its
+/// Checks that no task that watches objects or files has panicked, and that no supervised task panics repeatedly. Its
 /// data would become stale unnoticed, so a server with such a task needs a restart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FailedTasks(Arc<AtomicUsize>);
@@ -181,7 +181,7 @@ impl FailedTasks {
                 && error.is_panic()
             {
                 self.0.fetch_add(1, Ordering::Relaxed);
-                tracing::error!("a task that should never end has panicked; the server is not ready any more: {error}");
+                tracing::error!("a background task panicked, the server is no longer ready: {error}");
             }
         }
     }
@@ -197,16 +197,14 @@ impl HealthCheck for FailedTasks {
             let failing = binnacle_supervise::failing();
             match self.0.load(Ordering::Relaxed) {
                 0 if failing.is_empty() => Ok(()),
-                0 => {
-                    Err(format!("tasks that panic whenever they are begun again, see the log: {}", failing.join(", ")))
-                }
-                count => Err(format!("{count} tasks have panicked, see the log; start the server again")),
+                0 => Err(format!("tasks panic after each restart, see the log: {}", failing.join(", "))),
+                count => Err(format!("{count} tasks panicked, see the log; restart the server")),
             }
         })
     }
 }
 
-/// Checks that no cache is known to differ from the store. One that does is read again.
+/// Checks that no watch cache is known to differ from the store. A cache that differs is read again.
 pub(crate) struct CacheCheck(pub(crate) Catalog);
 
 impl HealthCheck for CacheCheck {
@@ -232,7 +230,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn tasks_that_panic_are_missed() {
+    async fn panicked_tasks_fail_the_check() {
         let (failed, mut tasks) = (FailedTasks::default(), JoinSet::new());
         tasks.spawn(async {});
         failed.wait(&mut tasks).await;

@@ -44,7 +44,7 @@ pub(crate) struct IssuersConfig {
 
 /// The accepted issuers, and the settings of anonymous requests.
 pub(crate) struct AcceptedIssuers {
-    /// They have no keys before they are followed.
+    /// They have no keys before they are watched.
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) file: Option<IssuersFile>,
     pub(crate) anonymous: AnonymousConfig,

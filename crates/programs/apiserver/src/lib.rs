@@ -21,6 +21,7 @@
 
 mod admin_socket;
 mod assemble;
+mod assembled_server;
 mod authentication;
 mod authorities;
 mod authorization;
@@ -32,15 +33,14 @@ mod issuers;
 mod live;
 mod openid;
 mod reload;
-mod running;
 mod server;
 pub mod settings;
 mod signing;
 mod stand_in;
+mod store_maintenance;
 mod stores;
-mod upkeep;
 
 pub use assemble::build;
 pub use binnacle_features::{GateError, Gates, Version};
-pub use server::{Ended, Handle, Progress, Server, StartError};
+pub use server::{Handle, Progress, Server, ServerEnded, StartError};
 pub use settings::Settings;

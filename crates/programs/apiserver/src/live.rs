@@ -1,6 +1,6 @@
-//! The figures on the page at `/debug/live`: read from the parts that have them, only while a page is open.
+//! The figures on the page at `/debug/live`, which are read only while a page is open.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,26 +19,26 @@ use futures::future::join_all;
 
 use crate::stores::Stores;
 
-/// The time in which a store must answer.
-const PATIENCE: Duration = Duration::from_millis(900);
+/// The timeout of a store's response.
+const STORE_TIMEOUT: Duration = Duration::from_millis(900);
 /// The limits on rows.
-const MOST_CACHES: usize = 60;
-const MOST_WEBHOOKS: usize = 200;
-const MOST_LEVELS: usize = 100;
+const MAX_CACHES: usize = 60;
+const MAX_WEBHOOKS: usize = 200;
+const MAX_LEVELS: usize = 100;
 
-/// The parts with figures.
-pub(crate) struct Parts {
+/// The components whose figures are shown.
+pub(crate) struct LiveSources {
     pub(crate) name: String,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) resources: Catalog,
     pub(crate) fairness: Option<Arc<FlowControl>>,
     pub(crate) limits: Option<InFlightLimits>,
     pub(crate) webhooks: Vec<Arc<Webhooks>>,
-    pub(crate) stores: Vec<ShownStore>,
+    pub(crate) stores: Vec<StoreFigures>,
 }
 
-/// A store with what is known of it besides the contract.
-pub(crate) struct ShownStore {
+/// A store, with its engine for figures that the contract does not have.
+pub(crate) struct StoreFigures {
     store: Arc<dyn Store>,
     place: String,
     engine: Engine,
@@ -51,19 +51,19 @@ enum Engine {
     Etcd(Arc<EtcdStore>),
 }
 
-/// Makes the link that serves the page, whose observer sees all requests from now on.
-pub(crate) fn link(parts: Parts) -> LiveLink {
+/// Returns the handler of the page. Its observer receives all requests from now on.
+pub(crate) fn link(parts: LiveSources) -> LiveLink {
     let observer = Arc::new(Observer::default());
     parts.metrics.observe(observer.clone());
     LiveLink::new(Sampler::new(observer, Arc::new(parts)))
 }
 
-// === impl Parts ===
+// === impl LiveSources ===
 
-impl Figures for Parts {
+impl Figures for LiveSources {
     fn read(&self) -> BoxFuture<'_, Gauges> {
         Box::pin(async {
-            let stores = join_all(self.stores.iter().map(ShownStore::read)).await;
+            let stores = join_all(self.stores.iter().map(StoreFigures::read)).await;
             let usage = ProcessUsage::now();
             let started = usage.map_or(0, |usage| (usage.started * 1e3) as u64);
             let webhooks = Webhooks::report(&self.webhooks, Instant::now());
@@ -76,17 +76,17 @@ impl Figures for Parts {
                 process: usage.map(process),
                 in_flight: self.in_flight(),
                 flow_control: self.fairness.as_ref().map(|fairness| binnacle_live::FlowControl {
-                    levels: fairness.report().into_iter().take(MOST_LEVELS).map(level).collect(),
+                    levels: fairness.report().into_iter().take(MAX_LEVELS).map(level).collect(),
                 }),
                 stores,
                 caches: self.caches(),
-                webhooks: webhooks.into_iter().take(MOST_WEBHOOKS).map(webhook).collect(),
+                webhooks: webhooks.into_iter().take(MAX_WEBHOOKS).map(webhook).collect(),
             }
         })
     }
 }
 
-impl Parts {
+impl LiveSources {
     fn in_flight(&self) -> InFlight {
         let counts = self.metrics.in_flight();
         // Zero is no limit.
@@ -107,6 +107,8 @@ impl Parts {
         let mut all = Caches::default();
         let (mut prefixes, mut budgets) = (HashSet::new(), HashSet::new());
         let resources = self.resources.snapshot();
+        // By the address of their cache.
+        let mut sent: HashMap<_, u64> = HashMap::new();
         let mut rows = Vec::new();
         for resource in resources.resources() {
             let collection = &resource.collection;
@@ -114,6 +116,8 @@ impl Parts {
                 all.form_bytes += collection.budget.used() as u64;
                 all.form_limit += collection.budget.limit() as u64;
             }
+            let (_, deliveries, _) = resource.sent.cumulative();
+            *sent.entry(Arc::as_ptr(&collection.cache)).or_default() += deliveries;
             // The versions of a resource share a cache, unless a webhook converts it.
             if !prefixes.insert(Arc::as_ptr(&collection.cache)) {
                 continue;
@@ -130,72 +134,76 @@ impl Parts {
                 window_events: stats.window_events as u64,
                 window_bytes: stats.window_bytes as u64,
                 received: stats.events_received,
-                dispatched: stats.events_dispatched,
+                sent: 0,
                 terminated: stats.terminated,
             };
             all.objects += row.objects;
             all.bytes += row.bytes;
             all.watchers += row.watchers;
-            rows.push(row);
+            rows.push((Arc::as_ptr(&collection.cache), row));
         }
+        let mut rows: Vec<Cache> = rows
+            .into_iter()
+            .map(|(cache, row)| Cache { sent: sent.get(&cache).copied().unwrap_or_default(), ..row })
+            .collect();
         let weight = |row: &Cache| (row.watchers + row.objects, row.bytes);
         rows.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.resource.cmp(&b.resource)));
-        all.others = rows.len().saturating_sub(MOST_CACHES) as u64;
-        rows.truncate(MOST_CACHES);
+        all.others = rows.len().saturating_sub(MAX_CACHES) as u64;
+        rows.truncate(MAX_CACHES);
         Caches { rows, ..all }
     }
 }
 
-// === impl ShownStore ===
+// === impl StoreFigures ===
 
-impl ShownStore {
+impl StoreFigures {
     /// Returns all stores, the main one first.
     pub(crate) fn all(stores: &Stores) -> Vec<Self> {
         let engines: Vec<_> = match stores {
             Stores::Embedded { store, directory: Some(directory), .. } => {
                 vec![(directory.display().to_string(), Engine::Embedded(store.clone(), directory.clone()))]
             }
-            Stores::Embedded { .. } => vec![("memory only, gone at the end".to_owned(), Engine::Memory)],
+            Stores::Embedded { .. } => vec![("in memory, lost when the server stops".to_owned(), Engine::Memory)],
             Stores::Etcd(_) => {
                 let clusters = stores.clusters().iter().enumerate();
                 let place = |n| if n == 0 { stores.place() } else { format!("etcd of overrides, number {n}") };
                 clusters.map(|(n, cluster)| (place(n), Engine::Etcd(cluster.clone()))).collect()
             }
         };
-        let shown = stores.all().into_iter().zip(engines);
-        shown.map(|(store, (place, engine))| Self { store, place, engine }).collect()
+        let figures = stores.all().into_iter().zip(engines);
+        figures.map(|(store, (place, engine))| Self { store, place, engine }).collect()
     }
 
     async fn read(&self) -> binnacle_live::Store {
-        let mut shown = binnacle_live::Store { place: self.place.clone(), ..Default::default() };
-        let begun = Instant::now();
-        let asked = async {
+        let mut figures = binnacle_live::Store { place: self.place.clone(), ..Default::default() };
+        let started_at = Instant::now();
+        let requested = async {
             let health = self.store.health().await;
-            shown.answered = Some((begun.elapsed().as_secs_f64() * 1e6).round() / 1e3);
+            figures.answered = Some((started_at.elapsed().as_secs_f64() * 1e6).round() / 1e3);
             health?;
-            shown.revision = Some(self.store.current_revision().await?.0);
-            shown.compacted = Some(self.store.compacted_revision().await?.0);
+            figures.revision = Some(self.store.current_revision().await?.0);
+            figures.compacted = Some(self.store.compacted_revision().await?.0);
             if let Engine::Etcd(etcd) = &self.engine {
-                shown.database_bytes = Some(etcd.database_size().await?);
+                figures.database_bytes = Some(etcd.database_size().await?);
             }
             Ok::<_, binnacle_store::StoreError>(())
         };
-        let failure = match tokio::time::timeout(PATIENCE, asked).await {
+        let failure = match tokio::time::timeout(STORE_TIMEOUT, requested).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("no answer within {} ms", PATIENCE.as_millis())),
+            Err(_) => Some(format!("no answer within {} ms", STORE_TIMEOUT.as_millis())),
         };
-        shown.error = failure.unwrap_or_default();
+        figures.error = failure.unwrap_or_default();
         match &self.engine {
-            Engine::Memory => shown.kind = "memory",
-            Engine::Etcd(_) => shown.kind = "etcd",
+            Engine::Memory => figures.kind = "memory",
+            Engine::Etcd(_) => figures.kind = "etcd",
             Engine::Embedded(store, directory) => {
-                shown.kind = "embedded";
-                shown.log = Some(log(&store.stats()));
-                shown.free_bytes = rustix::fs::statvfs(directory).ok().map(|stat| stat.f_bavail * stat.f_frsize);
+                figures.kind = "embedded";
+                figures.log = Some(log(&store.stats()));
+                figures.free_bytes = rustix::fs::statvfs(directory).ok().map(|stat| stat.f_bavail * stat.f_frsize);
             }
         }
-        shown
+        figures
     }
 }
 

@@ -17,8 +17,8 @@ use crate::signing::PublishedKeys;
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const KEYS: &str = "/openid/v1/jwks";
 
-/// The link that serves the two documents.
-pub(crate) struct OpenIdLink {
+/// The handler of the two documents.
+pub(crate) struct OpenIdHandler {
     issuer: String,
     keys_url: String,
     keys: Arc<dyn PublishedKeys>,
@@ -33,8 +33,8 @@ struct Documents {
     keys: Bytes,
 }
 
-impl OpenIdLink {
-    /// Creates the link; `keys_url` is the URL of the key set. An issuer that is not a URL by OpenID's rules has no
+impl OpenIdHandler {
+    /// Creates the handler; `keys_url` is the URL of the key set. An issuer that is not a URL by OpenID's rules has no
     /// documents; the error is the reason.
     pub(crate) fn new(issuer: &str, keys_url: &str, keys: Arc<dyn PublishedKeys>) -> Result<Self, String> {
         let Some(rest) = issuer.strip_prefix("https://") else {
@@ -61,13 +61,13 @@ impl OpenIdLink {
             return documents;
         }
         let (generation, keys) = self.keys.published();
-        let made = Documents::new(&self.issuer, &self.keys_url, generation, &keys).unwrap_or_else(|why| {
+        let documents = Documents::new(&self.issuer, &self.keys_url, generation, &keys).unwrap_or_else(|why| {
             tracing::error!(err = why, "failed to update openid config metadata");
             Documents { generation, ..(*documents).clone() }
         });
-        let made = Arc::new(made);
-        *self.documents.write() = made.clone();
-        made
+        let documents = Arc::new(documents);
+        *self.documents.write() = documents.clone();
+        documents
     }
 
     fn answer(&self, request: &Request) -> Response {
@@ -127,7 +127,7 @@ pub(crate) fn keys_url(address: &str) -> String {
     format!("https://{address}{KEYS}")
 }
 
-impl Link for OpenIdLink {
+impl Link for OpenIdHandler {
     fn claims(&self, info: &RequestInfo) -> bool {
         matches!(info.path.trim_end_matches('/'), CONFIGURATION | KEYS)
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issuers() {
+    fn rejects_issuers_without_https_url() {
         let key = rcgen::KeyPair::generate().unwrap().public_key_pem();
         let keys = binnacle_jwt::public_from_pem(key.as_bytes()).unwrap();
         for (issuer, url, want) in [
@@ -159,9 +159,9 @@ mod tests {
             ("https://a#b", "https://h/k", Err("issuer URL may not include a fragment, got: https://a#b")),
             ("https://a", "http://h/k", Err("jwksURI requires https scheme, parsed as: http://h/k")),
         ] {
-            let made = OpenIdLink::new(issuer, url, Arc::new(FixedKeys(keys.clone())));
-            assert_eq!(made.map(drop), want.map_err(str::to_owned), "{issuer}");
+            let documents = OpenIdHandler::new(issuer, url, Arc::new(FixedKeys(keys.clone())));
+            assert_eq!(documents.map(drop), want.map_err(str::to_owned), "{issuer}");
         }
-        assert!(OpenIdLink::new("https://a", "https://b", Arc::new(FixedKeys(Vec::new()))).is_err());
+        assert!(OpenIdHandler::new("https://a", "https://b", Arc::new(FixedKeys(Vec::new()))).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Files that may change while the server runs: checked every second, and read again after a change.
+//! Files that are checked every second and reloaded after a change.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Passes the contents of a file to `apply` after each change, until the server ends. An error of `apply` is logged,
 /// and the previous contents stay in use.
-pub(crate) fn follow<E: std::fmt::Display + Send>(
+pub(crate) fn watch<E: std::fmt::Display + Send>(
     tasks: &mut JoinSet<()>,
     path: PathBuf,
     shutdown: &Shutdown,
@@ -22,18 +22,18 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
 ) {
     let (stopped, apply) = (shutdown.fired(), Arc::new(apply));
     tasks.spawn(async move {
-        // Kept over a panic of `apply`, so that the same contents are not tried again.
-        let seen = tokio::sync::Mutex::new(mark(&path).await);
+        // Outside of the supervised task: after a panic of `apply`, the same contents are not tried again.
+        let seen = tokio::sync::Mutex::new(fingerprint(&path).await);
         let watching = supervise("followed file", || async {
             let mut seen = seen.lock().await;
             loop {
                 tokio::time::sleep(INTERVAL).await;
-                let now = mark(&path).await;
+                let now = fingerprint(&path).await;
                 if now.is_none() || now == *seen {
                     continue;
                 }
                 *seen = now;
-                // A thousand certificates take a while.
+                // Parsing a thousand certificates takes long.
                 let (read, apply) = (path.clone(), apply.clone());
                 let applied = spawn_blocking(move || {
                     let contents = binnacle_config::read(&read).map_err(|error| error.to_string())?;
@@ -41,8 +41,8 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
                 });
                 let path = path.display();
                 match applied.await.unwrap_or_else(|error| Err(error.to_string())) {
-                    Ok(()) => tracing::info!("{path} has changed and is in force"),
-                    Err(error) => tracing::error!("{path} has changed, but cannot be used: {error}"),
+                    Ok(()) => tracing::info!("reloaded {path}"),
+                    Err(error) => tracing::error!("failed to reload {path}, keeping the previous contents: {error}"),
                 }
             }
         });
@@ -53,8 +53,8 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
     });
 }
 
-/// Returns inode, modification time and size: a changed file differs in one of them.
-async fn mark(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
+/// Returns the inode, modification time and size; a changed file differs in at least one of them.
+async fn fingerprint(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
     let state = |file: Metadata| (file.ino(), file.mtime(), file.mtime_nsec(), file.len());
     tokio::fs::metadata(path).await.ok().map(state)
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::data_dir::DataDir;
 
     #[tokio::test]
-    async fn changes_are_applied() {
+    async fn applies_changes_of_file() {
         let dir = DataDir::temporary().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "one").unwrap();
@@ -76,11 +76,11 @@ mod tests {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         let sink = seen.clone();
-        follow(&mut tasks, path.clone(), &shutdown, move |contents| {
+        watch(&mut tasks, path.clone(), &shutdown, move |contents| {
             sink.lock().push(String::from_utf8_lossy(contents).into_owned());
             Ok::<_, String>(())
         });
-        // Written until it is noticed: the first check may come after the first write.
+        // Written repeatedly: the first check may come after the first write.
         let mut length = 3;
         while seen.lock().is_empty() {
             length += 1;

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::assemble::{StartFailure, assemble, check_files};
-use crate::running::Assembled;
+use crate::assembled_server::AssembledServer;
 use crate::settings::{Settings, SettingsError};
 
 /// A server, started by [`Server::start`].
@@ -20,7 +20,7 @@ pub struct Server;
 /// A running server. Dropping it stops the server in the background, as long as the runtime exists.
 #[derive(Debug)]
 pub struct Handle {
-    about: About,
+    info: ServerInfo,
     /// True when the objects of every cluster exist.
     ready: watch::Receiver<bool>,
     /// The signal that stops the server, when it is sent or dropped.
@@ -36,7 +36,7 @@ pub struct StartError(#[from] StartFailure);
 /// The error of a server that has ended: it was stopped, its disk failed, or it panicked; the log has the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server has ended")]
-pub struct Ended;
+pub struct ServerEnded;
 
 /// Reports whether a server makes progress, also while that is being stopped.
 #[derive(Clone)]
@@ -57,10 +57,10 @@ impl Progress {
 
 /// The addresses, files and commands of a server.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct ServerInfo {
     pub(crate) address: SocketAddr,
     pub(crate) url: String,
-    /// A description of the place of the objects.
+    /// A description of where objects are stored.
     pub(crate) place: String,
     /// The administrator's kubeconfig, if client certificates are of the server's own authority.
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -84,37 +84,37 @@ impl Server {
     /// objects are being created; [`Handle::ready`] waits for these. A failed start leaves nothing behind.
     pub async fn start(settings: Settings) -> Result<Handle, StartError> {
         let settings = settings.checked().map_err(StartFailure::from)?;
-        let (assembled, about) = assemble(settings).await?;
-        Ok(Handle::of(assembled, about))
+        let (assembled, info) = assemble(settings).await?;
+        Ok(Handle::of(assembled, info))
     }
 }
 
 // === impl Handle ===
 
 impl Handle {
-    fn of(assembled: Assembled, about: About) -> Self {
+    fn of(assembled: AssembledServer, info: ServerInfo) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let (told, ready) = watch::channel(false);
+        let (ready_sender, ready) = watch::channel(false);
         let stopped = async move {
             // An error means that the handle was dropped.
             let _ = stopped.await;
         };
-        let task = tokio::spawn(assembled.run(told, stopped));
-        Self { about, ready, stop: Some(stop), task }
+        let task = tokio::spawn(assembled.run(ready_sender, stopped));
+        Self { info, ready, stop: Some(stop), task }
     }
 
     /// Waits until the namespaces, services and roles of every cluster exist. `/readyz` succeeds from then on.
-    pub async fn ready(&mut self) -> Result<(), Ended> {
-        self.ready.wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| Ended)
+    pub async fn ready(&mut self) -> Result<(), ServerEnded> {
+        self.ready.wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| ServerEnded)
     }
 
-    /// Waits until the server has ended, by itself or after a stop.
+    /// Waits until the server has ended, after a stop or a failure.
     pub async fn ended(&mut self) {
         if !self.task.is_finished()
             && let Err(error) = (&mut self.task).await
             && error.is_panic()
         {
-            tracing::error!("the server ended in a panic: {error}");
+            tracing::error!("the server panicked: {error}");
         }
     }
 
@@ -135,44 +135,44 @@ impl Handle {
 
     /// Returns a view of its progress.
     pub fn progress(&self) -> Progress {
-        self.about.progress.clone()
+        self.info.progress.clone()
     }
 
     /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
-        self.about.address
+        self.info.address
     }
 
     /// Returns the URL for clients of this machine.
     pub fn url(&self) -> &str {
-        &self.about.url
+        &self.info.url
     }
 
-    /// Returns a description of the place of the objects.
+    /// Returns a description of where objects are stored.
     pub fn place(&self) -> &str {
-        &self.about.place
+        &self.info.place
     }
 
     /// Returns the path of the administrator's kubeconfig, which is updated when certificates are renewed, and removed
     /// with an ephemeral server. `None` if client certificates are of another authority.
     pub fn kubeconfig_path(&self) -> Option<&Path> {
-        self.about.kubeconfig.as_deref()
+        self.info.kubeconfig.as_deref()
     }
 
     /// Reads the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> io::Result<String> {
         let none = || io::Error::new(io::ErrorKind::NotFound, "administrators bring certificates of their own");
-        std::fs::read_to_string(self.about.kubeconfig.as_deref().ok_or_else(none)?)
+        std::fs::read_to_string(self.info.kubeconfig.as_deref().ok_or_else(none)?)
     }
 
     /// Returns the kubectl command with the flags to reach this server.
     pub fn kubectl(&self) -> &str {
-        &self.about.kubectl
+        &self.info.kubectl
     }
 
     /// Returns the command that starts controllers for this server.
     pub fn controllers(&self) -> &str {
-        &self.about.controllers
+        &self.info.controllers
     }
 }
 

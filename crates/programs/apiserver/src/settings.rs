@@ -133,8 +133,8 @@ impl Settings {
         Ok(ServedResources::new(&self.api_enablement.enabled, emulation, |gate| generic.gates.enabled(gate))?)
     }
 
-    /// Returns the address at which others reach the server; `None` if it has none. `of_host` returns the host's, by the
-    /// preferred family (true for IPv6).
+    /// Returns the address at which others reach the server; `None` if it has none. `of_host` returns the host's, by
+    /// the preferred family (true for IPv6).
     pub(crate) fn public_address(&self, of_host: impl FnOnce(bool) -> Option<IpAddr>) -> Option<IpAddr> {
         let bound = self.serving.bind_address;
         // Endpoints cannot be loopback addresses: a server that listens only there advertises the host's address.
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks() {
+    fn rejects_contradicting_settings() {
         let mut settings = Settings::ephemeral();
         assert!(settings.clone().checked().is_ok_and(|checked| checked.authentication.anonymous));
         settings.generic.advertise_address = Some(std::net::Ipv6Addr::LOCALHOST.into());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_public_address_has_the_family_of_services() {
+    fn public_address_matches_family_of_services() {
         // The host has both families.
         let host = |prefers_ipv6: bool| {
             let own: IpAddr = if prefers_ipv6 {

@@ -29,9 +29,9 @@ pub(crate) enum SigningError {
     TooShort(i64),
     #[error(
         "service-account-max-token-expiration cannot be set longer than the token expiration supported by \
-         service-account-signing-endpoint: {asked} > {supported}"
+         service-account-signing-endpoint: {requested} > {supported}"
     )]
-    TooLong { asked: GoDuration, supported: GoDuration },
+    TooLong { requested: GoDuration, supported: GoDuration },
     #[error("cannot register metrics: {0}")]
     Metrics(#[from] prometheus::Error),
 }
@@ -57,13 +57,13 @@ impl PublishedKeys for FixedKeys {
 
 /// A connection to an external signer.
 #[derive(Clone)]
-pub(crate) struct External {
+pub(crate) struct ExternalKeys {
     signer: ExternalSigner,
     /// The maximum lifetime of its tokens in seconds.
-    longest: i64,
+    max_lifetime: i64,
 }
 
-impl External {
+impl ExternalKeys {
     /// Connects to the external signer in the flags, if there is one.
     pub(crate) async fn connect(
         flags: &settings::ServiceAccounts,
@@ -71,15 +71,15 @@ impl External {
     ) -> Result<Option<Self>, SigningError> {
         let metrics = SignerMetrics::register(registry)?;
         let Some(socket) = &flags.signing_endpoint else { return Ok(None) };
-        let (signer, longest) = ExternalSigner::connect(socket, metrics).await?;
-        if longest < MIN_SECONDS {
-            return Err(SigningError::TooShort(longest));
+        let (signer, max_lifetime) = ExternalSigner::connect(socket, metrics).await?;
+        if max_lifetime < MIN_SECONDS {
+            return Err(SigningError::TooShort(max_lifetime));
         }
-        let [asked, supported] = [seconds(flags.max_expiration), longest];
-        if asked > supported {
-            return Err(SigningError::TooLong { asked: shown(asked), supported: shown(supported) });
+        let [requested, supported] = [seconds(flags.max_expiration), max_lifetime];
+        if requested > supported {
+            return Err(SigningError::TooLong { requested: shown(requested), supported: shown(supported) });
         }
-        Ok(Some(Self { signer, longest }))
+        Ok(Some(Self { signer, max_lifetime }))
     }
 
     /// Fetches the keys repeatedly until the shutdown signal.
@@ -96,13 +96,13 @@ impl External {
     }
 }
 
-impl TokenSigner for External {
+impl TokenSigner for ExternalKeys {
     fn sign<'a>(&'a self, claims: &'a serde_json::Value) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async { self.signer.sign(claims).await.map_err(|error| error.to_string()) })
     }
 }
 
-impl TokenKeys for External {
+impl TokenKeys for ExternalKeys {
     fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, (u64, Vec<PublicKey>)> {
         Box::pin(async move {
             let (generation, keys) = self.signer.find(id).await;
@@ -115,7 +115,7 @@ impl TokenKeys for External {
     }
 }
 
-impl PublishedKeys for External {
+impl PublishedKeys for ExternalKeys {
     fn published(&self) -> (u64, Vec<PublicKey>) {
         let keys = self.signer.keys();
         (keys.generation, keys.keys.iter().filter(|key| !key.hidden).map(|key| key.key.clone()).collect())
@@ -131,28 +131,28 @@ pub(crate) struct Signing {
     signer: Arc<dyn TokenSigner>,
     pub(crate) keys: Arc<dyn PublishedKeys>,
     /// The maximum lifetime in seconds of an external signer's tokens.
-    longest: Option<i64>,
+    max_lifetime: Option<i64>,
 }
 
-impl From<External> for Signing {
-    fn from(external: External) -> Self {
-        let longest = Some(external.longest);
-        Self { signer: Arc::new(external.clone()), keys: Arc::new(external), longest }
+impl From<ExternalKeys> for Signing {
+    fn from(external: ExternalKeys) -> Self {
+        let max_lifetime = Some(external.max_lifetime);
+        Self { signer: Arc::new(external.clone()), keys: Arc::new(external), max_lifetime }
     }
 }
 
 impl Signing {
     /// Signs with a key of this process.
     pub(crate) fn by_key(key: PrivateKey, verifying: Vec<PublicKey>) -> Self {
-        Self { signer: Arc::new(key), keys: Arc::new(FixedKeys(verifying)), longest: None }
+        Self { signer: Arc::new(key), keys: Arc::new(FixedKeys(verifying)), max_lifetime: None }
     }
 
     /// Returns the issuer of tokens, configured by the flags.
     pub(crate) fn issuer(&self, flags: &settings::Authentication) -> TokenIssuer {
         let of = &flags.service_accounts;
-        let max_seconds = match (seconds(of.max_expiration), self.longest) {
-            (0, Some(longest)) => longest,
-            (asked, _) => asked,
+        let max_seconds = match (seconds(of.max_expiration), self.max_lifetime) {
+            (0, Some(max_lifetime)) => max_lifetime,
+            (requested, _) => requested,
         };
         if of.extends {
             self.warn_of_short_tokens(max_seconds);
@@ -162,12 +162,12 @@ impl Signing {
             issuer: of.issuers.first().map(Text::from).unwrap_or_default(),
             audiences: audiences(flags),
             max_seconds,
-            extended: of.extends.then(|| self.longest.unwrap_or(i64::MAX).min(EXTENDED_SECONDS)),
+            extended: of.extends.then(|| self.max_lifetime.unwrap_or(i64::MAX).min(EXTENDED_SECONDS)),
         }
     }
 
     fn warn_of_short_tokens(&self, max_seconds: i64) {
-        let is_external = self.longest.is_some();
+        let is_external = self.max_lifetime.is_some();
         let max = shown(max_seconds);
         if (1..INJECTED_SECONDS).contains(&max_seconds) {
             let what = match is_external {

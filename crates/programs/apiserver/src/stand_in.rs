@@ -12,29 +12,27 @@ use tokio::net::TcpStream;
 use crate::settings::{Etcd, Storage};
 
 /// The timeout of a substitute's response. A slower server is an etcd that is slow or not started yet.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An error of a substitute that is not usable.
 #[derive(Debug, thiserror::Error)]
-#[error("the etcd at {0} is a stand-in that keeps nothing: it cannot be one of several, nor stand beside other stores")]
+#[error("the etcd at {0} is a stand-in that stores nothing: it cannot be used together with other etcd servers")]
 pub(crate) struct StandInError(String);
 
 /// Uses memory instead of etcd if the given etcd is a substitute. Only a server of this machine with plain HTTP is
 /// checked, by a request that etcd answers with "not found"; addresses and ports mean nothing.
-pub(crate) async fn settle(storage: &mut Storage) -> Result<(), StandInError> {
+pub(crate) async fn replace_stand_in(storage: &mut Storage) -> Result<(), StandInError> {
     let Some(etcd) = &storage.etcd else { return Ok(()) };
     let Some((server, address)) = etcd.servers.iter().find_map(|server| Some((server, local(server)?))) else {
         return Ok(());
     };
-    if !matches!(tokio::time::timeout(PATIENCE, is_stand_in(address)).await, Ok(Ok(true))) {
+    if !matches!(tokio::time::timeout(TIMEOUT, is_stand_in(address)).await, Ok(Ok(true))) {
         return Ok(());
     }
     if !is_alone(etcd, server) {
         return Err(StandInError(server.clone()));
     }
-    tracing::warn!(
-        "the etcd at {server} is a stand-in that keeps nothing: all objects are kept in memory, for this start"
-    );
+    tracing::warn!("the etcd at {server} is a stand-in that stores nothing: keeping all objects in memory");
     storage.etcd = None;
     storage.ephemeral = true;
     Ok(())
@@ -74,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_servers_of_this_machine_are_asked() {
+    fn only_plain_loopback_servers_are_probed() {
         for (url, want) in [
             ("http://127.0.0.1:2379", Some("127.0.0.1:2379")),
             ("http://localhost:2379/", Some("localhost:2379")),
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stand_in_is_taken_for_one_and_nothing_else_is() {
+    async fn replaces_only_a_lone_stand_in() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stand_in = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || binnacle_etcd_stand_in::serve(listener));
@@ -119,8 +117,8 @@ mod tests {
             (&["https://127.0.0.1:1"], &[], Ok(false)),
         ] {
             let mut storage = storage(servers, overrides);
-            let settled = settle(&mut storage).await.map(|()| storage.ephemeral && storage.etcd.is_none());
-            assert_eq!(settled.map_err(drop), want, "{servers:?} {overrides:?}");
+            let replaced = replace_stand_in(&mut storage).await.map(|()| storage.ephemeral && storage.etcd.is_none());
+            assert_eq!(replaced.map_err(drop), want, "{servers:?} {overrides:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binnacle_egress::{Egress, Network};
 use binnacle_features::Features;
@@ -12,10 +13,11 @@ use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
 use binnacle_storage_metrics::{TimedStore, register_embedded};
-use binnacle_store::{ReadOnlyStore, Store, prefix_range, unfinished_migration_key};
+use binnacle_store::{ReadOnlyStore, Store, StoreError, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use binnacle_store_etcd::{EtcdOptions, EtcdStore, KeyOwner, Metrics, TlsPaths};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::admin_socket::AdminSocket;
 use crate::assemble::{StartFailure, not_registered};
@@ -23,8 +25,15 @@ use crate::data_dir::DataDir;
 use crate::health::StoreCheck;
 use crate::settings::{DiskFailure, Etcd, Host, OnReading, Storage};
 
-/// Keys of heartbeats and leader elections of the cluster and of its servers, which go on when the disk is full.
-const HEARTBEATS: [&str; 2] = ["leases/", "masterleases/"];
+/// Keys of heartbeats and leader election, of the cluster and of its servers, which still work when the disk is full.
+const HEARTBEAT_PREFIXES: [&str; 2] = ["leases/", "masterleases/"];
+
+/// The time without an answer of etcd after which the log reports that the start waits for it, and the interval of
+/// further reports.
+const FIRST_REPORT: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+/// The time between two attempts to reach etcd.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// All stores of the server.
 pub(crate) enum Stores {
@@ -35,16 +44,17 @@ pub(crate) enum Stores {
         /// `None` for a store in memory.
         directory: Option<PathBuf>,
     },
-    Etcd(Clusters),
+    Etcd(EtcdClusters),
 }
 
-pub(crate) struct Clusters {
+pub(crate) struct EtcdClusters {
     /// The first store has all resources without an override.
     stores: Vec<Arc<EtcdStore>>,
     /// Indexes in `stores`.
     overrides: HashMap<GroupResource, usize>,
     root: String,
-    place: String,
+    /// Descriptions of the stores, with their URLs, in the order of `stores`.
+    locations: Vec<String>,
     read_only: bool,
 }
 
@@ -58,7 +68,7 @@ impl Stores {
         registry: &Registry,
     ) -> Result<Self, StartFailure> {
         if let Some(etcd) = &storage.etcd {
-            return Ok(Self::Etcd(Clusters::connect(etcd, storage.read_only, egress, registry)?));
+            return Ok(Self::Etcd(EtcdClusters::connect(etcd, storage.read_only, egress, registry)?));
         }
         let (store, directory) = match data {
             Some(data) if !storage.ephemeral => {
@@ -69,7 +79,7 @@ impl Stores {
                 let on_failure = move |why: &str| disk_failed(on_failure, &failed, why);
                 let options = EmbeddedOptions {
                     on_failure: Some(Arc::new(on_failure)),
-                    reserve_prefixes: HEARTBEATS.map(|prefix| format!("{ROOT}{prefix}").into()).to_vec(),
+                    reserve_prefixes: HEARTBEAT_PREFIXES.map(|prefix| format!("{ROOT}{prefix}").into()).to_vec(),
                     on_reading: host.on_reading.as_ref().map(|OnReading(report)| report.clone()),
                     ends_with_process: host.ends_with_server,
                     ..EmbeddedOptions::new(&directory)
@@ -86,28 +96,33 @@ impl Stores {
         Ok(Self::Embedded { store, timed, directory })
     }
 
-    /// Refuses a store into which data are being moved: it is not complete. An etcd that cannot be reached at the start
-    /// is not checked, and is used when it becomes available.
-    pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartFailure> {
+    /// Waits until each etcd cluster answers. Refuses a store with an unfinished migration: it is not complete.
+    pub(crate) async fn check_unfinished_migration(&self) -> Result<(), StartFailure> {
         let root = match self {
             Self::Embedded { .. } => ROOT,
             Self::Etcd(clusters) => &clusters.root,
         };
-        for store in self.all() {
-            match store.get(unfinished_migration_key(root), None).await {
-                Ok((None, _)) => {}
-                Ok((Some(_), _)) => return Err(StartFailure::UnfinishedMigration),
-                Err(error) if self.are_elsewhere() => {
-                    tracing::warn!(%error, "cannot ask etcd whether a migration into it was finished");
+        for (at, store) in self.all().into_iter().enumerate() {
+            let read = || store.get(unfinished_migration_key(root), None);
+            let marker = match self {
+                Self::Embedded { .. } => read().await,
+                Self::Etcd(clusters) => answer_of(&clusters.locations[at], read).await,
+            };
+            match (marker, self) {
+                (Ok((None, _)), _) => {}
+                (Ok((Some(_), _)), _) => return Err(StartFailure::UnfinishedMigration),
+                (Err(error), Self::Embedded { .. }) => return Err(StartFailure::StoreRead(error)),
+                // Missing permissions, for example: the health checks report them until an administrator grants them.
+                (Err(error), Self::Etcd(clusters)) => {
+                    tracing::warn!(%error, "cannot read from {}", clusters.locations[at]);
                 }
-                Err(error) => return Err(StartFailure::StoreRead(error)),
             }
         }
         Ok(())
     }
 
-    /// Serves the data to the operator's program.
-    pub(crate) fn offer(&self) -> Option<AdminSocket> {
+    /// Serves the embedded store to the program `binnacle`.
+    pub(crate) fn open_admin_socket(&self) -> Option<AdminSocket> {
         match self {
             Self::Embedded { store, directory: Some(directory), .. } => AdminSocket::open(directory, store.clone()),
             _ => None,
@@ -143,7 +158,7 @@ impl Stores {
     }
 
     /// Returns the index in [`Stores::all`] of a resource's store.
-    pub(crate) fn place_of(&self, resource: &GroupResource) -> usize {
+    pub(crate) fn index_of(&self, resource: &GroupResource) -> usize {
         match self {
             Self::Embedded { .. } => 0,
             Self::Etcd(clusters) => clusters.overrides.get(resource).copied().unwrap_or_default(),
@@ -165,15 +180,15 @@ impl Stores {
         }
     }
 
-    pub(crate) fn are_elsewhere(&self) -> bool {
+    pub(crate) fn are_remote(&self) -> bool {
         matches!(self, Self::Etcd(_))
     }
 
-    /// Returns a description of the place of the objects.
+    /// Returns a description of where objects are stored.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Embedded { .. } => String::new(),
-            Self::Etcd(clusters) => clusters.place.clone(),
+            Self::Etcd(clusters) => clusters.locations[0].clone(),
         }
     }
 
@@ -185,7 +200,7 @@ impl Stores {
                 None => ("etcd".to_owned(), "etcd-readiness".to_owned()),
                 Some(n) => (format!("etcd-override-{n}"), format!("etcd-override-readiness-{n}")),
             };
-            let check = |name, patience, ready| Arc::new(StoreCheck { name, store: store.clone(), patience, ready });
+            let check = |name, timeout, ready| Arc::new(StoreCheck { name, store: store.clone(), timeout, ready });
             health = health.everywhere(check(alive, storage.health_timeout, false)).ready(check(
                 ready,
                 storage.ready_timeout,
@@ -210,21 +225,21 @@ impl Stores {
     }
 }
 
-/// Ends the server or the process, since a failing disk may have lost writes; the next start reads it.
+/// Stops the server or the process: a failing disk may have lost writes, which only the next start can detect.
 fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
     match then {
         DiskFailure::StopServer => {
-            tracing::error!(why, "the disk of the store has failed: stopping the server");
+            tracing::error!(why, "the disk of the store failed, stopping the server");
             failed.notify_one();
         }
         DiskFailure::EndProcess(status) => {
-            tracing::error!(why, status, "the disk of the store has failed: ending the process");
+            tracing::error!(why, status, "the disk of the store failed, terminating the process");
             std::process::exit(status);
         }
     }
 }
 
-impl Clusters {
+impl EtcdClusters {
     fn connect(etcd: &Etcd, read_only: bool, egress: &Egress, registry: &Registry) -> Result<Self, StartFailure> {
         let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
         let tls =
@@ -240,27 +255,29 @@ impl Clusters {
             EtcdStore::new(&options).map(Arc::new)
         };
         let mut stores = vec![open(&etcd.servers)?];
+        let describe = |servers: &[String]| format!("etcd at {}", servers.join(","));
+        let mut locations = vec![describe(&etcd.servers)];
         // Several resources may be in the same cluster.
-        let mut known: HashMap<Vec<String>, usize> = HashMap::new();
+        let mut indexes: HashMap<Vec<String>, usize> = HashMap::new();
         let mut overrides = HashMap::new();
         for (resource, servers) in &etcd.overrides {
             let mut sorted = servers.clone();
             sorted.sort();
-            let at = match known.get(&sorted) {
+            let at = match indexes.get(&sorted) {
                 Some(at) => *at,
                 None => {
                     stores.push(open(servers)?);
-                    known.insert(sorted, stores.len() - 1);
+                    locations.push(describe(servers));
+                    indexes.insert(sorted, stores.len() - 1);
                     stores.len() - 1
                 }
             };
             overrides.insert(resource.clone(), at);
         }
-        let place = format!("etcd at {}", etcd.servers.join(","));
-        Ok(Self { stores, overrides, root: etcd.root.clone(), place, read_only })
+        Ok(Self { stores, overrides, root: etcd.root.clone(), locations, read_only })
     }
 
-    /// Returns a store as everybody else uses it: only for reading if this server must not write.
+    /// Returns a store as the rest of the server uses it: only for reading if this server must not write.
     fn guarded(&self, store: &Arc<EtcdStore>) -> Arc<dyn Store> {
         match self.read_only {
             true => Arc::new(ReadOnlyStore::new(store.clone())),
@@ -274,6 +291,60 @@ impl Clusters {
     }
 }
 
+/// Repeats a call until etcd answers it, with success or an error, and reports the wait.
+async fn answer_of<T, F>(location: &str, call: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut next_report = Instant::now() + FIRST_REPORT;
+    let mut last_error = None;
+    let mut was_reported = false;
+    loop {
+        let attempt = async {
+            let answer = call().await;
+            if matches!(&answer, Err(error) if is_unanswered(error)) {
+                sleep(RETRY_INTERVAL).await;
+            }
+            answer
+        };
+        tokio::pin!(attempt);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut attempt => break answer,
+                () = sleep_until(next_report) => {
+                    match &last_error {
+                        Some(error) => tracing::warn!(%error, "waiting for {location}"),
+                        None => tracing::warn!("waiting for {location}"),
+                    }
+                    was_reported = true;
+                    next_report += REPORT_INTERVAL;
+                }
+            }
+        };
+        match answer {
+            Err(error) if is_unanswered(&error) => last_error = Some(error),
+            answer => {
+                if was_reported {
+                    tracing::info!("{location} answers");
+                }
+                return answer;
+            }
+        }
+    }
+}
+
+/// Returns true for errors of connections and members, which may work later. Other errors are answers of etcd.
+fn is_unanswered(error: &StoreError) -> bool {
+    match error {
+        StoreError::Timeout => true,
+        StoreError::Unavailable(why) => match why.strip_prefix("etcdserver: ") {
+            Some(why) => why.contains("no leader") || why.contains("timed out"),
+            None => true,
+        },
+        _ => false,
+    }
+}
+
 fn key_owners(root: &str) -> Vec<KeyOwner> {
     let owner = |(prefix, resource): (Text, GroupResource)| KeyOwner {
         prefix: format!("{root}{prefix}/"),
@@ -281,4 +352,31 @@ fn key_owners(root: &str) -> Vec<KeyOwner> {
         resource: resource.resource.into(),
     };
     key_prefixes().map(owner).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_for_an_answer_of_etcd() {
+        let unavailable = |why: &str| StoreError::Unavailable(why.to_owned());
+        let calls = AtomicUsize::new(0);
+        let begin = Instant::now();
+        let answer = answer_of("etcd at http://a:1", || async {
+            match calls.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(unavailable("rpc error: code = Unavailable desc = connection refused")),
+                1 => Err(unavailable("etcdserver: no leader")),
+                2 => Err(StoreError::Timeout),
+                _ => Ok(7),
+            }
+        });
+        assert_eq!(answer.await.unwrap(), 7);
+        assert_eq!(begin.elapsed(), 3 * RETRY_INTERVAL);
+        let denied =
+            answer_of("etcd at http://a:1", || async { Err::<(), _>(unavailable("etcdserver: permission denied")) });
+        assert!(denied.await.unwrap_err().to_string().contains("permission denied"));
+    }
 }

@@ -91,7 +91,7 @@ async fn two_servers_share_a_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropping_a_server_ends_it() {
+async fn dropping_the_handle_stops_the_server() {
     let temp = TempDir::new();
     let settings = || Settings::in_directory(temp.path().join("data"));
     let server = Server::start(settings()).await.unwrap();
@@ -102,7 +102,7 @@ async fn dropping_a_server_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_fails_leaves_nothing_behind() {
+async fn failed_start_leaves_no_files() {
     let temp = TempDir::new();
     let directory = temp.path().join("data");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -119,7 +119,7 @@ async fn a_start_that_fails_leaves_nothing_behind() {
 
 /// A stopped server leaves no task behind: tasks would hold caches, connections and the store.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_was_stopped_leaves_no_task_behind() {
+async fn stopped_server_leaves_no_tasks() {
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     for _ in 0..3 {
@@ -136,7 +136,7 @@ async fn a_server_that_was_stopped_leaves_no_task_behind() {
 
 /// The size is shown under kube-apiserver's name for the size of etcd's database.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_size_of_the_store_is_told() {
+async fn exposes_size_of_store_as_metric() {
     let temp = TempDir::new();
     let mut server = Server::start(Settings::in_directory(temp.path().join("data"))).await.unwrap();
     server.ready().await.unwrap();
@@ -152,7 +152,7 @@ async fn the_size_of_the_store_is_told() {
 }
 
 #[test]
-fn the_page_shows_the_example() {
+fn page_shows_the_example() {
     let page = include_str!("../../../../docs/embedding.md");
     let example = include_str!("../examples/embed.rs");
     let code = example.split_once("\n\n").unwrap().1;

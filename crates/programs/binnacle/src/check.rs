@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::Error;
 
 use crate::backup::examine;
-use crate::place::store_dir;
+use crate::location::store_dir;
 use crate::text;
 
 /// The result of a check.
@@ -25,7 +25,7 @@ pub(crate) enum Report {
 /// Checks the store in a data directory, or a backup. Blocks until all of it is read.
 pub(crate) fn run(path: &Path) -> Result<Report, Error> {
     if path.is_file() {
-        let file = File::open(path).map_err(|error| Error::doing(&path.display().to_string(), error))?;
+        let file = File::open(path).map_err(|error| Error::context(&path.display().to_string(), error))?;
         return Ok(Report::Backup(examine(file)));
     }
     Ok(Report::Directory(check(&store_dir(path), Some(Progress::new().report("reading the store")))?))
@@ -34,7 +34,7 @@ pub(crate) fn run(path: &Path) -> Result<Report, Error> {
 // === impl Report ===
 
 impl Report {
-    pub(crate) fn whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::Directory(checked) => checked.problems.is_empty(),
             Self::Backup(examined) => examined.is_ok(),
@@ -42,21 +42,21 @@ impl Report {
     }
 
     pub(crate) fn text(&self) -> String {
-        let verdict = if self.whole() { "The data is whole.\n" } else { "The data is damaged.\n" };
-        let said = match self {
+        let verdict = if self.is_whole() { "The data is whole.\n" } else { "The data is damaged.\n" };
+        let details = match self {
             Self::Directory(checked) => directory(checked),
             Self::Backup(Ok((frames, begins, newest))) => {
                 format!("A backup with {frames} entries, revisions {} to {}.\n", begins.0, newest.0)
             }
             Self::Backup(Err(error)) => format!("damaged: {error}\n"),
         };
-        said + verdict
+        details + verdict
     }
 
     pub(crate) fn json(&self) -> Value {
         match self {
             Self::Directory(checked) => json!({
-                "whole": self.whole(),
+                "whole": self.is_whole(),
                 "revision": checked.revision,
                 "compactedRevision": checked.compacted,
                 "records": checked.records,

@@ -8,20 +8,21 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
-use crate::place::{EtcdAccess, Opened, StoreLocation};
+use crate::location::{EtcdAccess, ReadableStore, StoreLocation, directory};
 use crate::{Error, backup, check, completion, doctor, migrate, salvage, sizes};
 
 const ABOUT: &str = "\
-Looks into the data of a Kubernetes API server, checks it, moves it between the embedded store and etcd, saves and restores it.
+Administers the data of Binnacle's kube-apiserver: checks, measures, backs up and restores a store, and migrates it between the \
+embedded store and etcd.
 
-A store is named as
-  embedded:DIR           the data directory of kube-apiserver (or the directory store in it)
-  etcd:URL[,URL...]      the members' client URLs";
+A STORE is one of
+  embedded:DIR           the data directory of kube-apiserver, or its subdirectory store; DIR alone means the same
+  etcd:URL[,URL...]      the client URLs of the members of an etcd cluster";
 
 /// All commands.
 pub fn command() -> Command {
     Command::new("binnacle")
-        .about("The operator's program for the data of kube-apiserver")
+        .about("Administers the data of Binnacle's kube-apiserver")
         .long_about(ABOUT)
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
@@ -37,17 +38,17 @@ pub fn command() -> Command {
 }
 
 fn check_command() -> Command {
-    let path = Arg::new("path").value_name("DIR|FILE").required(true).value_parser(value_parser!(PathBuf));
+    let path = Arg::new("path").value_name("DIR|FILE").required(true).value_parser(directory_value());
     Command::new("check")
-        .about("Tells whether a data directory, or a backup, is whole")
+        .about("Checks a data directory or a backup file for damage")
         .long_about(
-            "Reads all of the embedded store in a data directory and tells everything that is damaged: records that do not \
-             decode or whose checksum is wrong, revisions that are missing, versions that do not follow each other, what a \
-             compaction should have kept, leases, and a log that ends before what was acknowledged. No server may run on it; \
-             nothing in it is changed. Of a file it tells whether it is a whole backup.\n\nExit status: 0 when it is whole, 1 \
-             when it is damaged or cannot be read.",
+            "Reads the whole embedded store in a data directory and lists all damage: records that do not decode or whose \
+             checksum is wrong, missing revisions, inconsistent versions of an object, damage to the history or to leases, and \
+             a log that ends before the last acknowledged write. The server must be stopped; nothing is changed. For a file, \
+             checks that it is a complete and intact backup.\n\nExit status: 0 if there is no damage, 1 if there is, or if \
+             something cannot be read.",
         )
-        .arg(path.help("The data directory, or a file of 'binnacle backup'"))
+        .arg(path.help("The data directory, or a file written by 'binnacle backup'"))
         .arg(output())
 }
 
@@ -56,13 +57,13 @@ fn doctor_command() -> Command {
         .long("encryption-provider-config")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("The EncryptionConfiguration that the server would be given; without it encrypted values are a problem");
+        .help("The EncryptionConfiguration of the server, to decrypt values; without it, encrypted values are reported as problems");
     Command::new("doctor")
-        .about("Tells whether this release can take over a store")
+        .about("Checks whether this release can serve a store")
         .long_about(
-            "Reads every value of a store as the server would, and tells what it could not serve: keys of unknown resources, \
-             kinds and versions that it does not know, values that do not decode, encryption that it lacks. An embedded store \
-             may be in use: its server is asked. Nothing is changed.\n\nExit status: 0 when the server can take the store over, 1 when not.",
+            "Reads every value of a store like the server, and lists what it could not serve: keys of unknown resources, unknown \
+             kinds and API versions, values that do not decode, and encrypted values without a key. The server of an embedded \
+             store may be running. Nothing is changed.\n\nExit status: 0 if the server can serve the store, else 1.",
         )
         .arg(store())
         .arg(encryption)
@@ -76,12 +77,12 @@ fn sizes_command() -> Command {
         .value_name("N")
         .default_value("10")
         .value_parser(value_parser!(u16))
-        .help("How many of the largest objects to name");
+        .help("Number of largest objects to list");
     Command::new("sizes")
-        .about("Tells how much room each resource takes up")
+        .about("Shows the size of each resource in a store")
         .long_about(
-            "Counts objects and their bytes (keys and values as they are stored) for each resource, the earlier versions that \
-             the kept history still has, and names the largest objects.",
+            "Counts the objects of each resource and their bytes (keys and values as stored), the same for earlier versions in \
+             the retained history, and lists the largest objects.",
         )
         .arg(store())
         .arg(largest)
@@ -91,11 +92,11 @@ fn sizes_command() -> Command {
 
 fn migrate_command() -> Command {
     let named = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name("STORE").required(true).value_parser(place()).help(help)
+        Arg::new(name).long(name).value_name("STORE").required(true).value_parser(location()).help(help)
     };
     let online = Arg::new("online").long("online").action(ArgAction::SetTrue).help(
-        "The source is in use: copy it, follow it, and switch when its servers have stopped. An embedded source's server is \
-         noticed to stop; with etcd type 'switch' or send SIGUSR1 when they have",
+        "Migrate while the source is in use: copy it, watch it for changes, and finish once its servers have stopped. The stop of \
+         an embedded store's server is detected; for etcd, type 'switch' or send SIGUSR1 after stopping the servers",
     );
     let to_file = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
@@ -104,24 +105,24 @@ fn migrate_command() -> Command {
         Arg::new("to-etcd-prefix")
             .long("to-etcd-prefix")
             .value_name("PREFIX")
-            .help("As --etcd-prefix, for a target that is another etcd than the source"),
-        to_file("to-etcd-cafile", "As --etcd-cafile, for a target that is another etcd than the source"),
-        to_file("to-etcd-certfile", "As --etcd-certfile, for a target that is another etcd than the source"),
-        to_file("to-etcd-keyfile", "As --etcd-keyfile, for a target that is another etcd than the source"),
+            .help("Like --etcd-prefix, for the target"),
+        to_file("to-etcd-cafile", "Like --etcd-cafile, for the target"),
+        to_file("to-etcd-certfile", "Like --etcd-certfile, for the target"),
+        to_file("to-etcd-keyfile", "Like --etcd-keyfile, for the target"),
     ];
     Command::new("migrate")
-        .about("Moves all data from one store to another")
+        .about("Copies all data from one store to another")
         .long_about(
-            "Copies all objects from one store to an empty one, keeping keys, values, the order of their last changes and the \
-             time that events have left; verifies at the end that both hold the same.\n\nRevisions, which are objects' \
-             resourceVersions, are a store's own: in the target each object has a higher one than in the source, and the \
-             target's history begins after the source's last revision, so clients that come back with a version of the source \
-             are told that it is gone (410) and read anew. In etcd this takes as many writes as the source has revisions; an \
-             etcd that was restored with --bump-revision is spared them.\n\nWhat was interrupted, by kill -9 as well, goes \
-             on where it was when the same command is given again. Until it has finished, the target must not be served.",
+            "Copies all objects from one store to an empty one, with their keys, values, order of last changes and remaining TTL, \
+             and finally verifies that both stores hold the same.\n\nThe resourceVersion of an object is a revision of its store. \
+             In the target, every object has a higher one than in the source, and the history starts after the last revision of \
+             the source. Clients that continue from a resourceVersion of the source get status 410 (Gone) and list again. With \
+             etcd as the target, this takes as many writes as the source has revisions, unless etcd was restored with \
+             --bump-revision.\n\nTo resume an interrupted migration, run the same command again. Do not start a server on the \
+             target before the migration has finished.",
         )
-        .arg(named("from", "The store to read: embedded:DIR or etcd:URL[,URL...]"))
-        .arg(named("to", "The store to fill; it must be empty, or an unfinished migration from the same source"))
+        .arg(named("from", "The source: embedded:DIR or etcd:URL[,URL...]"))
+        .arg(named("to", "The target, which must be empty or hold an unfinished migration from the same source"))
         .arg(online)
         .args(etcd_flags())
         .args(to_etcd)
@@ -130,57 +131,59 @@ fn migrate_command() -> Command {
 fn backup_command() -> Command {
     let file = Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf));
     Command::new("backup")
-        .about("Saves a store to a file")
+        .about("Backs up a store to a file")
         .long_about(
-            "Saves all objects of a store, and the history that it keeps, as they are at one revision, while a server runs on it \
-             or not. The file is checksummed; it appears when it is whole and durable. Its owner alone can read it: it holds \
-             what the store holds, encrypted only where the store's values are.",
+            "Writes all objects of a store at one revision, and the retained history, to a file. The server may be running. The \
+             file has checksums and appears under its name once it is complete and durable. Only its owner can read it. Values are \
+             encrypted only if they are encrypted in the store.",
         )
         .arg(store())
-        .arg(file.help("Where to save it; nothing that is there is overwritten"))
+        .arg(file.help("The file to write, which must not exist"))
         .args(etcd_flags())
 }
 
 fn restore_command() -> Command {
-    let revision = Arg::new("revision").long("revision").value_name("N").value_parser(value_parser!(u64)).help(
-        "Restore the objects as they were at this revision, which the saved history must have; if not set, the newest",
-    );
-    let bump = bump_revision("How far above the newest saved revision the restored store begins");
+    let revision =
+        Arg::new("revision").long("revision").value_name("N").value_parser(value_parser!(u64)).help(
+            "Restore the objects as of this revision, which must be in the saved history; if not set, the newest",
+        );
+    let bump =
+        bump_revision("Number that is added to the newest saved revision for the first revision of the restored store");
     Command::new("restore")
-        .about("Makes a data directory from a saved file, of this program, etcd or kine")
+        .about("Restores a backup, an etcd snapshot or a kine database to a data directory")
         .long_about(
-            "Makes the embedded store of a new data directory from a file, as of the newest or an earlier revision. The file is one \
-             of 'binnacle backup', a snapshot of etcd ('etcdctl snapshot save'), a SQLite database of kine as k3s has it, or \
-             kine's table in comma-separated text.\n\nClients may have seen revisions that came after the backup was made. None of them may come to mean \
-             something else, so the restored store begins far above (as etcdutl's snapshot restore does with --bump-revision \
-             and --mark-compacted): clients that come back with an earlier version are told that it is gone (410) and read \
-             anew. A billion is more than a week of 1,500 writes a second. To bring the data into an etcd, restore it and \
-             migrate.",
+            "Creates the embedded store of a new data directory from a file, as of its newest or an earlier revision. The file is \
+             one of: a file of 'binnacle backup', an etcd snapshot ('etcdctl snapshot save'), the SQLite database of kine (k3s), \
+             or kine's table as comma-separated text.\n\nClients may have seen revisions newer than the backup, which must not \
+             be reused. The restored store therefore starts at a much higher revision (like etcdutl snapshot restore with \
+             --bump-revision and --mark-compacted): clients that continue from an earlier one get status 410 (Gone) and list \
+             again. The default of a billion covers more than a week at 1,500 writes per second. To restore into etcd, restore to \
+             a directory and run 'binnacle migrate'.",
         )
-        .arg(Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help("The saved file, of whichever kind"))
-        .arg(Arg::new("dir").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help("The new data directory"))
+        .arg(Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help("The file to restore"))
+        .arg(Arg::new("dir").value_name("DIR").required(true).value_parser(directory_value()).help("The data directory to create"))
         .arg(revision)
         .arg(bump)
 }
 
 fn salvage_command() -> Command {
     let dir = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).value_name(value).required(true).value_parser(value_parser!(PathBuf)).help(help)
+        Arg::new(name).value_name(value).required(true).value_parser(directory_value()).help(help)
     };
     Command::new("salvage")
-        .about("Makes a new store of what is whole in a damaged one")
+        .about("Copies the intact objects of a damaged store to a new one")
         .long_about(
-            "Reads a damaged store, which a server refuses, and makes a new store of the newest version of each object whose \
-             record is whole. Lists what is damaged or lost: key, revision, file and place, as far as they can be known, and \
-             what is left of the object. History is not kept. The damaged store is not changed.\n\nThe list is also in the file \
-             'salvaged' in the new store. As long as it is there, the server logs it at each start, and 'binnacle check' \
-             prints its first line.\n\nClients may have seen revisions that are lost. As after a restore, the new store begins \
-             far above, so that clients with an earlier version get 410 and list again.\n\nPrefer a backup where one is recent \
-             enough.\n\nExit status: 0 when the new store is made, 1 when not.",
+            "Reads a damaged store, which the server refuses, and creates a new store with the newest intact version of each \
+             object. Lists all damaged or lost versions: key, revision, file and offset as far as they are known, and what remains \
+             of the object. History is not copied. The damaged store is not changed.\n\nThe list is also written to the file \
+             'salvaged' in the new store. While that file exists, the server logs it at each start, and 'binnacle check' prints its \
+             first line.\n\nClients may have seen lost revisions. As with 'binnacle restore', the new store starts at a much higher \
+             revision: clients that continue from an earlier one get status 410 (Gone) and list again.\n\nIf there is a recent \
+             backup, restore that instead.\n\nExit status: 0 if the new store was created, else 1.",
         )
-        .arg(dir("from", "FROM", "The data directory with the damaged store (or the directory store in it); no server may run on it"))
-        .arg(dir("to", "TO", "The data directory that gets the new store; it must not have one"))
-        .arg(bump_revision("How far above the newest known revision the new store begins"))
+        .arg(dir("from", "FROM", "The data directory with the damaged store, or its subdirectory store; the server must be stopped"))
+        .arg(dir("to", "TO", "The data directory for the new store; it must not contain a store"))
+        .arg(bump_revision("Number that is added to the newest known revision for the first revision of the new store"))
         .arg(output())
 }
 
@@ -194,11 +197,19 @@ fn bump_revision(help: &'static str) -> Arg {
 }
 
 fn store() -> Arg {
-    Arg::new("store").value_name("STORE").required(true).value_parser(place()).help("embedded:DIR or etcd:URL[,URL...]")
+    Arg::new("store")
+        .value_name("STORE")
+        .required(true)
+        .value_parser(location())
+        .help("embedded:DIR or etcd:URL[,URL...]")
 }
 
-fn place() -> ValueParser {
+fn location() -> ValueParser {
     ValueParser::new(|text: &str| text.parse::<StoreLocation>())
+}
+
+fn directory_value() -> ValueParser {
+    ValueParser::new(|text: &str| Ok::<_, std::convert::Infallible>(directory(text)))
 }
 
 fn output() -> Arg {
@@ -207,7 +218,7 @@ fn output() -> Arg {
         .long("output")
         .value_parser(["text", "json"])
         .default_value("text")
-        .help("The form of the answer")
+        .help("Output format")
 }
 
 fn etcd_flags() -> [Arg; 4] {
@@ -219,10 +230,13 @@ fn etcd_flags() -> [Arg; 4] {
             .long("etcd-prefix")
             .value_name("PREFIX")
             .default_value("/registry")
-            .help("How the keys of all objects in etcd begin"),
-        file("etcd-cafile", "The authorities that etcd's certificates must come from; if not set, the system's"),
-        file("etcd-certfile", "The certificate that is shown to etcd"),
-        file("etcd-keyfile", "The key that belongs to --etcd-certfile"),
+            .help("Prefix of the keys of all objects in etcd"),
+        file(
+            "etcd-cafile",
+            "The certificate authorities for the serving certificates of etcd; if not set, those of the system",
+        ),
+        file("etcd-certfile", "The TLS client certificate for etcd"),
+        file("etcd-keyfile", "The TLS client key of --etcd-certfile"),
     ]
 }
 
@@ -233,40 +247,43 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
         "check" => {
             let path = path(matches, "path").ok_or_else(|| Error::new("no directory"))?;
             let report = tokio::task::spawn_blocking(move || check::run(&path)).await;
-            let report = report.map_err(|error| Error::doing("checking", error))??;
+            let report = report.map_err(|error| Error::context("checking", error))??;
             print(matches, report.text(), &report.json())?;
-            Ok(report.whole())
+            Ok(report.is_whole())
         }
         "doctor" => {
             let encryption = path(matches, "encryption-provider-config");
-            let diagnosis = doctor::examine(&open(matches).await?, encryption.as_deref()).await?;
+            let diagnosis = doctor::examine(&open(matches).await?, encryption.as_deref()).await;
+            let diagnosis = diagnosis.map_err(|error| about_etcd(matches, error))?;
             print(matches, diagnosis.text(), &diagnosis.json())?;
-            Ok(diagnosis.healthy())
+            Ok(diagnosis.is_healthy())
         }
         "sizes" => {
             let largest = matches.get_one::<u16>("largest").copied().unwrap_or_default();
-            let sizes = sizes::measure(&open(matches).await?, largest.into()).await?;
+            let sizes = sizes::measure(&open(matches).await?, largest.into()).await;
+            let sizes = sizes.map_err(|error| about_etcd(matches, error))?;
             print(matches, sizes.text(), &sizes.json())?;
             Ok(true)
         }
         "migrate" => {
-            let place =
+            let location =
                 |name: &str| matches.get_one::<StoreLocation>(name).cloned().ok_or_else(|| Error::new("no store"));
             let from_access = etcd_access(matches);
-            let order = migrate::Order {
-                from: place("from")?,
-                to: place("to")?,
+            let options = migrate::MigrationOptions {
+                from: location("from")?,
+                to: location("to")?,
                 to_access: target_access(matches, &from_access),
                 from_access,
                 online: matches.get_flag("online"),
             };
-            let report = migrate::run(&order).await?;
+            let report = migrate::run(&options).await?;
             write(&report)?;
             Ok(true)
         }
         "backup" => {
             let file = path(matches, "file").ok_or_else(|| Error::new("no file"))?;
-            write(&backup::save(&open(matches).await?, &file).await?.text())?;
+            let report = backup::save(&open(matches).await?, &file).await;
+            write(&report.map_err(|error| about_etcd(matches, error))?.text())?;
             Ok(true)
         }
         "restore" => {
@@ -288,13 +305,21 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             write(completion::script(matches)?)?;
             Ok(true)
         }
-        other => Err(Error::new(format!("there is no command {other:?}"))),
+        other => Err(Error::new(format!("unknown command {other:?}"))),
     }
 }
 
-async fn open(matches: &ArgMatches) -> Result<Opened, Error> {
-    let place = matches.get_one::<StoreLocation>("store").ok_or_else(|| Error::new("no store"))?;
-    place.read(&etcd_access(matches)).await
+/// Adds the URLs of the store to an error, if it is an etcd cluster.
+fn about_etcd(matches: &ArgMatches, error: Error) -> Error {
+    match matches.get_one::<StoreLocation>("store") {
+        Some(location @ StoreLocation::Etcd(_)) => Error::context(&location.to_string(), error),
+        _ => error,
+    }
+}
+
+async fn open(matches: &ArgMatches) -> Result<ReadableStore, Error> {
+    let location = matches.get_one::<StoreLocation>("store").ok_or_else(|| Error::new("no store"))?;
+    location.read(&etcd_access(matches)).await
 }
 
 fn etcd_access(matches: &ArgMatches) -> EtcdAccess {
@@ -331,7 +356,7 @@ fn print(matches: &ArgMatches, text: String, json: &Value) -> Result<(), Error> 
 
 fn write(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Error::doing("standard output", error))
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Error::context("standard output", error))
 }
 
 #[cfg(test)]
@@ -339,14 +364,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_lines() {
+    fn accepts_documented_command_lines() {
         command().debug_assert();
         for (line, good) in [
             ("check /data", true),
             ("check", false),
             ("doctor embedded:/data -o json", true),
             ("doctor etcd:http://a:1,http://b:1 --etcd-prefix /k --encryption-provider-config f", true),
-            ("doctor /data", false),
+            ("doctor /data", true),
+            ("doctor https://10.0.0.1:2379", false),
+            ("check embedded:/data", true),
             ("sizes embedded:/data --largest 3", true),
             ("sizes embedded:/data -o yaml", false),
             ("migrate --from embedded:/a --to etcd:http://a:1 --etcd-prefix /k", true),

@@ -21,14 +21,14 @@ pub(crate) fn command() -> Command {
     Command::new("completion")
         .about("Prints the completion script for a shell")
         .long_about(
-            "Prints a script with which a shell completes commands and flags of this program, or of kube-apiserver. The Debian \
-             package installs the scripts where the shells look for them. Without it:\n\n  \
+            "Prints the completion script of this program, or of kube-apiserver, for a shell. The Debian package installs the \
+             scripts. Without it:\n\n  \
              bash: source <(binnacle completion bash kube-apiserver)\n  \
              zsh: binnacle completion zsh > \"${fpath[1]}/_binnacle\"\n  \
              fish: binnacle completion fish > ~/.config/fish/completions/binnacle.fish",
         )
         .arg(shell.help("The shell"))
-        .arg(program.default_value("binnacle").help("The program whose command lines are completed"))
+        .arg(program.default_value("binnacle").help("The program to complete"))
 }
 
 /// Returns the script that the arguments name.

@@ -1,4 +1,4 @@
-//! Checks that a server of this release can take over a store: reads every value as the server would.
+//! Checks that a server of this release can serve a store: reads every value like the server.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,8 +13,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::keys::{Keys, Owner};
-use crate::place::Opened;
+use crate::keys::{KeyOwners, Owner};
+use crate::location::ReadableStore;
 
 /// The findings in a store.
 #[derive(Debug, Default)]
@@ -55,19 +55,19 @@ struct Examples {
 const EXAMPLES: usize = 5;
 /// The limit on findings with details.
 const MAX_FINDINGS: usize = 1000;
-const OTHER: &str = "for other reasons, of which there are too many to name";
-/// The key by which servers, Binnacle's and Go's, agree on the one that compacts; it is outside every prefix.
+const OTHER: &str = "for other reasons, which are too many to list";
+/// The key with which API servers, also kube-apiserver's, elect the one that compacts; it is outside every prefix.
 const COMPACTION_KEY: &[u8] = b"compact_rev_key";
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
 /// Examines all keys of a store. `encryption` is the server's `--encryption-provider-config`.
-pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Result<Diagnosis, Error> {
+pub(crate) async fn examine(opened: &ReadableStore, encryption: Option<&Path>) -> Result<Diagnosis, Error> {
     let store = &*opened.store;
     let encryption = match encryption {
         Some(path) => Some(configured(path, &opened.root).await?),
         None => None,
     };
-    let doctor = Doctor { keys: Keys::new(&opened.root), encryption };
+    let doctor = Doctor { keys: KeyOwners::new(&opened.root), encryption };
     let revision = store.current_revision().await?;
     let mut diagnosis = Diagnosis { revision: revision.0, ..Diagnosis::default() };
     let mut pages = Pages::new(store, opened.range(), revision);
@@ -76,11 +76,11 @@ pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Resul
         progress.state(|| format!("examining: {} objects", diagnosis.keys));
         for kv in page {
             diagnosis.keys += 1;
-            doctor.look_at(&kv, &mut diagnosis).await;
+            doctor.examine_value(&kv, &mut diagnosis).await;
         }
     }
     if pages.is_torn() {
-        let detail = "history was compacted meanwhile: keys were not all read at one revision";
+        let detail = "the history was compacted during the examination: the keys were not all read at one revision";
         diagnosis.add(Severity::Note, FindingKind::Torn, "", detail, None);
     }
     outside(opened, revision, &mut diagnosis).await?;
@@ -94,14 +94,14 @@ async fn configured(path: &Path, root: &str) -> Result<Encryption, Error> {
 }
 
 struct Doctor {
-    keys: Keys,
+    keys: KeyOwners,
     encryption: Option<Encryption>,
 }
 
 // === impl Doctor ===
 
 impl Doctor {
-    async fn look_at(&self, kv: &KeyValue, diagnosis: &mut Diagnosis) {
+    async fn examine_value(&self, kv: &KeyValue, diagnosis: &mut Diagnosis) {
         use Severity::Problem;
         let owner = self.keys.owner(&kv.key);
         let name = owner.to_string();
@@ -112,15 +112,15 @@ impl Doctor {
                 Err(error) => return found(FindingKind::Undecryptable, &reason(&error.to_string())),
             },
             None if kv.value.starts_with(ENCRYPTED) => {
-                let detail = format!("{} (not looked into: name --encryption-provider-config)", provider(&kv.value));
+                let detail = format!("{} (not decoded: use --encryption-provider-config)", provider(&kv.value));
                 return found(FindingKind::Encrypted, &detail);
             }
             None => kv.value.clone(),
         };
         if owner == Owner::Unknown {
-            return found(FindingKind::UnknownKeys, "no resource of this release is kept there");
+            return found(FindingKind::UnknownKeys, "no resource of this release has keys with this prefix");
         }
-        match self.keys.kept(&kv.key) {
+        match self.keys.stored_type(&kv.key) {
             Some(kind) => {
                 if let Err(why) = decode_stored(kind, &value) {
                     found(FindingKind::Undecodable, &why);
@@ -128,12 +128,12 @@ impl Doctor {
             }
             // The schema of its definition is not checked here: clients that read the object see its errors.
             None if is_custom_object(&value) => {}
-            None => found(FindingKind::Undecodable, "it is no JSON object with apiVersion, kind and metadata"),
+            None => found(FindingKind::Undecodable, "it is not a JSON object with apiVersion, kind and metadata"),
         }
     }
 }
 
-/// Returns true for the stored form of a custom resource.
+/// Returns true for a stored custom resource.
 fn is_custom_object(value: &[u8]) -> bool {
     let Ok(object) = serde_json::from_slice::<serde_json::Value>(value) else { return false };
     object["apiVersion"].is_string() && object["kind"].is_string() && object["metadata"].is_object()
@@ -154,7 +154,7 @@ fn reason(error: &str) -> String {
 }
 
 /// Reports keys of the store outside the prefix.
-async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis) -> Result<(), Error> {
+async fn outside(opened: &ReadableStore, revision: Revision, diagnosis: &mut Diagnosis) -> Result<(), Error> {
     let ours = opened.range();
     let before = Bytes::from_static(b"\0")..ours.start;
     let after = ours.end..Bytes::from_static(&[0xff; 64]);
@@ -170,12 +170,14 @@ async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis)
         }
         foreign = foreign.saturating_sub(1);
         if own == marker {
-            let detail = "a migration into this store was not finished: let 'binnacle migrate' go on";
+            let detail =
+                "the store has an unfinished migration: run the same 'binnacle migrate' command again to complete it";
             diagnosis.add(Severity::Problem, FindingKind::UnfinishedMigration, "", detail, None);
         }
     }
     if foreign > 0 {
-        let detail = format!("{foreign} keys outside of {} are not the server's and are left alone", opened.root);
+        let detail =
+            format!("{foreign} keys outside of {} do not belong to the server and are not changed", opened.root);
         diagnosis.add(Severity::Note, FindingKind::Foreign, "", &detail, None);
     }
     Ok(())
@@ -195,19 +197,19 @@ async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Re
 
 impl Diagnosis {
     fn add(&mut self, severity: Severity, kind: FindingKind, resource: &str, detail: &str, key: Option<&[u8]>) {
-        let mut what = (severity, kind, resource.to_owned(), detail.to_owned());
-        if self.findings.len() >= MAX_FINDINGS && !self.findings.contains_key(&what) {
-            what.3 = OTHER.to_owned();
+        let mut finding = (severity, kind, resource.to_owned(), detail.to_owned());
+        if self.findings.len() >= MAX_FINDINGS && !self.findings.contains_key(&finding) {
+            finding.3 = OTHER.to_owned();
         }
-        let entry = self.findings.entry(what).or_default();
+        let entry = self.findings.entry(finding).or_default();
         entry.count += 1;
         if let Some(key) = key.filter(|_| entry.keys.len() < EXAMPLES) {
             entry.keys.push(String::from_utf8_lossy(key).into_owned());
         }
     }
 
-    /// Returns true if the server can take over the store.
-    pub(crate) fn healthy(&self) -> bool {
+    /// Returns true if the server can serve the store.
+    pub(crate) fn is_healthy(&self) -> bool {
         self.findings.keys().all(|(severity, ..)| *severity != Severity::Problem)
     }
 
@@ -235,9 +237,9 @@ impl Diagnosis {
                 out.push_str(&format!("  and {} more\n", examples.count - examples.keys.len() as u64));
             }
         }
-        out.push_str(match self.healthy() {
-            true => "This release can take the store over.\n",
-            false => "This release cannot take the store over as it is.\n",
+        out.push_str(match self.is_healthy() {
+            true => "This release can serve the store.\n",
+            false => "This release cannot serve the store as it is.\n",
         });
         out
     }
@@ -254,7 +256,7 @@ impl Diagnosis {
             })
         });
         json!({
-            "canTakeOver": self.healthy(),
+            "canTakeOver": self.is_healthy(),
             "revision": self.revision,
             "keys": self.keys,
             "findings": findings.collect::<Vec<_>>(),
@@ -267,7 +269,7 @@ fn keys(count: u64, resource: &str) -> String {
     format!("{count} key{plural} of {resource}")
 }
 
-// === impl Kind ===
+// === impl FindingKind ===
 
 impl FindingKind {
     fn name(self) -> &'static str {
@@ -284,12 +286,12 @@ impl FindingKind {
 
     fn text(self) -> &'static str {
         match self {
-            Self::UnknownKeys => "keys that are not known",
+            Self::UnknownKeys => "unknown keys",
             Self::Undecodable => "values that cannot be decoded",
             Self::Encrypted => "encrypted values",
             Self::Undecryptable => "values that cannot be decrypted",
-            Self::UnfinishedMigration => "a migration was not finished",
-            Self::Foreign => "keys of others",
+            Self::UnfinishedMigration => "an unfinished migration",
+            Self::Foreign => "foreign keys",
             Self::Torn => "history was compacted",
         }
     }
@@ -315,7 +317,7 @@ mod tests {
         put(&*store, key, value).await;
         put(&*store, "compact_rev_key", "1").await;
         let diagnosis = examine(&opened(store), config).await.expect("a diagnosis");
-        assert_eq!(diagnosis.healthy(), diagnosis.findings.is_empty());
+        assert_eq!(diagnosis.is_healthy(), diagnosis.findings.is_empty());
         let json = diagnosis.json();
         let findings = json["findings"].as_array().expect("findings").iter();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_finding() {
+    async fn reports_each_kind_of_finding() {
         let dir = tempfile::tempdir().expect("a directory");
         let config = dir.path().join("encryption.yaml");
         std::fs::write(&config, CONFIG).expect("a file");
@@ -346,7 +348,7 @@ mod tests {
                 "/registry/gadgets/a",
                 b"{}",
                 none,
-                &[["UnknownKeys", "(unknown)", "no resource of this release is kept there"]],
+                &[["UnknownKeys", "(unknown)", "no resource of this release has keys with this prefix"]],
             ),
             (
                 "/registry/example.com/crontabs/a",
@@ -358,7 +360,11 @@ mod tests {
                 "/registry/example.com/crontabs/a",
                 b"{}",
                 none,
-                &[["Undecodable", "crontabs.example.com", "it is no JSON object with apiVersion, kind and metadata"]],
+                &[[
+                    "Undecodable",
+                    "crontabs.example.com",
+                    "it is not a JSON object with apiVersion, kind and metadata",
+                ]],
             ),
             (
                 "/registry/secrets/a/a",
@@ -367,7 +373,7 @@ mod tests {
                 &[[
                     "Encrypted",
                     "secrets",
-                    "encrypted by aesgcm v1, key \"two\" (not looked into: name --encryption-provider-config)",
+                    "encrypted by aesgcm v1, key \"two\" (not decoded: use --encryption-provider-config)",
                 ]],
             ),
             (
@@ -395,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_said() {
+    async fn text_lists_findings_with_examples() {
         let store = Arc::new(EmbeddedStore::ephemeral());
         for n in 0..7 {
             put(&*store, &format!("/registry/gadgets/{n}"), "{}").await;
@@ -403,15 +409,15 @@ mod tests {
         put(&*store, "/registry/pods/a/a", POD).await;
         put(&*store, "/other", "x").await;
         let diagnosis = examine(&opened(store), None).await.expect("a diagnosis");
-        assert!(!diagnosis.healthy());
+        assert!(!diagnosis.is_healthy());
         assert_eq!(
             diagnosis.text(),
             "8 keys at revision 10.\n\
-             problem: keys that are not known, 7 keys of (unknown): no resource of this release is kept there\n  \
+             problem: unknown keys, 7 keys of (unknown): no resource of this release has keys with this prefix\n  \
              /registry/gadgets/0\n  /registry/gadgets/1\n  /registry/gadgets/2\n  /registry/gadgets/3\n  \
              /registry/gadgets/4\n  and 2 more\n\
-             note: 1 keys outside of /registry/ are not the server's and are left alone\n\
-             This release cannot take the store over as it is.\n"
+             note: 1 keys outside of /registry/ do not belong to the server and are not changed\n\
+             This release cannot serve the store as it is.\n"
         );
     }
 }

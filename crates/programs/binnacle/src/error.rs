@@ -19,8 +19,8 @@ impl Error {
     }
 
     /// Returns the error of an action that failed.
-    pub(crate) fn doing(what: &str, error: impl Display) -> Self {
-        Self(format!("{what}: {error}"))
+    pub(crate) fn context(action: &str, error: impl Display) -> Self {
+        Self(format!("{action}: {error}"))
     }
 }
 

@@ -10,7 +10,7 @@ use binnacle_resources::{all, key_prefixes};
 use binnacle_scheme::StoredType;
 
 /// The layout of the keys below one root.
-pub(crate) struct Keys {
+pub(crate) struct KeyOwners {
     root: String,
     resources: StorageKeys,
     kinds: BTreeMap<GroupResource, StoredType>,
@@ -40,9 +40,9 @@ const NOTES: [(&str, &str, [&str; 3]); 5] = [
     ("peerserverleases/", "addresses of servers", ["", "v1", "Endpoints"]),
 ];
 
-// === impl Keys ===
+// === impl KeyOwners ===
 
-impl Keys {
+impl KeyOwners {
     pub(crate) fn new(root: &str) -> Self {
         let stored = all().filter_map(|described| binnacle_builtin::stored_type(described, Releases::default()));
         let kinds = stored.map(|kind| (GroupResource::new(kind.storage.group.clone(), kind.plural.clone()), kind));
@@ -68,8 +68,8 @@ impl Keys {
         }
     }
 
-    /// Returns the type of the data under a key, if this release knows it.
-    pub(crate) fn kept(&self, key: &[u8]) -> Option<&StoredType> {
+    /// Returns the type of the data under a key; `None` if this release has no such type.
+    pub(crate) fn stored_type(&self, key: &[u8]) -> Option<&StoredType> {
         match self.owner(key) {
             Owner::Resource(resource) => self.kinds.get(&resource),
             Owner::Note(_) => self.note(key)?.1,
@@ -79,10 +79,10 @@ impl Keys {
 
     fn note(&self, key: &[u8]) -> Option<(&'static str, Option<&StoredType>)> {
         let path = key.strip_prefix(self.root.as_bytes())?;
-        let whole =
+        let matches =
             |name: &str| if name.ends_with('/') { path.starts_with(name.as_bytes()) } else { path == name.as_bytes() };
-        let found = NOTES.iter().zip(&self.notes).find(|((name, ..), _)| whole(name));
-        found.map(|((_, what, _), kept)| (*what, kept.as_ref()))
+        let found = NOTES.iter().zip(&self.notes).find(|((name, ..), _)| matches(name));
+        found.map(|((_, description, _), stored_type)| (*description, stored_type.as_ref()))
     }
 }
 
@@ -101,9 +101,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners() {
-        let keys = Keys::new("/registry/");
-        for (key, want, kept) in [
+    fn finds_owner_of_each_key() {
+        let keys = KeyOwners::new("/registry/");
+        for (key, want, stored_type) in [
             ("/registry/pods/default/a", "pods", Some(["", "v1", "Pod"])),
             ("/registry/services/specs/default/a", "services", Some(["", "v1", "Service"])),
             ("/registry/services/endpoints/default/a", "endpoints", Some(["", "v1", "Endpoints"])),
@@ -117,12 +117,12 @@ mod tests {
             ("/elsewhere/pods/a/b", "(unknown)", None),
         ] {
             assert_eq!(keys.owner(key.as_bytes()).to_string(), want, "{key}");
-            let kept = kept.map(|names| names.map(str::to_owned));
-            let got = keys.kept(key.as_bytes()).map(|kind| {
+            let stored_type = stored_type.map(|names| names.map(str::to_owned));
+            let got = keys.stored_type(key.as_bytes()).map(|kind| {
                 let storage = &kind.storage;
                 [&storage.group, &storage.version, &storage.kind].map(|name| name.to_string())
             });
-            assert_eq!(got, kept, "{key}");
+            assert_eq!(got, stored_type, "{key}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The operator's program: inspects stores, checks them, migrates their data, saves and restores it.
+//! The program `binnacle` for administrators: inspects, checks, migrates, backs up and restores stores.
 //!
 //! The crate only uses the interface of `binnacle_store` and copies values as bytes, encrypted or not; only `doctor`
 //! decodes them. `docs/tools.md` is the manual.
@@ -10,11 +10,11 @@ mod completion;
 mod doctor;
 mod error;
 mod keys;
+mod location;
 #[cfg(test)]
 mod manual;
 mod migrate;
-mod patient;
-mod place;
+mod retry;
 mod salvage;
 mod sizes;
 mod sort;

@@ -1,4 +1,4 @@
-//! `binnacle`, the operator's program.
+//! `binnacle`, the program for administrators.
 
 use std::process::ExitCode;
 

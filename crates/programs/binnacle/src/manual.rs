@@ -7,18 +7,18 @@ const SECTIONS: [Section; 3] = [
     (
         "EXIT STATUS",
         &[
-            Item("0", "All is well."),
-            Item("1", "Something was found, or could not be done."),
-            Item("2", "The command line is wrong."),
+            Item("0", "Success."),
+            Item("1", "A problem was found, or the command failed."),
+            Item("2", "The command line is invalid."),
         ],
     ),
     (
         "EXAMPLES",
         &[
-            Text("Save the store of a running server, and make a new data directory from the file:"),
+            Text("Back up the store of a running server, and restore it to a new data directory:"),
             Example("binnacle backup embedded:/var/lib/binnacle /backups/monday"),
             Example("binnacle restore /backups/monday /var/lib/binnacle-new"),
-            Text("Ask beforehand whether the objects in an etcd can be served:"),
+            Text("Check before an adoption whether the server can serve the objects in an etcd cluster:"),
             Example("binnacle doctor etcd:https://10.0.0.1:2379 --etcd-cafile ca.crt"),
         ],
     ),
@@ -26,6 +26,6 @@ const SECTIONS: [Section; 3] = [
 ];
 
 #[test]
-fn pages_and_completions_follow_from_the_command_line() {
+fn manual_matches_command_line() {
     binnacle_cli::manual::compare(&crate::cli::command(), &SECTIONS);
 }

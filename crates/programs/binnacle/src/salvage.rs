@@ -1,4 +1,4 @@
-//! A new store made of what is whole in a damaged one.
+//! Salvage: a new store with the intact objects of a damaged one.
 
 use std::fs;
 use std::io;
@@ -18,11 +18,11 @@ use tokio::sync::mpsc;
 
 use crate::Error;
 use crate::check::object;
-use crate::place::{NewStore, store_dir};
+use crate::location::{NewStore, store_dir};
 use crate::target::Target;
 
 /// The result of a salvage.
-pub(crate) struct Salvaged {
+pub(crate) struct SalvageReport {
     from: PathBuf,
     /// The file with the full list of what is lost.
     list: PathBuf,
@@ -31,60 +31,64 @@ pub(crate) struct Salvaged {
 }
 
 /// The number of objects that are read ahead of the writes.
-const AHEAD: usize = 64;
+const READ_AHEAD: usize = 64;
 /// The maximum number of lines that are printed; the file has all of them.
 const MAX_LINES: usize = 200;
 
-/// Makes the store of a data directory from a damaged one. Its first revision is `bump` above the newest that is known.
-pub(crate) async fn run(from: &Path, to: &Path, bump: u64) -> Result<Salvaged, Error> {
+/// Creates the store of a data directory from a damaged one. Its first revision is `bump` above the newest known one.
+pub(crate) async fn run(from: &Path, to: &Path, bump: u64) -> Result<SalvageReport, Error> {
     let from = store_dir(from);
     let source = from.clone();
     let opened = tokio::task::spawn_blocking(move || Salvage::open(&source)).await;
-    let salvage = opened.map_err(|error| Error::doing("reading the store", error))??;
+    let salvage = opened.map_err(|error| Error::context("reading the store", error))??;
     let newest = salvage.newest_revision().0;
     let begins = newest.checked_add(bump).filter(|begins| *begins < i64::MAX as u64);
-    let begins = begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?;
-    let place = new_store(&from, to)?;
-    let options = EmbeddedOptions { first_revision: begins, lean: true, ..EmbeddedOptions::new(&place.unfinished) };
+    let begins =
+        begins.ok_or_else(|| Error::new("--bump-revision is too large: the first revision must fit into 63 bits"))?;
+    let location = new_store(&from, to)?;
+    let options = EmbeddedOptions { first_revision: begins, lean: true, ..EmbeddedOptions::new(&location.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
-    let store = Arc::new(opened.map_err(|error| Error::doing("making the store", error))??);
+    let store = Arc::new(opened.map_err(|error| Error::context("making the store", error))??);
     let salvage = Arc::new(salvage);
     let filled = fill(store.clone(), salvage.clone()).await;
     store.close().await;
     filled?;
     drop(store);
-    let unfinished = place.unfinished.clone();
+    let unfinished = location.unfinished.clone();
     let checked = tokio::task::spawn_blocking(move || check(&unfinished, None)).await;
-    let checked = checked.map_err(|error| Error::doing("checking the new store", error))??;
+    let checked = checked.map_err(|error| Error::context("checking the new store", error))??;
     let salvage = Arc::into_inner(salvage).ok_or_else(|| Error::new("the damaged store is still being read"))?;
     let damage = salvage.into_damage();
     if !checked.problems.is_empty() || checked.keys != damage.keys {
         let problem = checked.problems.first().map_or("objects are missing in it", String::as_str);
-        return Err(Error::doing("the new store is not what it should be", problem));
+        return Err(Error::context("the new store is not what it should be", problem));
     }
-    let salvaged = Salvaged { from, list: place.dir.join("salvaged"), damage, begins };
-    let marked = mark_salvaged(&place.unfinished, &(salvaged.title() + &salvaged.lines().join("")));
-    marked.map_err(|error| Error::doing("marking the new store", error))?;
-    place.finish()?;
+    let salvaged = SalvageReport { from, list: location.dir.join("salvaged"), damage, begins };
+    let marked = mark_salvaged(&location.unfinished, &(salvaged.title() + &salvaged.lines().join("")));
+    marked.map_err(|error| Error::context("marking the new store", error))?;
+    location.finish()?;
     Ok(salvaged)
 }
 
-/// Prepares the place of a new store, outside of the damaged one.
+/// Creates the directory of a new store, outside of the damaged one.
 fn new_store(from: &Path, to: &Path) -> Result<NewStore, Error> {
-    let about = |path: &Path, error: io::Error| Error::doing(&path.display().to_string(), error);
+    let about = |path: &Path, error: io::Error| Error::context(&path.display().to_string(), error);
     let damaged = from.canonicalize().map_err(|error| about(from, error))?;
     let absolute = std::path::absolute(to).map_err(|error| about(to, error))?;
     let existing = absolute.ancestors().find_map(|dir| dir.canonicalize().ok());
     if existing.is_some_and(|existing| existing.starts_with(&damaged)) {
-        return Err(Error::new(format!("{} is in the damaged store, in which nothing is changed", to.display())));
+        return Err(Error::new(format!(
+            "{} is inside the damaged store, which must not be changed: use another directory",
+            to.display()
+        )));
     }
-    let refused = || Error::new(format!("there is a store in {}: salvage into a new directory", to.display()));
-    let place = NewStore::prepare(to)?.ok_or_else(refused)?;
-    match fs::remove_dir(&place.dir) {
-        Ok(()) => Ok(place),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(place),
+    let refused = || Error::new(format!("{} already has a store: salvage to a new directory", to.display()));
+    let location = NewStore::prepare(to)?.ok_or_else(refused)?;
+    match fs::remove_dir(&location.dir) {
+        Ok(()) => Ok(location),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(location),
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Err(refused()),
-        Err(error) => Err(about(&place.dir, error)),
+        Err(error) => Err(about(&location.dir, error)),
     }
 }
 
@@ -94,10 +98,10 @@ async fn fill(store: Arc<EmbeddedStore>, salvage: Arc<Salvage>) -> Result<(), Er
     for (lease, left) in salvage.leases() {
         target.grant(lease, left).await?;
     }
-    let (sender, mut objects) = mpsc::channel::<KeyValue>(AHEAD);
+    let (sender, mut objects) = mpsc::channel::<KeyValue>(READ_AHEAD);
     let all = salvage.damage().keys;
     let reading = tokio::task::spawn_blocking(move || {
-        // The receiver is gone when a write has failed.
+        // The receiver is dropped when a write has failed.
         salvage.objects(&mut |kv| sender.blocking_send(kv).map_err(io::Error::other))
     });
     let (mut progress, mut done) = (Progress::new(), 0);
@@ -107,14 +111,14 @@ async fn fill(store: Arc<EmbeddedStore>, salvage: Arc<Salvage>) -> Result<(), Er
         done += 1;
         progress.step(Unit::Items, "salvaging objects", done, all);
     }
-    let read = reading.await.map_err(|error| Error::doing("reading the store", error))?;
-    read.map_err(|error| Error::doing("reading the store", error))?;
+    let read = reading.await.map_err(|error| Error::context("reading the store", error))?;
+    read.map_err(|error| Error::context("reading the store", error))?;
     target.flush().await
 }
 
-// === impl Salvaged ===
+// === impl SalvageReport ===
 
-impl Salvaged {
+impl SalvageReport {
     fn is_whole(&self) -> bool {
         self.damage.problems.is_empty()
     }
@@ -155,7 +159,7 @@ impl Salvaged {
             out += &format!("{} bytes cannot be read\n", self.damage.unreadable_bytes);
         }
         out + &format!(
-            "The store begins at revision {}: clients that ask for older versions get 410 and list again.\n",
+            "The store begins at revision {}: clients that continue from an older resourceVersion get 410 (Gone) and list again.\n",
             self.begins
         )
     }
@@ -176,7 +180,7 @@ impl Salvaged {
 
 fn version(lost: &DamagedObject) -> String {
     let key = lost.key.as_ref().map_or_else(|| "an unknown key".to_owned(), |key| format!("{key:?}"));
-    let place = lost.place.as_ref().map_or_else(String::new, |(file, at)| format!(" ({file}, byte {at})"));
+    let location = lost.place.as_ref().map_or_else(String::new, |(file, at)| format!(" ({file}, byte {at})"));
     let remains = match lost.remains {
         Remains::Newer => "a later change is whole, only history is lost".to_owned(),
         Remains::Older(revision) => format!("the object is as it was at revision {revision}"),
@@ -184,7 +188,7 @@ fn version(lost: &DamagedObject) -> String {
         Remains::Nothing => "no version of the object is left".to_owned(),
         Remains::Unknown => "what it changed is as before, or missing".to_owned(),
     };
-    format!("lost: revision {} of {key}{place}: {remains}\n", lost.revision)
+    format!("lost: revision {} of {key}{location}: {remains}\n", lost.revision)
 }
 
 #[cfg(test)]
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_is_whole_is_in_the_new_store_and_the_old_one_stays() {
+    async fn salvages_intact_objects_and_leaves_source_unchanged() {
         let base = tempfile::tempdir().expect("a directory");
         let path = |name: &str| base.path().join(name);
         let data = path("data");

@@ -11,8 +11,8 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::keys::{Keys, Owner};
-use crate::place::Opened;
+use crate::keys::{KeyOwners, Owner};
+use crate::location::ReadableStore;
 use crate::text;
 
 /// The contents of a store, by size.
@@ -37,9 +37,9 @@ struct Size {
 }
 
 /// Measures all keys of a store, and lists the `largest` objects.
-pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Error> {
+pub(crate) async fn measure(opened: &ReadableStore, largest: usize) -> Result<Sizes, Error> {
     let store = &*opened.store;
-    let keys = Keys::new(&opened.root);
+    let keys = KeyOwners::new(&opened.root);
     let revision = store.current_revision().await?;
     let mut sizes = Sizes { revision: revision.0, ..Sizes::default() };
     let mut top: BinaryHeap<Reverse<(u64, Bytes)>> = BinaryHeap::new();
@@ -61,7 +61,9 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
         }
     }
     if pages.is_torn() {
-        sizes.notes.push("history was compacted meanwhile: not all of this was so at one revision".to_owned());
+        sizes
+            .notes
+            .push("the history was compacted during the measurement: the sizes are not all of one revision".to_owned());
     }
     sizes.largest = top.into_sorted_vec().into_iter().map(|Reverse((bytes, key))| (bytes, show(&key))).collect();
     match past(store, &keys, opened.range(), revision).await {
@@ -74,7 +76,7 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
             }
         }
         Err(StoreError::Compacted { .. }) => {
-            sizes.notes.push("history was compacted meanwhile and is not told of".to_owned());
+            sizes.notes.push("the history was compacted during the measurement and is left out".to_owned());
         }
         Err(error) => return Err(error.into()),
     }
@@ -84,7 +86,7 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
 /// Returns the number and bytes of old versions in the history, per resource.
 async fn past(
     store: &dyn Store,
-    keys: &Keys,
+    keys: &KeyOwners,
     range: Range<Bytes>,
     revision: Revision,
 ) -> Result<(Revision, BTreeMap<Owner, (u64, u64)>), StoreError> {
@@ -197,12 +199,12 @@ mod tests {
     use crate::testing::{delete, opened, put};
 
     #[tokio::test]
-    async fn live_and_past() {
+    async fn counts_current_and_past_versions() {
         let store = Arc::new(EmbeddedStore::ephemeral());
         let opened = opened(store.clone());
         put(&*store, "/registry/pods/a/one", "12345").await;
-        let kept = put(&*store, "/registry/pods/a/one", "123456").await;
-        store.compact(kept).await.expect("a compaction");
+        let compacted_at = put(&*store, "/registry/pods/a/one", "123456").await;
+        store.compact(compacted_at).await.expect("a compaction");
         put(&*store, "/registry/pods/a/one", "1234567").await;
         put(&*store, "/registry/secrets/a/s", "x").await;
         delete(&*store, "/registry/secrets/a/s").await;
@@ -214,7 +216,7 @@ mod tests {
         let unknown = json!({"resource": "(unknown)", "objects": 1, "bytes": 13, "pastVersions": 0, "pastBytes": 0});
         assert_eq!(json["resources"], json!([pods, unknown, secrets]));
         assert_eq!(json["largest"], json!([{"key": "/registry/pods/a/one", "bytes": 27}]));
-        assert_eq!((&json["revision"], &json["compactedRevision"]), (&json!(7), &json!(kept.0)));
+        assert_eq!((&json["revision"], &json["compactedRevision"]), (&json!(7), &json!(compacted_at.0)));
         assert!(sizes.text().contains("pods             1   27 B              1   26 B\n"), "{}", sizes.text());
     }
 }

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_comes_in_order() {
+    fn returns_rows_sorted_across_runs() {
         // Without a run, with some, and with rows larger than one read.
         for (count, memory, length) in [(0, 1, 0), (1, 1, 3), (1000, MEMORY, 5), (1000, 4096, 5), (20, 1, 3 * READ)] {
             let mut sorter = Sorter::with_memory(memory);

@@ -18,7 +18,7 @@ use futures::{StreamExt, stream};
 
 use self::writes::Writes;
 use crate::Error;
-use crate::patient::Patient;
+use crate::retry::RetryingStore;
 
 /// A store that is being filled.
 pub(crate) struct Target {
@@ -41,14 +41,14 @@ struct Lease {
 }
 
 /// Leases with less time than this count as expired: their keys would be deleted before they are written.
-const LEAST_LEASE: Duration = Duration::from_millis(1500);
+const MIN_LEASE: Duration = Duration::from_millis(1500);
 /// The number of filler writes, which only increase the revision, in flight at once and between compactions.
-const FILLERS: usize = 512;
+const CONCURRENT_FILLERS: usize = 512;
 const FILLERS_PER_COMPACTION: u64 = 50_000;
 /// The first stride. It grows each time that writes reach the revision, because advancing must wait for all writes in
 /// flight.
 const FIRST_STRIDE: u64 = 32;
-const LAST_STRIDE: u64 = 8192;
+const MAX_STRIDE: u64 = 8192;
 
 /// From this number of filler writes on, a message names a faster way to the operator.
 const MANY_FILLERS: u64 = 5_000_000;
@@ -65,7 +65,7 @@ impl Target {
     /// Returns a target in an etcd, which may be unavailable for a while.
     pub(crate) async fn etcd(store: Arc<EtcdStore>, root: &str) -> Result<Self, Error> {
         let writes = Writes::etcd(Arc::clone(&store), root);
-        Self::new(Patient::over(store), writes, root).await
+        Self::new(RetryingStore::over(store), writes, root).await
     }
 
     async fn new(store: Arc<dyn Store>, writes: Writes, root: &str) -> Result<Self, Error> {
@@ -89,7 +89,7 @@ impl Target {
                 None => return Ok(()),
             },
         };
-        self.above(kv.mod_revision.0).await?;
+        self.advance_above(kv.mod_revision.0).await?;
         self.writes.write(key, Op::Put { value: kv.value, lease }).await
     }
 
@@ -112,11 +112,11 @@ impl Target {
     }
 
     /// Warns if advancing to `revision` will take long, even after `writes` further writes, each with its own revision.
-    pub(crate) fn foretell(&self, revision: u64, writes: u64, progress: &mut Progress) {
+    pub(crate) fn warn_of_many_fillers(&self, revision: u64, writes: u64, progress: &mut Progress) {
         if revision.saturating_sub(self.revision).saturating_sub(writes) > MANY_FILLERS {
             progress.say(
-                "The target's revision is far behind: an empty etcd that was restored with 'etcdutl snapshot restore \
-                 --bump-revision' would be there at once.",
+                "The revision of the target is far behind and has to be raised by writes. An empty etcd that was restored with \
+                 'etcdutl snapshot restore --bump-revision' does not need them.",
             );
         }
     }
@@ -133,11 +133,11 @@ impl Target {
         while self.revision < revision {
             let count = (revision - self.revision).min(FILLERS_PER_COMPACTION);
             let writes = (0..count).map(|_| self.writes.put_nothing(self.filler.clone()));
-            let mut writes = stream::iter(writes).buffer_unordered(FILLERS);
+            let mut writes = stream::iter(writes).buffer_unordered(CONCURRENT_FILLERS);
             let mut newest = self.revision;
             while let Some(answer) = writes.next().await {
                 newest = newest.max(answer?.0);
-                progress.step(Unit::Items, "moving the revision on", newest - begin, revision - begin);
+                progress.step(Unit::Items, "raising the revision", newest - begin, revision - begin);
             }
             drop(writes);
             self.revision = newest;
@@ -163,48 +163,48 @@ impl Target {
     async fn compact(&self, revision: u64) -> Result<(), Error> {
         match self.store.compact(Revision(revision)).await {
             Ok(()) | Err(StoreError::Compacted { .. }) => Ok(()),
-            Err(error) => Err(Error::doing("compacting the target", error)),
+            Err(error) => Err(Error::context("compacting the target", error)),
         }
     }
 
     async fn remove_filler(&mut self) -> Result<(), Error> {
         let txn = Txn { key: self.filler.clone(), expect: Expect::Anything, op: Op::Delete };
-        let answer = self.store.txn(txn).await.map_err(|error| Error::doing("writing to the target", error))?;
+        let answer = self.store.txn(txn).await.map_err(|error| Error::context("writing to the target", error))?;
         let (TxnResponse::Done { revision, .. } | TxnResponse::Unmet { revision, .. }) = answer;
         self.revision = self.revision.max(revision.0);
         Ok(())
     }
 
     /// Advances if necessary, so that the next write gets a revision above this one.
-    async fn above(&mut self, revision: u64) -> Result<(), Error> {
+    async fn advance_above(&mut self, revision: u64) -> Result<(), Error> {
         // Writes in flight have revisions as well.
         if self.revision.max(self.writes.reached()) >= revision {
             return Ok(());
         }
-        self.stride = (self.stride * 2).min(LAST_STRIDE);
+        self.stride = (self.stride * 2).min(MAX_STRIDE);
         self.advance(revision + self.stride, &mut Progress::new()).await
     }
 
     /// Returns the counterpart of a lease of the first store, with its remaining time; `None` if it has expired.
     async fn lease(&mut self, source: Option<&dyn Store>, lease: LeaseId) -> Result<Option<LeaseId>, Error> {
-        if let Some(known) = self.leases.get(&lease) {
-            let left = known.until.saturating_duration_since(Instant::now());
-            return Ok((left >= LEAST_LEASE).then_some(known.id));
+        if let Some(lease_copy) = self.leases.get(&lease) {
+            let left = lease_copy.until.saturating_duration_since(Instant::now());
+            return Ok((left >= MIN_LEASE).then_some(lease_copy.id));
         }
         let Some(source) = source else { return Ok(None) };
         match source.lease_remaining(lease).await {
-            Ok(left) if left >= LEAST_LEASE => self.grant(lease, left).await.map(Some),
+            Ok(left) if left >= MIN_LEASE => self.grant(lease, left).await.map(Some),
             Ok(_) | Err(StoreError::LeaseNotFound) => Ok(None),
-            Err(error) => Err(Error::doing("asking what is left of a lease", error)),
+            Err(error) => Err(Error::context("reading the remaining time of a lease", error)),
         }
     }
 
     /// Creates the counterpart of a lease of another store, with the remaining time `left`.
     pub(crate) async fn grant(&mut self, lease: LeaseId, left: Duration) -> Result<LeaseId, Error> {
-        let begun = Instant::now();
+        let granted_at = Instant::now();
         let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-        let id = self.store.grant_lease(seconds).await.map_err(|error| Error::doing("granting a lease", error))?;
-        self.leases.insert(lease, Lease { id, until: begun + Duration::from_secs(seconds) });
+        let id = self.store.grant_lease(seconds).await.map_err(|error| Error::context("granting a lease", error))?;
+        self.leases.insert(lease, Lease { id, until: granted_at + Duration::from_secs(seconds) });
         Ok(id)
     }
 }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn revisions_stay_ahead_and_leases_keep_their_time() {
+    async fn keeps_revisions_ahead_and_lease_times() {
         let source = EmbeddedStore::ephemeral();
         for n in 0..700 {
             put(&source, "/registry/a", n.to_string()).await;

@@ -6,11 +6,11 @@ use binnacle_registry::ROOT;
 use binnacle_store::{Expect, Op, Revision, Store, Txn, TxnResponse};
 use bytes::Bytes;
 
-use crate::place::Opened;
+use crate::location::ReadableStore;
 
 /// Returns a store as if it had been opened.
-pub(crate) fn opened(store: Arc<dyn Store>) -> Opened {
-    Opened::of(store, ROOT)
+pub(crate) fn opened(store: Arc<dyn Store>) -> ReadableStore {
+    ReadableStore::of(store, ROOT)
 }
 
 pub(crate) async fn put(store: &dyn Store, key: &str, value: impl AsRef<[u8]>) -> Revision {

@@ -62,7 +62,7 @@ fn peak_kib(arguments: &[&str]) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_command_holds_the_store() {
+async fn commands_use_bounded_memory() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     fill(&dir.path().join("data")).await;

@@ -1,4 +1,4 @@
-//! What the command lines of the programs share: the progress of long work, and, for their tests, man pages and shell
+//! Shared parts of the programs' command lines: the progress of long work, and, for their tests, man pages and shell
 //! completions.
 
 #[cfg(feature = "manual")]

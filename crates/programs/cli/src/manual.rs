@@ -1,7 +1,7 @@
 //! For tests only: man pages and shell completions of the programs, made from their descriptions for clap.
 //!
 //! The files are committed in `packaging/manual`, because packages are also made for machines that cannot run the
-//! programs. A test of each program compares them; `cargo xtask manual` writes them again.
+//! programs. A test of each program compares them; `cargo xtask manual` regenerates them.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be made fails the test")]
 
@@ -26,12 +26,12 @@ pub enum Paragraph {
     Text(&'static str),
     /// A term and its description.
     Item(&'static str, &'static str),
-    /// A line that a shell takes.
+    /// A command line.
     Example(&'static str),
 }
 
-/// Panics if the files of a program in `packaging/manual` differ from those that its description gives. `sections` stand
-/// in the page of the program itself, behind its flags.
+/// Panics if the files of a program in `packaging/manual` differ from those that its description gives. `sections`
+/// stand in the page of the program itself, behind its flags.
 pub fn compare(command: &Command, sections: &[Section]) {
     let folder = folder();
     let mut files = page::pages(command, sections);
@@ -47,7 +47,7 @@ pub fn compare(command: &Command, sections: &[Section]) {
 
 fn write(folder: &Path, program: &str, files: &BTreeMap<String, String>) {
     std::fs::create_dir_all(folder).unwrap();
-    // Pages of commands that are gone.
+    // Remove pages of commands that no longer exist.
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();

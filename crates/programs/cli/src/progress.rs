@@ -1,4 +1,4 @@
-//! Progress of long work: a bar on a terminal, an occasional line elsewhere. Work that is soon done shows neither.
+//! Progress of long work: a bar on a terminal, otherwise an occasional line. Short work shows neither.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ pub struct Progress {
     /// Writes the lines, unless standard error is a terminal.
     line: fn(&str),
     is_terminal: bool,
-    begun: Instant,
+    started_at: Instant,
     last_line: Option<Instant>,
     /// True once the bar was drawn.
     is_shown: bool,
@@ -25,7 +25,7 @@ pub enum Unit {
     Bytes,
 }
 
-/// Takes a count and its end, from any thread.
+/// A callback with the current count and its end, for any thread.
 pub type Report = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Shorter work shows no bar.
@@ -33,30 +33,30 @@ const QUIET: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Progress {
-    /// Returns one whose lines go to standard error.
+    /// Returns a progress whose lines go to standard error.
     #[allow(clippy::new_without_default, reason = "a start of work is no default")]
     pub fn new() -> Self {
         Self::with_lines(|line| eprintln!("{line}"))
     }
 
-    /// Returns one whose lines are for a log.
+    /// Returns a progress whose lines go to a log.
     pub fn with_lines(line: fn(&str)) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         let is_terminal = std::io::stderr().is_terminal();
-        Self { bar, line, is_terminal, begun: Instant::now(), last_line: None, is_shown: false }
+        Self { bar, line, is_terminal, started_at: Instant::now(), last_line: None, is_shown: false }
     }
 
-    /// Returns a function that reports bytes of `what`. Its first call begins the work.
-    pub fn report(self, what: &'static str) -> Report {
+    /// Returns a function that reports bytes of `task`. Its first call begins the work.
+    pub fn report(self, task: &'static str) -> Report {
         let progress = Mutex::new((self, false));
         Arc::new(move |done, all| {
-            // A panic of another reporter leaves nothing half done that matters.
+            // A panic of another reporter leaves no inconsistent state.
             let mut locked = progress.lock().unwrap_or_else(PoisonError::into_inner);
             let (progress, has_begun) = &mut *locked;
             if !std::mem::replace(has_begun, true) {
                 progress.begin();
             }
-            progress.step(Unit::Bytes, what, done, all);
+            progress.step(Unit::Bytes, task, done, all);
         })
     }
 
@@ -71,21 +71,21 @@ impl Progress {
         if self.is_shown {
             self.bar.reset();
         }
-        (self.begun, self.last_line) = (Instant::now(), None);
+        (self.started_at, self.last_line) = (Instant::now(), None);
     }
 
     /// Reports `done` of `all`.
-    pub fn step(&mut self, unit: Unit, what: &str, done: u64, all: u64) {
+    pub fn step(&mut self, unit: Unit, task: &str, done: u64, all: u64) {
         if !self.is_terminal {
             if self.is_line_due() {
-                (self.line)(&line(unit, what, done, all, self.begun.elapsed()));
+                (self.line)(&line(unit, task, done, all, self.started_at.elapsed()));
             }
-        } else if self.begun.elapsed() >= QUIET {
+        } else if self.started_at.elapsed() >= QUIET {
             self.is_shown = true;
             self.bar.set_length(all);
             self.bar.set_position(done);
             self.bar.set_style(style(unit));
-            self.bar.set_message(what.to_owned());
+            self.bar.set_message(task.to_owned());
             if done == all {
                 self.bar.finish();
             }
@@ -98,7 +98,7 @@ impl Progress {
             if self.is_line_due() {
                 (self.line)(&text());
             }
-        } else if self.begun.elapsed() >= QUIET {
+        } else if self.started_at.elapsed() >= QUIET {
             self.is_shown = true;
             self.bar.set_style(ProgressStyle::default_spinner());
             self.bar.set_message(text());
@@ -106,7 +106,7 @@ impl Progress {
     }
 
     fn is_line_due(&mut self) -> bool {
-        let is_due = self.last_line.unwrap_or(self.begun).elapsed() >= LINE_INTERVAL;
+        let is_due = self.last_line.unwrap_or(self.started_at).elapsed() >= LINE_INTERVAL;
         if is_due {
             self.last_line = Some(Instant::now());
         }
@@ -133,7 +133,7 @@ fn style(unit: Unit) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("#>-")
 }
 
-fn line(unit: Unit, what: &str, done: u64, all: u64, took: Duration) -> String {
+fn line(unit: Unit, task: &str, done: u64, all: u64, took: Duration) -> String {
     let share = if all == 0 { 1.0 } else { (done as f64 / all as f64).min(1.0) };
     let rate = done as f64 / took.as_secs_f64().max(0.001);
     let rest = match done {
@@ -146,7 +146,7 @@ fn line(unit: Unit, what: &str, done: u64, all: u64, took: Duration) -> String {
     };
     // Whole numbers are exact enough for a rate.
     let (done, all, rate) = (count(done), count(all), count(rate.round() as u64));
-    format!("{what}: {done} of {all} ({:.0} %), {rate}/s{rest}", share * 100.0)
+    format!("{task}: {done} of {all} ({:.0} %), {rate}/s{rest}", share * 100.0)
 }
 
 /// Formats a size, such as `10.00 KiB`.
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_show_share_rate_and_rest() {
+    fn lines_show_share_rate_and_time_left() {
         let took = Duration::from_secs(2);
         let items = |done, all| line(Unit::Items, "copying", done, all, took);
         assert_eq!(items(50, 200), "copying: 50 of 200 (25 %), 25/s, 6 s left");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_of_bars_are_valid() {
+    fn bar_templates_are_valid() {
         for unit in [Unit::Items, Unit::Bytes] {
             let bar = ProgressBar::with_draw_target(Some(4), ProgressDrawTarget::hidden()).with_style(style(unit));
             bar.set_position(2);

@@ -7,20 +7,22 @@ pub const HELP: &str = "\
 Usage:
   etcd [flags]
 
-A stand-in for etcd in test assets, of Binnacle. It answers health checks, keeps nothing, and tells kube-apiserver of
-Binnacle to keep all objects in memory. Any other kube-apiserver fails to use it.
+A stand-in for etcd in test environments, part of Binnacle. It answers health checks and stores nothing: Binnacle's
+kube-apiserver detects it and keeps all objects in memory. No other kube-apiserver can use it.
 
-Effective flags:
+Flags:
   --listen-client-urls 'http://localhost:2379'
-    Where to listen: http URLs, separated by commas.
+    Comma-separated list of http URLs to listen on for client traffic.
   --help
+    Print this help and exit.
   --version
+    Print the version and exit.
 
-Flags without effect:
+Ignored flags:
   --advertise-client-urls, --data-dir, --listen-peer-urls, --name
   --unsafe-no-fsync 'false'
-    Nothing is ever written.
-  Any other flag of etcd is accepted, and said to have no effect.
+    Nothing is written to disk in either case.
+  Flags for TLS and --config-file are rejected. All other flags of etcd are ignored with a warning.
 ";
 
 /// Flags that harnesses always pass: they are ignored without a warning.
@@ -29,7 +31,7 @@ const EXPECTED: [&str; 5] = ["advertise-client-urls", "data-dir", "listen-peer-u
 const REFUSED: [&str; 6] = ["cert-file", "key-file", "client-cert-auth", "auto-tls", "trusted-ca-file", "config-file"];
 const CLIENTS: &str = "listen-client-urls";
 
-/// The task that the command line asks for.
+/// The action that the command line requests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Print something and end.
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn command_lines() {
+    fn parses_command_lines() {
         for (arguments, want) in [
             (&[][..], serve(&["localhost:2379"], &[])),
             (
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed() {
+    fn rejects_unsupported_flags() {
         for (arguments, want) in [
             (&["serve"][..], "'serve' is not a valid flag"),
             (&["--listen-client-urls"], "flag needs an argument: -listen-client-urls"),
@@ -153,7 +155,7 @@ mod tests {
 
     /// envtest passes `--unsafe-no-fsync` if a line of `--help` starts with it.
     #[test]
-    fn help_names_the_flags_that_harnesses_look_for() {
+    fn help_lists_flags_that_harnesses_probe() {
         let Ok(Plan::Print(help)) = of(&["--help"]) else { panic!("no help") };
         assert!(help.lines().any(|line| line.trim_start().starts_with("--unsafe-no-fsync ")));
     }

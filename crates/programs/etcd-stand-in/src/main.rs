@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 /// Binds every address before the first answer, then serves until the process is terminated.
 fn listen(addresses: &[String], ignored: &[String]) -> ExitCode {
     for flag in ignored {
-        say(&format!("--{flag} has no effect in a stand-in for etcd"));
+        say(&format!("--{flag} is ignored by this stand-in for etcd"));
     }
     let bind = |address: &String| TcpListener::bind(address).map_err(|error| format!("listen tcp {address}: {error}"));
     let listeners: Vec<TcpListener> = match addresses.iter().map(bind).collect() {
@@ -35,7 +35,7 @@ fn listen(addresses: &[String], ignored: &[String]) -> ExitCode {
     let mut threads = Vec::new();
     for listener in listeners {
         if let Ok(address) = listener.local_addr() {
-            say(&format!("stand-in for etcd at http://{address}: it keeps nothing"));
+            say(&format!("stand-in for etcd at http://{address}: it stores nothing"));
         }
         threads.push(thread::spawn(move || serve(listener)));
     }

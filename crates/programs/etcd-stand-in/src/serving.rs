@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_answers() {
+    fn answers_requests_like_etcd() {
         for (head, status, body) in [
             ("GET /health HTTP/1.1\r\n\r\n", "200 OK", "{\"health\":\"true\",\"reason\":\"\"}"),
             ("GET /health?serializable=true HTTP/1.1\r\n", "200 OK", "{\"health\":\"true\",\"reason\":\"\"}"),

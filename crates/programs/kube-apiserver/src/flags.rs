@@ -1,7 +1,7 @@
 //! The program's flags: one file per group, each a table of flags and the typed values read from it.
 //!
-//! Names, descriptions and messages are those of Go. Some defaults differ, because this program starts without any
-//! flag; their descriptions say so.
+//! Names and messages are kube-apiserver's, descriptions are our own. Some defaults differ, because this program starts
+//! without any flags; their descriptions say so.
 
 mod admission;
 mod api_enablement;
@@ -42,7 +42,7 @@ pub(crate) use logs::{LogFormat, Logs, Module, Verbosity};
 pub(crate) use reload::ConfigFile;
 pub(crate) use table::FlagError;
 
-use parse::Given;
+use parse::FlagSet;
 use table::Group;
 
 /// The groups in the order of `--help`.
@@ -65,7 +65,7 @@ const GROUPS: [Group; 16] = [
     global::GROUP,
 ];
 
-/// The task that the command line asks for.
+/// The action that the command line requests.
 pub(crate) enum Command {
     /// Print a text and exit: `--help`, `--version`.
     Print(String),
@@ -89,11 +89,11 @@ pub(crate) struct Config {
     pub(crate) stops_with_stdin: bool,
 }
 
-/// Why there is nothing to do for a command line.
+/// An error of the command line.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: FlagError,
-    /// How the error is logged; `None` if the command line cannot be read, so that there is no log yet.
+    /// The settings of the log for the error; `None` if the command line cannot be parsed, so that there is no log.
     pub(crate) logs: Option<Logs>,
 }
 
@@ -105,76 +105,76 @@ impl From<FlagError> for Failure {
 
 /// Settings that are read from flags.
 trait FromFlags: Sized {
-    fn read(given: &Given) -> Result<Self, FlagError>;
+    fn read(flags: &FlagSet) -> Result<Self, FlagError>;
 }
 
 /// Parses the arguments after the program's name.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failure> {
-    let (mut given, mut errors) = parse::parse(&GROUPS, arguments);
-    let line = given.clone();
-    let (contents, of_file) = file::add(&mut given);
+    let (mut flags, mut errors) = parse::parse(&GROUPS, arguments);
+    let line = flags.clone();
+    let (contents, of_file) = file::add(&mut flags);
     errors.extend(of_file);
-    if given.flag("check-config")? {
-        return Ok(Command::Checked(check::check(given, errors)));
+    if flags.flag("check-config")? {
+        return Ok(Command::Checked(check::check(flags, errors)));
     }
     if let Some(error) = errors.into_iter().next() {
         return Err(error.into());
     }
-    if given.flag("help")? {
+    if flags.flag("help")? {
         return Ok(Command::Print(help::render(&GROUPS)));
     }
-    if let Some(text) = global::version(&given)? {
+    if let Some(text) = global::version(&flags)? {
         return Ok(Command::Print(text));
     }
-    let (settings, logs) = read(&given).map_err(|error| {
-        let logs = (!error.is_of_reading()).then(|| logs(&given).unwrap_or_default());
+    let (settings, logs) = read(&flags).map_err(|error| {
+        let logs = (!error.is_parse_error()).then(|| logs(&flags).unwrap_or_default());
         Failure { error, logs }
     })?;
-    let file = line.text("config").map(|path| ConfigFile::new(path.into(), contents, line.clone(), given.clone()));
-    let (shown, inert) = (given.shown(), inert::given(&given));
-    let stops_with_stdin = given.flag("stop-with-stdin")?;
+    let file = line.text("config").map(|path| ConfigFile::new(path.into(), contents, line.clone(), flags.clone()));
+    let (shown, inert) = (flags.shown(), inert::given(&flags));
+    let stops_with_stdin = flags.flag("stop-with-stdin")?;
     Ok(Command::Serve(Box::new(Config { settings, logs, shown, inert, file, stops_with_stdin })))
 }
 
 /// Reads the settings of the server and its log.
-fn read(given: &Given) -> Result<(Settings, Logs), FlagError> {
+fn read(flags: &FlagSet) -> Result<(Settings, Logs), FlagError> {
     // The log comes first: it has the errors of all others.
-    let logs = logs(given)?;
+    let logs = logs(flags)?;
     let settings = Settings {
-        generic: Generic::read(given)?,
-        debugging: Debugging::read(given)?,
-        storage: Storage::read(given)?,
-        serving: Serving::read(given)?,
-        auditing: auditing::read(given)?,
-        authentication: Authentication::read(given)?,
-        authorization: Authorization::read(given)?,
-        api_enablement: ApiEnablement::read(given)?,
-        admission: Admission::read(given)?,
-        exposed_metrics: metrics::read(given)?,
-        misc: Misc::read(given)?,
+        generic: Generic::read(flags)?,
+        debugging: Debugging::read(flags)?,
+        storage: Storage::read(flags)?,
+        serving: Serving::read(flags)?,
+        auditing: auditing::read(flags)?,
+        authentication: Authentication::read(flags)?,
+        authorization: Authorization::read(flags)?,
+        api_enablement: ApiEnablement::read(flags)?,
+        admission: Admission::read(flags)?,
+        exposed_metrics: metrics::read(flags)?,
+        misc: Misc::read(flags)?,
         host: Host::default(),
     };
-    check_peers(given, &settings)?;
+    check_peers(flags, &settings)?;
     let settings = settings.checked().map_err(|error| FlagError::new(error.to_string()))?;
     Ok((settings, logs))
 }
 
-fn logs(given: &Given) -> Result<Logs, FlagError> {
-    Logs::read(given, generic::gates(given)?.enabled("LoggingAlphaOptions"))
+fn logs(flags: &FlagSet) -> Result<Logs, FlagError> {
+    Logs::read(flags, generic::gates(flags)?.enabled("LoggingAlphaOptions"))
 }
 
 /// Rejects flags for peer servers without the feature gate that they need.
-fn check_peers(given: &parse::Given, settings: &Settings) -> Result<(), FlagError> {
+fn check_peers(flags: &parse::FlagSet, settings: &Settings) -> Result<(), FlagError> {
     const GATE: &str = "UnknownVersionInteroperabilityProxy";
     let is_on = settings.generic.gates.enabled(GATE);
     for flag in ["peer-ca-file", "peer-advertise-ip", "peer-advertise-port"] {
-        if !is_on && given.text(flag).is_some() {
+        if !is_on && flags.text(flag).is_some() {
             return Err(FlagError::new(format!("--{flag} requires {GATE} feature to be turned on")));
         }
     }
     if settings.misc.peer_ca.is_some() {
         for flag in ["cert", "key"] {
-            if given.text(&format!("proxy-client-{flag}-file")).is_none() {
+            if flags.text(&format!("proxy-client-{flag}-file")).is_none() {
                 return Err(FlagError::new(format!(
                     "error building peer proxy handler, proxy-{flag}-file not specified"
                 )));

@@ -1,9 +1,10 @@
-//! The allocator: profiles of the memory in use, and when free memory goes back to the system.
+//! The allocator: heap profiles, and the return of free memory to the system.
 
 use tikv_jemalloc_ctl::{Access, AsName, Name, arenas};
 
-/// The time after which unused memory goes back to the system, in milliseconds. With jemalloc's own, ten seconds, a few
-/// requests for much memory in a row, each on other threads, would make the process several times as large.
+/// The time in milliseconds after which unused memory is returned to the system. With jemalloc's default of ten
+/// seconds, a few successive requests that need much memory, on different threads, would make the process several times
+/// as large.
 const DECAY: isize = 1000;
 const JEMALLOC_DECAY: isize = 10_000;
 
@@ -17,23 +18,23 @@ pub(crate) fn profile() -> Result<Vec<u8>, String> {
     allocator.blocking_lock().dump_pprof().map_err(|error| format!("Could not make a heap profile: {error}"))
 }
 
-/// Shortens the time for which unused memory is kept, unless the environment sets it.
+/// Shortens the time for which unused memory is retained, unless the environment sets it.
 pub(crate) fn shorten_decay() {
     let name = b"arenas.dirty_decay_ms\0".name();
     let own: Result<isize, _> = name.read();
     if own == Ok(JEMALLOC_DECAY) && name.write(DECAY).is_ok() {
-        each_arena(|arena, _| arena.write(DECAY));
+        for_each_arena(|arena, _| arena.write(DECAY));
     }
 }
 
-/// Gives unused memory back to the system when requests have released much, until the runtime ends.
-pub(crate) async fn give_back_what_is_released() {
+/// Returns unused memory to the system whenever requests have released much of it, until the runtime ends.
+pub(crate) async fn purge_on_release() {
     loop {
         binnacle_work::memory_released().await;
-        // Pages are given back one range after the other: many milliseconds.
+        // Returning pages range by range takes many milliseconds.
         let given = tokio::task::spawn_blocking(|| {
-            // An arena that keeps nothing gives back at once what it has.
-            each_arena(|arena, decay| arena.write(0_isize).and_then(|()| arena.write(decay)));
+            // Setting the time to 0 purges an arena at once.
+            for_each_arena(|arena, decay| arena.write(0_isize).and_then(|()| arena.write(decay)));
         });
         if given.await.is_err() {
             return;
@@ -41,8 +42,8 @@ pub(crate) async fn give_back_what_is_released() {
     }
 }
 
-/// Changes the time for which each arena keeps unused memory; the function gets its name and the present one.
-fn each_arena(change: impl Fn(&Name, isize) -> tikv_jemalloc_ctl::Result<()>) {
+/// Changes the decay time of each arena. `change` receives its name and the current time.
+fn for_each_arena(change: impl Fn(&Name, isize) -> tikv_jemalloc_ctl::Result<()>) {
     let count = arenas::narenas::read().unwrap_or(0);
     for n in 0..count {
         let name = format!("arena.{n}.dirty_decay_ms\0");
@@ -50,7 +51,7 @@ fn each_arena(change: impl Fn(&Name, isize) -> tikv_jemalloc_ctl::Result<()>) {
         // Not all arenas exist yet.
         let Ok(present) = name.read() else { continue };
         if let Err(error) = change(name, present) {
-            tracing::debug!(%error, arena = n, "unused memory stays");
+            tracing::debug!(%error, arena = n, "failed to release unused memory");
         }
     }
 }

@@ -50,7 +50,7 @@ impl Logging {
         })
     }
 
-    /// Returns what sets the verbosity of all files and of single ones.
+    /// Returns a function that sets the verbosity of all files and of single files.
     pub(crate) fn setter(&self) -> impl Fn(u32, Vec<Module>) + Send + Sync + use<> {
         let levels = self.levels.clone();
         move |verbosity, modules| {
@@ -68,13 +68,13 @@ impl Logging {
 /// Flushes on its own thread: an output that blocks delays nothing else.
 fn flush_every(output: Arc<Output>, interval: Duration) {
     let flusher = std::thread::Builder::new().name("log-flush".to_owned());
-    let begun = flusher.spawn(move || {
+    let spawned = flusher.spawn(move || {
         loop {
             std::thread::sleep(interval);
             output.flush();
         }
     });
-    if let Err(error) = begun {
-        eprintln!("cannot flush the log at intervals: {error}");
+    if let Err(error) = spawned {
+        eprintln!("failed to start the periodic flush of the log: {error}");
     }
 }

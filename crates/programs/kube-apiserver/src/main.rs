@@ -26,11 +26,11 @@ use notify::Notify;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The longest wait for the default objects of the cluster before the start is announced anyway.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum wait for the default objects of the cluster before the greeting.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest wait for the end of a start that a signal interrupts.
-const ABORT_PATIENCE: Duration = Duration::from_secs(2);
+/// The maximum wait for the cleanup of a start that a signal interrupts.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
 const DISK_FAILED: i32 = 74;
@@ -38,10 +38,10 @@ const DISK_FAILED: i32 = 74;
 fn main() -> ExitCode {
     let outcome = match flags::parse(std::env::args_os().skip(1)) {
         Ok(Command::Print(text)) => {
-            say(&text);
+            print(&text);
             return ExitCode::SUCCESS;
         }
-        Ok(Command::Checked(errors)) => return report(&errors),
+        Ok(Command::Checked(errors)) => return print_check(&errors),
         Ok(Command::Serve(config)) => serve(*config),
         Err(Failure { error, logs: None }) => {
             // Always one line, even if the message has several.
@@ -50,8 +50,8 @@ fn main() -> ExitCode {
         }
         Err(Failure { error, logs: Some(logs) }) => {
             let logging = logging::start(&logs);
-            // Errors of settings are lists in kube-apiserver, which its JSON shows; here the first ends the reading.
-            failed(&Errors(vec![error.to_string()]));
+            // kube-apiserver logs a list of errors; here, reading ends with the first one.
+            log_failure(&Errors(vec![error.to_string()]));
             logging.flush();
             return ExitCode::FAILURE;
         }
@@ -62,15 +62,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs why the program ends, as kube-apiserver does from when it has a log.
-fn failed(error: &(dyn std::error::Error + 'static)) {
+/// Logs the error that ends the program, like kube-apiserver.
+fn log_failure(error: &(dyn std::error::Error + 'static)) {
     tracing::error!(err = error, "command failed");
 }
 
 /// Prints the errors of `--check-config`, one per line.
-fn report(errors: &[String]) -> ExitCode {
+fn print_check(errors: &[String]) -> ExitCode {
     if errors.is_empty() {
-        say("The configuration is valid.\n");
+        print("The configuration is valid.\n");
         return ExitCode::SUCCESS;
     }
     let mut lines = String::new();
@@ -83,7 +83,8 @@ fn report(errors: &[String]) -> ExitCode {
 
 fn serve(config: Config) -> Result<(), ()> {
     let logging = logging::start(&config.logs);
-    let result = serve_logged(config, &logging).map_err(|error| failed(&*Box::<dyn std::error::Error>::from(error)));
+    let result =
+        serve_logged(config, &logging).map_err(|error| log_failure(&*Box::<dyn std::error::Error>::from(error)));
     logging.flush();
     result
 }
@@ -91,7 +92,7 @@ fn serve(config: Config) -> Result<(), ()> {
 fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     let Config { mut settings, logs: _, shown, inert, file, stops_with_stdin } = config;
     for (flag, why) in &inert {
-        tracing::warn!("--{flag} has no effect: {why}");
+        tracing::warn!("--{flag} is ignored: {why}");
     }
     settings.host = Host {
         descriptors: Some(descriptors::raise()),
@@ -109,42 +110,42 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(threads).enable_all();
-    scheduling(&mut builder);
+    configure_scheduler(&mut builder);
     let runtime = builder.build().map_err(|error| format!("cannot start the runtime: {error}"))?;
     if let Some(file) = file {
         let set = logging.setter();
         let set = std::sync::Arc::new(set);
         runtime.spawn(supervise("flags of a file", move || {
             let set = set.clone();
-            file.clone().follow(move |changes| set(changes.verbosity, changes.modules))
+            file.clone().watch(move |changes| set(changes.verbosity, changes.modules))
         }));
     }
     heap::shorten_decay();
-    runtime.spawn(supervise("free memory", heap::give_back_what_is_released));
+    runtime.spawn(supervise("free memory", heap::purge_on_release));
     let result = runtime.block_on(run(settings, stops_with_stdin));
     match result {
         // A blocked thread (such as a log without a reader) does not keep the process alive.
         Ok(()) => runtime.shutdown_background(),
-        // Tasks that were not waited for remove their temporary files.
-        Err(_) => runtime.shutdown_timeout(LAST_TASKS),
+        // Gives remaining tasks the time to remove their temporary files.
+        Err(_) => runtime.shutdown_timeout(TASK_TIMEOUT),
     }
     result
 }
 
 /// The time for tasks that still run when the server has failed.
-const LAST_TASKS: Duration = Duration::from_secs(1);
+const TASK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The number of tasks that a worker polls before it looks at its sockets and timers again. This is tokio's default: with 16,
-/// others wait as long during attacks of much work, and single operations cost as much or more.
+/// The number of tasks that a worker polls before it checks its sockets and timers again. This is tokio's default: with
+/// 16, other requests wait as long under load, and single operations cost as much or more.
 const EVENT_INTERVAL: u32 = 61;
 
-/// Sets how often workers look at sockets and at the queue of all workers. `BINNACLE_EVENT_INTERVAL` and
+/// Sets how often workers check sockets and the queue of all workers. `BINNACLE_EVENT_INTERVAL` and
 /// `BINNACLE_GLOBAL_QUEUE_INTERVAL` set other values, for measurements.
-fn scheduling(builder: &mut tokio::runtime::Builder) {
-    let asked = |name| std::env::var(name).ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-    builder.event_interval(asked("BINNACLE_EVENT_INTERVAL").unwrap_or(EVENT_INTERVAL));
+fn configure_scheduler(builder: &mut tokio::runtime::Builder) {
+    let from_env = |name| std::env::var(name).ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+    builder.event_interval(from_env("BINNACLE_EVENT_INTERVAL").unwrap_or(EVENT_INTERVAL));
     // Without a value, tokio adjusts it to the time that polls take.
-    if let Some(count) = asked("BINNACLE_GLOBAL_QUEUE_INTERVAL") {
+    if let Some(count) = from_env("BINNACLE_GLOBAL_QUEUE_INTERVAL") {
         builder.global_queue_interval(count);
     }
 }
@@ -152,7 +153,7 @@ fn scheduling(builder: &mut tokio::runtime::Builder) {
 /// Serves until a signal. The greeting is printed once the default objects of the cluster exist, so that its reader can
 /// rely on `/readyz` and on the permissions of all users.
 async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
-    // First of all, so that a signal during the start is not lost.
+    // Registered first, so that no signal during the start is lost.
     let (stop, ended) = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
     let stop = async {
         let input_ended = async {
@@ -163,18 +164,18 @@ async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
         };
         tokio::select! {
             () = stop => {}
-            () = input_ended => tracing::info!("stopping, as standard input has ended"),
+            () = input_ended => tracing::info!("stopping: standard input has ended"),
         }
     };
     tokio::pin!(stop);
-    // In a task of its own: reading a large store blocks its thread, and a signal must end the process all the same.
+    // In a separate task: reading a large store blocks its thread, and a signal must still end the process.
     let mut start = tokio::spawn(Server::start(settings));
     let started = tokio::select! {
         started = &mut start => started,
         () = &mut stop => {
             start.abort();
-            // What has been started cleans up, unless it is still reading. The store may be killed at any time.
-            if let Ok(Ok(Ok(server))) = tokio::time::timeout(ABORT_PATIENCE, start).await {
+            // A start that is still reading the store is abandoned, which the store allows at any time.
+            if let Ok(Ok(Ok(server))) = tokio::time::timeout(ABORT_TIMEOUT, start).await {
                 server.stop().await;
             }
             return Ok(());
@@ -182,7 +183,7 @@ async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
     };
     let started = started.map_err(|error| format!("the start ended unexpectedly: {error}"))?;
     let server = started.map_err(|error| error.to_string())?;
-    let (notify, progress) = (Notify::of_environment(), server.progress());
+    let (notify, progress) = (Notify::from_environment(), server.progress());
     let alive = async {
         match &notify {
             Some(notify) => notify.keep_alive(|| progress.is_made()).await,
@@ -212,9 +213,12 @@ async fn end_of_stdin() {
 async fn until_stopped(mut server: Handle, mut stop: impl Future<Output = ()> + Unpin, notify: Option<&Notify>) {
     let stopped = tokio::select! {
         () = &mut stop => true,
-        ready = tokio::time::timeout(START_PATIENCE, server.ready()) => {
+        ready = tokio::time::timeout(READY_TIMEOUT, server.ready()) => {
+            if ready.is_err() {
+                tracing::warn!("the server is not ready yet, see /readyz?verbose");
+            }
             if !matches!(ready, Ok(Err(_))) {
-                say(&greeting(&server));
+                print(&greeting(&server));
                 notify.into_iter().for_each(Notify::ready);
             }
             false
@@ -230,11 +234,14 @@ async fn until_stopped(mut server: Handle, mut stop: impl Future<Output = ()> + 
     server.stop().await;
 }
 
+/// The name and version of this program, as opposed to the Kubernetes version.
+const PRODUCT: &str = concat!("Binnacle ", env!("CARGO_PKG_VERSION"));
+
 /// Returns the lines that are printed after the start.
 fn greeting(server: &Handle) -> String {
     format!(
-        "Kubernetes {KUBERNETES_VERSION} API at {}\nData: {}\nTry: {} get namespaces\nControllers are not part of \
-         it. To see deployments come true: {}\n",
+        "{PRODUCT} (Kubernetes API {KUBERNETES_VERSION}) at {}\nData: {}\nTry: {} get namespaces\nThis is the API server \
+         only. To turn Deployments into Pods, run: {}\n",
         server.url(),
         server.place(),
         server.kubectl(),
@@ -243,7 +250,7 @@ fn greeting(server: &Handle) -> String {
 }
 
 /// Prints a text. Errors are ignored: standard output may be closed.
-fn say(text: &str) {
+fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The connection to the supervisor of this process, if it wants notifications.
+/// The connection to systemd, if it expects notifications.
 pub(crate) struct Notify {
-    to: SocketAddr,
+    address: SocketAddr,
     socket: UnixDatagram,
     /// The watchdog timeout.
     watchdog: Option<Duration>,
@@ -17,37 +17,37 @@ pub(crate) struct Notify {
 
 impl Notify {
     /// Returns the connection that the environment names.
-    pub(crate) fn of_environment() -> Option<Self> {
-        let place = std::env::var_os("NOTIFY_SOCKET").filter(|place| !place.is_empty())?;
+    pub(crate) fn from_environment() -> Option<Self> {
+        let path = std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty())?;
         let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let is_ours = number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));
         let watchdog = number("WATCHDOG_USEC").filter(|micros| is_ours && *micros > 0).map(Duration::from_micros);
-        match Self::new(&place, watchdog) {
+        match Self::new(&path, watchdog) {
             Ok(notify) => Some(notify),
             Err(error) => {
-                tracing::warn!("cannot tell {} of the state of the server: {error}", place.display());
+                tracing::warn!("failed to connect to NOTIFY_SOCKET {}: {error}", path.display());
                 None
             }
         }
     }
 
     /// Connects to a path, or to an abstract name after `@`.
-    fn new(place: &OsStr, watchdog: Option<Duration>) -> io::Result<Self> {
-        let to = match place.as_bytes().strip_prefix(b"@") {
+    fn new(path: &OsStr, watchdog: Option<Duration>) -> io::Result<Self> {
+        let address = match path.as_bytes().strip_prefix(b"@") {
             Some(name) => SocketAddr::from_abstract_name(name)?,
-            None => SocketAddr::from_pathname(place)?,
+            None => SocketAddr::from_pathname(path)?,
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        Ok(Self { to, socket, watchdog })
+        Ok(Self { address, socket, watchdog })
     }
 
     pub(crate) fn ready(&self) {
-        self.tell("READY=1\n");
+        self.send("READY=1\n");
     }
 
     pub(crate) fn stopping(&self) {
-        self.tell("STOPPING=1\n");
+        self.send("STOPPING=1\n");
     }
 
     /// Sends watchdog notifications as long as the server makes progress, two per timeout.
@@ -55,15 +55,15 @@ impl Notify {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
         loop {
             if makes_progress() {
-                self.tell("WATCHDOG=1\n");
+                self.send("WATCHDOG=1\n");
             }
             tokio::time::sleep(watchdog / 2).await;
         }
     }
 
-    fn tell(&self, state: &str) {
-        if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.to) {
-            tracing::warn!("cannot tell the supervisor {}: {error}", state.trim_end());
+    fn send(&self, state: &str) {
+        if let Err(error) = self.socket.send_to_addr(state.as_bytes(), &self.address) {
+            tracing::warn!("failed to send {} to systemd: {error}", state.trim_end());
         }
     }
 }

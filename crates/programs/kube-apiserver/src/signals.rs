@@ -6,11 +6,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// The time within which further signals are the first one again: `timeout` signals its child and then the whole group,
-/// and so do terminals and supervisors. On a busy machine, the second one may be late.
-const SAME: Duration = Duration::from_secs(1);
-/// The time for removing temporary files once the process should end.
-const LAST: Duration = Duration::from_secs(2);
+/// The time within which a repeated signal counts as the same one: `timeout` signals its child and then the whole
+/// group, and so do terminals and supervisors. On a busy machine, the second one may be late.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(1);
+/// The time for the cleanup of temporary files before the process exits.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// The signals that stop the program.
 struct Signals {
@@ -31,13 +31,13 @@ pub(crate) fn stop() -> std::io::Result<(impl Future<Output = ()> + Send, impl F
         signals.next().await;
         tracing::info!("stopping");
         let first = Instant::now();
-        // Nobody may wait for it, if the start failed.
+        // The receiver is dropped if the start has failed.
         let _ = stop.send(());
-        while first.elapsed() < SAME {
+        while first.elapsed() < DUPLICATE_WINDOW {
             signals.next().await;
         }
         let _ = end.send(());
-        tokio::time::sleep(LAST).await;
+        tokio::time::sleep(EXIT_GRACE).await;
         std::process::exit(1);
     });
     Ok((async { drop(stopped.await) }, async { drop(ended.await) }))

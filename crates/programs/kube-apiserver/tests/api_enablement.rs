@@ -17,7 +17,7 @@ async fn statuses(arguments: &[&str], paths: &[&str]) -> Vec<u16> {
 }
 
 #[tokio::test]
-async fn versions_and_resources_are_switched() {
+async fn runtime_config_switches_versions_and_resources() {
     let slices = "/apis/resource.k8s.io/v1beta1/resourceslices";
     let workloads = "/apis/scheduling.k8s.io/v1alpha2/workloads";
     let deployments = "/apis/apps/v1/deployments";
@@ -37,7 +37,7 @@ async fn versions_and_resources_are_switched() {
 }
 
 #[tokio::test]
-async fn discovery_metrics_and_version_tell_of_it() {
+async fn discovery_metrics_and_version_show_enabled_apis() {
     let server = Server::start(&[
         "--ephemeral",
         "--runtime-config=apps/v1/deployments=false",
@@ -62,7 +62,7 @@ async fn discovery_metrics_and_version_tell_of_it() {
 }
 
 #[tokio::test]
-async fn later_versions_under_emulation() {
+async fn emulation_forward_compatible_serves_later_versions() {
     let [claims, next] = ["v1beta2", "v1"].map(|version| format!("/apis/resource.k8s.io/{version}/resourceclaims"));
     let base = ["--emulated-version=1.33", "--feature-gates=DynamicResourceAllocation=true"];
     for (more, want) in [
@@ -76,7 +76,7 @@ async fn later_versions_under_emulation() {
 }
 
 #[tokio::test]
-async fn the_oldest_servers_beside_this_one() {
+async fn min_compatibility_version_is_published() {
     let server = Server::start(&["--ephemeral", "--min-compatibility-version=1.33"]);
     let mut client = server.client().await;
     let version = client.get("/version").await.unwrap().body;

@@ -24,7 +24,7 @@ fn lines_of<'a>(log: &'a str, text: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test]
-async fn the_log_is_klogs_and_its_level_changes() {
+async fn log_is_klogs_and_verbosity_changes_at_runtime() {
     let mut server = Server::start(&["--ephemeral"]);
     let mut client = server.client().await;
     assert_eq!(client.get("/api/v1/nodes?limit=1").await.unwrap().status, 200);
@@ -49,14 +49,14 @@ async fn the_log_is_klogs_and_its_level_changes() {
     assert!(lines_of(&log, "limit=1").is_empty() && lines_of(&log, "limit=3").is_empty(), "{log}");
     let lines = lines_of(&log, "limit=2");
     assert_eq!(lines.len(), 1, "{log}");
-    let (head, told) = lines[0].split_once("] ").unwrap();
+    let (head, message) = lines[0].split_once("] ").unwrap();
     assert!(head.starts_with('I') && head.contains(" metrics.rs:"), "{head}");
-    assert!(told.starts_with("\"HTTP\" verb=\"LIST\" URI=\"/api/v1/nodes?limit=2\" latency=\""), "{told}");
-    assert!(told.contains(" apf_pl=\"exempt\" apf_fs=\"exempt\" resp=200 user=\""), "{told}");
+    assert!(message.starts_with("\"HTTP\" verb=\"LIST\" URI=\"/api/v1/nodes?limit=2\" latency=\""), "{message}");
+    assert!(message.contains(" apf_pl=\"exempt\" apf_fs=\"exempt\" resp=200 user=\""), "{message}");
 }
 
 #[tokio::test]
-async fn without_profiling_nothing_can_be_turned() {
+async fn no_debug_endpoints_without_profiling() {
     let server = Server::start(&["--ephemeral", "--profiling=false"]);
     let mut client = server.client().await;
     assert_eq!(put(&mut client, "/debug/flags/v", "3").await.status, 404);
@@ -79,14 +79,14 @@ fn top(temp: &TempDir, profile: &[u8]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Starts a server that counts what it allocates.
+/// Starts a server with heap profiling.
 fn profiled() -> Server {
     let surroundings =
         Surroundings { environment: vec![("_RJEM_MALLOC_CONF", "prof:true".to_owned())], ..Surroundings::default() };
     Server::durable_in(surroundings, &[])
 }
 
-/// Keeps the server busy until the task is ended.
+/// Sends requests until the task is aborted.
 async fn work(mut client: Client) {
     while client.get("/openapi/v2").await.is_ok_and(|answer| answer.status == 200) {
         client.get("/api/v1/namespaces?limit=1").await.unwrap();
@@ -95,7 +95,7 @@ async fn work(mut client: Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_go), ignore = "needs go")]
-async fn profiles_are_read_by_pprof() {
+async fn pprof_reads_profiles() {
     let (temp, server) = (TempDir::new(), profiled());
     let mut client = server.client().await;
     let working = tokio::spawn(work(server.client().await));
@@ -114,7 +114,7 @@ async fn profiles_are_read_by_pprof() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn profiles_are_served() {
+async fn serves_profiles() {
     let server = profiled();
     let mut client = server.client().await;
     let index = client.get("/debug/pprof/").await.unwrap();
@@ -157,7 +157,7 @@ async fn profiles_are_served() {
 }
 
 #[tokio::test]
-async fn a_socket_for_debugging_asks_nobody_who_they_are() {
+async fn debug_socket_needs_no_authentication() {
     let temp = TempDir::new();
     let path = temp.join("debug.sock");
     // A file at the path of the socket is replaced.
@@ -185,7 +185,7 @@ async fn a_socket_for_debugging_asks_nobody_who_they_are() {
 }
 
 #[tokio::test]
-async fn one_file_logs_more() {
+async fn vmodule_sets_verbosity_of_one_file() {
     let mut server = Server::start(&["--ephemeral", "--vmodule=metrics=3"]);
     let mut client = server.client().await;
     assert_eq!(client.get("/api/v1/nodes?limit=1").await.unwrap().status, 200);
@@ -194,7 +194,7 @@ async fn one_file_logs_more() {
 }
 
 #[tokio::test]
-async fn json_lines() {
+async fn logs_json_lines() {
     let mut server = Server::start(&["--ephemeral", "--logging-format=json", "-v=3"]);
     let mut client = server.client().await;
     assert_eq!(client.get("/api/v1/nodes?limit=1").await.unwrap().status, 200);
@@ -207,7 +207,7 @@ async fn json_lines() {
 }
 
 #[test]
-fn split_streams() {
+fn splits_log_streams() {
     for (format, mark) in [("text", "] stopping"), ("json", "\"msg\":\"stopping\"")] {
         let temp = TempDir::new();
         let mut command = program();
@@ -217,7 +217,7 @@ fn split_streams() {
         command.env("TMPDIR", temp.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        assert!(lines.by_ref().any(|line| line.starts_with("Controllers are not part of it")));
+        assert!(lines.by_ref().any(|line| line.starts_with("This is the API server only.")));
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         assert!(lines.any(|line| line.contains(mark)), "{format}");
         let output = child.wait_with_output().unwrap();
@@ -226,7 +226,7 @@ fn split_streams() {
 }
 
 #[tokio::test]
-async fn metrics_as_operators_want_them() {
+async fn metrics_flags_select_exposed_metrics() {
     let server = Server::start(&[
         "--ephemeral",
         "--show-hidden-metrics-for-version=1.35",
@@ -253,7 +253,7 @@ async fn metrics_as_operators_want_them() {
 }
 
 #[tokio::test]
-async fn files_of_the_log() {
+async fn logs_handler_serves_log_files() {
     let server = Server::start(&["--ephemeral", "--enable-logs-handler"]);
     let mut client = server.client().await;
     let answer = client.get("/logs/").await.unwrap();
@@ -267,7 +267,7 @@ async fn files_of_the_log() {
 }
 
 #[tokio::test]
-async fn requests_before_the_server_has_been_ready() {
+async fn rejects_requests_before_first_readiness() {
     let server = Server::start(&["--ephemeral", "--send-retry-after-while-not-ready-once"]);
     let mut client = server.client().await;
     let answer = client.get("/api/v1/nodes").await.unwrap();
@@ -280,7 +280,7 @@ async fn requests_before_the_server_has_been_ready() {
 }
 
 #[tokio::test]
-async fn without_a_garbage_collector_nothing_waits_for_it() {
+async fn deletes_at_once_without_garbage_collector() {
     for (flag, want) in [("--enable-garbage-collector=false", 404), ("--enable-garbage-collector=true", 200)] {
         let server = Server::start(&["--ephemeral", flag]);
         let mut client = server.client().await;
@@ -296,7 +296,7 @@ async fn without_a_garbage_collector_nothing_waits_for_it() {
 }
 
 #[tokio::test]
-async fn what_runs_and_with_which_flags() {
+async fn serves_statusz_and_flagz() {
     let server = Server::start(&["--ephemeral", "--v=2", "--enable-admission-plugins=AlwaysPullImages"]);
     let mut client = server.client().await;
     let text = client.get("/statusz").await.unwrap();
@@ -308,7 +308,7 @@ async fn what_runs_and_with_which_flags() {
     assert!(text.body.ends_with(paths), "{}", text.body);
     let text = client.get("/flagz").await.unwrap().body;
     for line in ["v=2", "enable-admission-plugins=[AlwaysPullImages]", "ephemeral=true", "allow-privileged=true"] {
-        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        assert!(text.lines().any(|message| message == line), "{line}\n{text}");
     }
     let accept = [("accept", "application/json;as=Flagz;v=v1beta1;g=config.k8s.io")];
     let answer = client.send("GET", "/flagz", &accept, "").await.unwrap();
@@ -333,7 +333,7 @@ async fn what_runs_and_with_which_flags() {
 }
 
 #[test]
-fn systemd_is_told() {
+fn notifies_systemd() {
     let temp = TempDir::new();
     let place = temp.join("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&place).unwrap();
@@ -342,14 +342,14 @@ fn systemd_is_told() {
     command.args(["--ephemeral", "--secure-port=0"]).env("TMPDIR", temp.path()).env("NOTIFY_SOCKET", &place);
     command.env("WATCHDOG_USEC", "20000").stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    let told = || {
+    let message = || {
         let mut buffer = [0; 64];
         let length = socket.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     };
     let mut alive = 0;
     let mut until = |want: &str| loop {
-        match told() {
+        match message() {
             state if state == want => return,
             state if state == "WATCHDOG=1\n" => alive += 1,
             state => panic!("{state} before {want}"),
@@ -361,9 +361,9 @@ fn systemd_is_told() {
     assert!(child.wait().unwrap().success() && alive > 0);
 }
 
-/// A create that waits for a webhook is told with the time that this took, as long as the verbosity is 2.
+/// A create request that waits for a webhook is logged with the duration of the call, at verbosity 2.
 #[tokio::test]
-async fn slow_requests_are_logged_with_their_stages() {
+async fn logs_slow_requests_with_stages() {
     let hook = Hook::start(|request| async move {
         tokio::time::sleep(Duration::from_millis(700)).await;
         let review: Value = serde_json::from_slice(request.body()).unwrap();

@@ -50,7 +50,7 @@ const STARTED: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn names_are_those_of_the_go_server() {
+async fn check_names_equal_kube_apiserver() {
     let server = Server::ephemeral();
     for (endpoint, first, last) in [
         ("healthz", &["ping", "log", "loopback-serving-certificate", "etcd"][..], &[][..]),
@@ -71,7 +71,7 @@ async fn names_are_those_of_the_go_server() {
 }
 
 #[tokio::test]
-async fn what_is_switched_off_is_not_listed() {
+async fn disabled_features_have_no_checks() {
     let server = Server::start(&[
         "--ephemeral",
         "--enable-priority-and-fairness=false",

@@ -81,7 +81,7 @@ fn in_kubeconfig(server: &Server, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_are_renewed_while_the_server_runs() {
+async fn renews_certificates_while_running() {
     let temp = TempDir::new();
     let data = temp.join("data");
     drop(Server::start(&["--data-dir", &data]));
@@ -109,9 +109,9 @@ async fn certificates_are_renewed_while_the_server_runs() {
     })
     .await;
     assert_eq!(new, der(&pki.read("apiserver.crt")));
-    let told = in_kubeconfig(&server, "client-certificate-data");
-    assert_ne!(told, old_admin);
-    assert_eq!(told, pki.read("admin.crt"));
+    let certificate = in_kubeconfig(&server, "client-certificate-data");
+    assert_ne!(certificate, old_admin);
+    assert_eq!(certificate, pki.read("admin.crt"));
     assert_eq!(fs::metadata(server.kubeconfig()).unwrap().permissions().mode() & 0o777, 0o600);
     for handshake in [&old_handshake, &server.admin()] {
         assert_eq!(server.connect(handshake).await.get("/metrics").await.unwrap().status, 200);
@@ -120,7 +120,7 @@ async fn certificates_are_renewed_while_the_server_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_authority_near_its_end_is_joined_by_another() {
+async fn adds_second_authority_before_first_expires() {
     let temp = TempDir::new();
     let data = temp.join("data");
     drop(Server::start(&["--data-dir", &data]));
@@ -148,8 +148,8 @@ async fn an_authority_near_its_end_is_joined_by_another() {
         (answer.status == 200).then(|| serde_json::from_str(&answer.body).unwrap())
     })
     .await;
-    let told = map["data"]["client-ca-file"].as_str().unwrap();
-    assert!(told.contains(old.trim()) && told.contains(second.trim()), "{told}");
+    let certificate = map["data"]["client-ca-file"].as_str().unwrap();
+    assert!(certificate.contains(old.trim()) && certificate.contains(second.trim()), "{certificate}");
     let mut params = leaf(OffsetDateTime::now_utc() + Duration::days(1));
     params.distinguished_name.push(DnType::CommonName, "somebody");
     params.distinguished_name.push(DnType::OrganizationName, "system:masters");
@@ -162,7 +162,7 @@ async fn an_authority_near_its_end_is_joined_by_another() {
 
 /// A certificate that an earlier start wrote into `--cert-dir` counts as the server's own, not the operator's.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_the_certificate_directory_is_renewed_too() {
+async fn renews_certificate_in_cert_dir() {
     let temp = TempDir::new();
     let (data, certificates) = (temp.join("data"), temp.join("certificates"));
     let arguments = ["--data-dir", &data, "--cert-dir", &certificates];

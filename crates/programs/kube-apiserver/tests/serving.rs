@@ -1,4 +1,4 @@
-//! Answers of the running program: health, version, index, metrics, refusals.
+//! Responses of the running program: health, version, index, metrics, errors.
 
 use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{Server, TempDir, admin, somebody, wait_until};
@@ -6,7 +6,7 @@ use binnacle_testkit::{Server, TempDir, admin, somebody, wait_until};
 const TOKENS: &str = "root-token,root,1,system:masters\nuser-token,user,2\n";
 
 #[tokio::test]
-async fn health() {
+async fn serves_health_version_and_metrics() {
     let data = TempDir::new();
     let server = Server::start(&["--data-dir", &data.join("d")]);
     let mut client = server.connect(&admin(&data.path().join("d"))).await;
@@ -54,12 +54,12 @@ async fn health() {
 }
 
 #[tokio::test]
-async fn refusals() {
+async fn rejects_unauthorized_requests() {
     let data = TempDir::new();
     let tokens = data.file("tokens", TOKENS);
     let server = Server::start(&["--data-dir", &data.join("d"), "--token-auth-file", &tokens]);
     let handshake = somebody(&data.path().join("d"));
-    // Anonymous users may ask for it once the bootstrap roles exist.
+    // Anonymous users may access it once the bootstrap roles exist.
     wait_until("the bootstrap roles", async || {
         let answer = server.connect(&handshake).await.get("/readyz").await.unwrap();
         (answer.status == 200).then_some(())
@@ -102,7 +102,7 @@ async fn refusals() {
 }
 
 #[tokio::test]
-async fn modes_of_authorization() {
+async fn applies_each_authorization_mode() {
     let data = TempDir::new();
     let tokens = data.file("tokens", TOKENS);
     for (mode, want) in
@@ -122,7 +122,7 @@ async fn modes_of_authorization() {
 
 /// Paths in the index are served, discovery included, and only to users with permission.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_index() {
+async fn index_lists_served_paths() {
     let server = Server::start(&["--ephemeral"]);
     let mut client = server.client().await;
     let index: serde_json::Value = serde_json::from_str(&client.get("/").await.unwrap().body).unwrap();

@@ -1,4 +1,4 @@
-//! Starts of the program: the first, later ones, and refused ones.
+//! Starts of the program: first, repeated and failed ones.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::Output;
 
 use binnacle_testkit::https::Client;
-use binnacle_testkit::{Server, TempDir, admin, program};
+use binnacle_testkit::{Server, TempDir, admin, program, wait_until_blocking};
 
-fn fails(arguments: &[&str]) -> Output {
+fn run_failing(arguments: &[&str]) -> Output {
     let output = program().args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
     assert!(output.stdout.is_empty(), "{arguments:?}");
@@ -19,8 +19,8 @@ fn fails(arguments: &[&str]) -> Output {
 }
 
 /// Returns the error of a failed start, which is one line: plain if the command line cannot be read, logged otherwise.
-fn complaint(arguments: &[&str]) -> String {
-    let text = String::from_utf8(fails(arguments).stderr).unwrap();
+fn start_error(arguments: &[&str]) -> String {
+    let text = String::from_utf8(run_failing(arguments).stderr).unwrap();
     let line = text.strip_suffix('\n').unwrap_or_else(|| panic!("{text:?}"));
     assert!(!line.contains('\n'), "{text}");
     if let Some(plain) = line.strip_prefix("Error: ") {
@@ -32,7 +32,7 @@ fn complaint(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_cannot_start_says_why_and_leaves_nothing() {
+fn failed_start_prints_reason_and_leaves_no_files() {
     let temp = TempDir::new();
     let data = temp.join("data");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -46,6 +46,7 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
     let in_use = format!("failed to create listener: failed to listen on 127.0.0.1:{taken_port}: ");
     for (arguments, want) in [
         (&["--nothing"][..], "unknown flag: --nothing"),
+        (&["--secure-prot=1"], "unknown flag: --secure-prot (did you mean --secure-port?)"),
         (&["serve"], "\"kube-apiserver\" does not take any arguments, got [\"serve\"]"),
         (&["--secure-port=x"], "invalid argument \"x\" for \"--secure-port\" flag: "),
         (
@@ -109,17 +110,19 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
             all.push("--secure-port=0");
         }
         all.extend(arguments);
-        let complaint = complaint(&all);
-        assert!(complaint.starts_with(want), "{complaint}\nwanted: {want}");
+        let start_error = start_error(&all);
+        assert!(start_error.starts_with(want), "{start_error}\nwanted: {want}");
         assert!(!Path::new(&data).exists(), "{arguments:?} left a data directory behind");
     }
+    let port = start_error(&["--data-dir", &data, "--secure-port", &taken_port]);
+    assert!(port.ends_with("; use --secure-port=0 for a free port, or stop the process that uses this one"), "{port}");
     let file = temp.file("file", "");
-    let complaint = complaint(&["--secure-port=0", "--data-dir", &file]);
-    assert!(complaint.starts_with(&format!("cannot use the data directory {file}: ")), "{complaint}");
+    let start_error = start_error(&["--secure-port=0", "--data-dir", &file]);
+    assert!(start_error.starts_with(&format!("cannot use the data directory {file}: ")), "{start_error}");
 }
 
 #[tokio::test]
-async fn the_three_lines_and_the_kubeconfig() {
+async fn greeting_names_url_data_and_kubeconfig() {
     let temp = TempDir::new();
     let data = temp.join("data");
     let server = Server::start(&["--data-dir", &data]);
@@ -127,7 +130,7 @@ async fn the_three_lines_and_the_kubeconfig() {
     assert_eq!(
         server.lines,
         [
-            format!("Kubernetes v1.36.2 API at {url}"),
+            format!("Binnacle {} (Kubernetes API v1.36.2) at {url}", env!("CARGO_PKG_VERSION")),
             format!("Data: {data}"),
             format!("Try: kubectl --kubeconfig {data}/admin.kubeconfig get namespaces"),
         ]
@@ -142,7 +145,7 @@ async fn the_three_lines_and_the_kubeconfig() {
 }
 
 #[tokio::test]
-async fn certificates_are_kept_and_reused() {
+async fn certificates_survive_restart() {
     let temp = TempDir::new();
     let data = temp.join("data");
     let contents = || {
@@ -167,20 +170,21 @@ async fn certificates_are_kept_and_reused() {
 }
 
 #[test]
-fn one_server_per_data_directory() {
+fn rejects_data_directory_in_use() {
     let temp = TempDir::new();
     let data = temp.join("data");
     let _first = Server::start(&["--data-dir", &data]);
-    let complaint = complaint(&["--secure-port=0", "--data-dir", &data]);
+    let start_error = start_error(&["--secure-port=0", "--data-dir", &data]);
     assert!(
-        complaint.starts_with(&format!("the data directory {data}/store is in use by the process with pid ")),
-        "{complaint}"
+        start_error.starts_with(&format!("the data directory {data}/store is in use by the process with pid ")),
+        "{start_error}"
     );
+    assert!(start_error.ends_with("; stop that process, or use another --data-dir"), "{start_error}");
     assert!(Path::new(&data).exists());
 }
 
 #[tokio::test]
-async fn ephemeral_leaves_nothing() {
+async fn ephemeral_server_leaves_no_files() {
     let temp = TempDir::new();
     let mut command = program();
     command.env("HOME", temp.path()).env("TMPDIR", temp.path());
@@ -189,11 +193,15 @@ async fn ephemeral_leaves_nothing() {
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     let mut line = || lines.next().unwrap().unwrap();
     let (_, data, kubectl, controllers) = (line(), line(), line(), line());
-    assert_eq!(data, "Data: memory only, gone at the end");
+    assert_eq!(data, "Data: in memory, lost when the server stops");
     let path = kubectl.split_whitespace().nth(3).unwrap().to_owned();
     assert!(Path::new(&path).starts_with(temp.path()) && Path::new(&path).exists(), "{path}");
     let key = path.replace("admin.kubeconfig", "pki/sa.key");
     let command = format!("kube-controller-manager --kubeconfig {path} --service-account-private-key-file {key} ");
+    assert!(
+        controllers.starts_with("This is the API server only. To turn Deployments into Pods, run: "),
+        "{controllers}"
+    );
     assert!(controllers.contains(&command) && Path::new(&key).exists(), "{controllers}");
     std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
     assert!(child.wait().unwrap().success());
@@ -201,7 +209,7 @@ async fn ephemeral_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn certificates_of_the_operator() {
+async fn uses_certificates_of_the_operator() {
     let other = TempDir::new();
     drop(Server::start(&["--data-dir", &other.join("d")]));
     let file = |name: &str| other.join(&format!("d/pki/{name}"));
@@ -226,4 +234,25 @@ async fn certificates_of_the_operator() {
     ours.authority = theirs.authority.clone();
     let answer = Client::connect(server.address, &ours).await.unwrap().get("/metrics").await.unwrap();
     assert!(matches!(answer.status, 401 | 403), "{}", answer.status);
+}
+
+/// The greeting comes once etcd answers; until then, the log reports the wait.
+#[test]
+fn start_waits_for_etcd() {
+    let temp = TempDir::new();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let log = temp.join("log");
+    let mut command = program();
+    command.args(["--secure-port=0", "--data-dir", &temp.join("data"), &format!("--etcd-servers=http://{unused}")]);
+    command.stdout(std::process::Stdio::piped()).stderr(fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    let want = format!("waiting for etcd at http://{unused}");
+    wait_until_blocking("the report", || fs::read_to_string(&log).unwrap().contains(&want).then_some(()));
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains(&format!("dial tcp {unused}: connect: ")) && !text.contains("migration"), "{text}");
+    std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(child.wait().unwrap().success());
+    let mut greeting = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut greeting).unwrap();
+    assert_eq!(greeting, "");
 }

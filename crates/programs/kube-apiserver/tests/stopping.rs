@@ -1,4 +1,4 @@
-//! How the program ends.
+//! Shutdown of the program.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use binnacle_testkit::{Server, Signal, TempDir, admin, program, wait_until_blocking};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn signals_stop_at_once() {
+async fn each_signal_stops_the_server_at_once() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let data = TempDir::new();
         let mut server = Server::start(&["--data-dir", &data.join("d")]);
@@ -19,36 +19,36 @@ async fn signals_stop_at_once() {
         let (status, took) = tokio::task::block_in_place(|| server.wait());
         println!("{signal:?}: ended after {took:?}");
         assert!(status.success(), "{status}");
-        // Immediately; a machine that builds and runs other tests at the same time gets more.
+        // It takes milliseconds; the bound allows for a machine that runs other builds and tests.
         assert!(took < Duration::from_secs(2), "{took:?}");
     }
 }
 
-/// Returns the temporary directories that a server has left behind.
-fn left_behind(place: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(place).expect("the place can be read");
+/// Returns the temporary directories of servers.
+fn temporary_directories(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("the place can be read");
     let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with("binnacle-")).collect()
 }
 
 /// `timeout` signals its child, and then the group that the child is in.
 #[test]
-fn the_same_signal_twice_is_one() {
+fn repeated_signal_within_a_second_counts_once() {
     for pause in [0, 500] {
         // The delay keeps the server until the second signal.
         let mut server = Server::start(&["--ephemeral", &format!("--shutdown-delay-duration={}ms", 2 * pause)]);
-        assert_eq!(left_behind(server.temp().path()).len(), 1);
+        assert_eq!(temporary_directories(server.temp().path()).len(), 1);
         server.signal(Signal::TERM);
         std::thread::sleep(Duration::from_millis(pause));
         server.signal(Signal::TERM);
         let (status, _) = server.wait();
         assert!(status.success(), "after {pause} ms: {status}");
-        assert_eq!(left_behind(server.temp().path()), [""; 0], "after {pause} ms");
+        assert_eq!(temporary_directories(server.temp().path()), [""; 0], "after {pause} ms");
     }
 }
 
 #[test]
-fn a_start_removes_what_a_killed_server_left() {
+fn start_removes_directories_of_killed_servers() {
     let temp = TempDir::new();
     let start = |name: &str| {
         let mut command = program();
@@ -61,22 +61,22 @@ fn a_start_removes_what_a_killed_server_left() {
     let mut killed = start("the first");
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let abandoned = left_behind(temp.path());
+    let abandoned = temporary_directories(temp.path());
     assert_eq!(abandoned.len(), 1);
     let mut running = [start("the second"), start("the third")];
     wait_until_blocking("only the directories of running servers are left", || {
-        let left = left_behind(temp.path());
+        let left = temporary_directories(temp.path());
         (left.len() == 2 && !left.contains(&abandoned[0])).then_some(())
     });
     for server in &mut running {
         rustix::process::kill_process(rustix::process::Pid::from_child(server), Signal::HUP).unwrap();
         assert!(server.wait().unwrap().success());
     }
-    assert_eq!(left_behind(temp.path()), [""; 0]);
+    assert_eq!(temporary_directories(temp.path()), [""; 0]);
 }
 
 #[test]
-fn a_later_signal_ends_the_process() {
+fn later_signal_ends_the_process() {
     let mut server = Server::start(&["--ephemeral", "--shutdown-delay-duration=1h"]);
     while server.runs() {
         server.signal(Signal::INT);
@@ -84,11 +84,11 @@ fn a_later_signal_ends_the_process() {
     }
     let (status, _) = server.wait();
     assert_eq!(status.code(), Some(1), "{status}");
-    assert_eq!(left_behind(server.temp().path()), [""; 0]);
+    assert_eq!(temporary_directories(server.temp().path()), [""; 0]);
 }
 
 #[test]
-fn a_start_can_be_stopped() {
+fn signal_interrupts_start() {
     let temp = TempDir::new();
     for pause in (0..160).step_by(10) {
         let mut command = program();
@@ -100,6 +100,6 @@ fn a_start_can_be_stopped() {
         let status = child.wait().unwrap();
         // Before the program listens for signals, the system ends it.
         assert!(matches!(status.code(), Some(0) | None), "after {pause} ms: {status}");
-        assert_eq!(left_behind(temp.path()), [""; 0], "after {pause} ms");
+        assert_eq!(temporary_directories(temp.path()), [""; 0], "after {pause} ms");
     }
 }

@@ -6,7 +6,7 @@ use binnacle_testkit::{Server, wait_until};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn servers_tell_what_they_store() {
+async fn publishes_storage_versions() {
     let server = Server::start(&[
         "--ephemeral",
         "--feature-gates=StorageVersionAPI=true",
@@ -43,9 +43,9 @@ async fn servers_tell_what_they_store() {
         ),
     ] {
         let status = &found(name)["status"];
-        let told = &status["storageVersions"][0];
-        assert_eq!(told["encodingVersion"], encoding, "{name}");
-        assert_eq!((&told["decodableVersions"], &told["servedVersions"]), (&decodable, &served), "{name}");
+        let version = &status["storageVersions"][0];
+        assert_eq!(version["encodingVersion"], encoding, "{name}");
+        assert_eq!((&version["decodableVersions"], &version["servedVersions"]), (&decodable, &served), "{name}");
         assert_eq!(status["commonEncodingVersion"], encoding, "{name}");
         assert_eq!(status["conditions"][0]["reason"], "CommonEncodingVersionSet", "{name}");
     }
@@ -54,9 +54,9 @@ async fn servers_tell_what_they_store() {
     assert_eq!(made.status, 201, "{}", made.body);
 }
 
-/// Without the API for StorageVersions nothing can be published, so writes are refused.
+/// Without the API for StorageVersions, nothing can be published, and writes are rejected.
 #[tokio::test]
-async fn writes_wait_for_what_cannot_be_told() {
+async fn writes_fail_until_storage_versions_are_published() {
     let server = Server::start(&["--ephemeral", "--feature-gates=StorageVersionAPI=true"]);
     let mut client = server.client().await;
     assert_eq!(client.get("/api/v1/namespaces").await.unwrap().status, 200);

@@ -7,6 +7,7 @@ use std::path::Path;
 use binnacle_testkit::https::{Client, Handshake};
 use binnacle_testkit::{Server, TempDir, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Writes a certificate for a domain. Returns its files and its CA.
 fn certificate(directory: &Path, name: &str, domain: &str) -> (String, String, String) {
@@ -24,7 +25,7 @@ fn certificate(directory: &Path, name: &str, domain: &str) -> (String, String, S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates() {
+async fn selects_certificates_by_name_and_reloads_them() {
     let temp = TempDir::new();
     let (default, default_key, authority) = certificate(temp.path(), "default", "localhost");
     let (other, other_key, other_authority) = certificate(temp.path(), "other", "other.example");
@@ -59,7 +60,7 @@ async fn certificates() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn browsers() {
+async fn sends_cors_and_hsts_headers() {
     let server = Server::start(&[
         "--ephemeral",
         "--cors-allowed-origins=//example\\.com(:|$)",
@@ -74,9 +75,26 @@ async fn browsers() {
     assert_eq!(answer.header("strict-transport-security"), "max-age=60; preload");
     let stranger = client.send("GET", "/version", &[("origin", "https://evil.org")], "").await.unwrap();
     assert_eq!((stranger.status, stranger.header("access-control-allow-origin")), (200, ""));
-    let asked = client.send("OPTIONS", "/api/v1/pods", &[friend], "").await.unwrap();
+    let preflight = client.send("OPTIONS", "/api/v1/pods", &[friend], "").await.unwrap();
     assert_eq!(
-        (asked.status, asked.header("access-control-allow-methods")),
+        (preflight.status, preflight.header("access-control-allow-methods")),
         (204, "POST, GET, OPTIONS, PUT, DELETE, PATCH")
     );
+}
+
+/// Like Go's server, which answers clients that do not use TLS.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejects_http_without_tls() {
+    let server = Server::ephemeral();
+    for (sent, want) in [
+        ("GET /version HTTP/1.1\r\nhost: a\r\n\r\n", "Client sent an HTTP request to an HTTPS server.\n"),
+        ("POST /api HTTP/1.1\r\nhost: a\r\n\r\n", "Client sent an HTTP request to an HTTPS server.\n"),
+    ] {
+        let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, format!("HTTP/1.0 400 Bad Request\r\n\r\n{want}"), "{sent}");
+    }
+    assert_eq!(server.client().await.get("/version").await.unwrap().status, 200);
 }

@@ -54,7 +54,7 @@ fn attribute(span: &Span, name: &str) -> String {
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_has_its_request_traced() {
+async fn traces_request_with_sampled_parent() {
     let temp = TempDir::new();
     let (collector, config) = Collector::start(&temp, 0).await;
     let mut server = Server::start(&["--ephemeral", "--tracing-config-file", &config]);
@@ -99,7 +99,7 @@ async fn a_caller_has_its_request_traced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_of_all_requests_is_traced() {
+async fn samples_requests_at_configured_rate() {
     let temp = TempDir::new();
     let (collector, config) = Collector::start(&temp, 1_000_000).await;
     let mut server = Server::start(&["--ephemeral", "--tracing-config-file", &config]);
@@ -115,7 +115,7 @@ async fn a_part_of_all_requests_is_traced() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn calls_of_etcd_are_spans() {
+async fn traces_calls_to_etcd() {
     let etcd = Etcd::single();
     let temp = TempDir::new();
     let (collector, config) = Collector::start(&temp, 0).await;

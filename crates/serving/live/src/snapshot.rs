@@ -281,8 +281,10 @@ pub struct Cache {
     /// The window of recent events.
     pub window_events: u64,
     pub window_bytes: u64,
+    /// Events received from the store.
     pub received: u64,
-    pub dispatched: u64,
+    /// Events sent to watchers, counted for each watcher.
+    pub sent: u64,
     /// Watchers ended because they were too slow.
     pub terminated: u64,
 }

@@ -38,7 +38,7 @@ mod tls;
 
 pub use answer::{CloseConnection, SendBy, error_text, plain_text};
 pub use connections::ConnectionLimits;
-pub use listener::{Accepting, BoundPort, ListenError, Listener, PortSharing};
+pub use listener::{Accepting, BoundPort, DEFAULT_MAX_STREAMS, ListenError, Listener, PortSharing};
 pub use metrics::ConnectionMetrics;
 pub use service::{AnswerBody, Service};
 pub use throttle::Throttle;

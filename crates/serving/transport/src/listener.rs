@@ -9,7 +9,7 @@ use binnacle_request::{ConnectionInfo, Shutdown};
 use binnacle_supervise::supervise;
 use bytes::{Bytes, BytesMut};
 use rustls::server::Acceptor;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -39,7 +39,9 @@ const SNIFF_FOR: Duration = Duration::from_millis(250);
 const SNIFF_BYTES: usize = 4096;
 /// The value for `--http2-max-streams-per-connection=0`: the clients' assumption before they receive settings, as in
 /// Go.
-const MAX_STREAMS: u32 = 100;
+pub const DEFAULT_MAX_STREAMS: u32 = 100;
+/// Go's answer to an HTTP request without TLS.
+const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 /// The first and the longest pause after a failed accept.
 const REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -78,6 +80,13 @@ pub struct ListenError {
     error: std::io::Error,
 }
 
+impl ListenError {
+    /// Returns true if another socket has the port.
+    pub fn is_in_use(&self) -> bool {
+        self.error.kind() == std::io::ErrorKind::AddrInUse
+    }
+}
+
 impl BoundPort {
     /// Binds the port; 0 selects a free one. Clients can connect from here on, and wait for [`Listener::start`].
     pub async fn bind(address: SocketAddr, sharing: PortSharing) -> Result<Self, ListenError> {
@@ -93,7 +102,13 @@ impl BoundPort {
     }
 
     pub fn with_tls(self, tls: Tls) -> Listener {
-        Listener { tcp: self.tcp, tls, max_streams: MAX_STREAMS, limits: ConnectionLimits::default(), front: None }
+        Listener {
+            tcp: self.tcp,
+            tls,
+            max_streams: DEFAULT_MAX_STREAMS,
+            limits: ConnectionLimits::default(),
+            front: None,
+        }
     }
 }
 
@@ -317,12 +332,25 @@ async fn begin<S>(shared: &Shared<S>, tcp: TcpStream, peer: SocketAddr, state: &
     None
 }
 
-async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<Box<TlsStream<Gate<TcpStream>>>> {
+async fn shake_hands(tls: &Tls, mut tcp: TcpStream) -> std::io::Result<Box<TlsStream<Gate<TcpStream>>>> {
+    if begins_like_http(&tcp).await? {
+        // What has been read is not reset together with the answer.
+        let _ = tcp.try_read(&mut [0; SNIFF_BYTES]);
+        tcp.write_all(PLAIN_HTTP_ANSWER).await?;
+        return Err(std::io::Error::other("client sent an HTTP request to an HTTPS server"));
+    }
     let own = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
     let start = LazyConfigAcceptor::new(Acceptor::default(), Gate::new(tcp)).await?;
     let config = tls.answer_to(&start.client_hello(), own);
     // Boxed because tasks keep room for each variable that held it.
     start.into_stream(config).await.map(Box::new)
+}
+
+/// Returns true if the first bytes of a connection are those of an HTTP request without TLS, as Go recognizes them.
+async fn begins_like_http(tcp: &TcpStream) -> std::io::Result<bool> {
+    let mut bytes = [0; 5];
+    let count = tcp.peek(&mut bytes).await?;
+    Ok(matches!(&bytes[..count], b"GET /" | b"HEAD " | b"POST " | b"PUT /" | b"OPTIO"))
 }
 
 /// Reads until the kind of the connection is known.

@@ -103,7 +103,12 @@ async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io
             Box::new(dialer.dial(&address).await.map_err(std::io::Error::other)?)
         }
         (Address::Tcp(host, port), None) => {
-            let tcp = TcpStream::connect((host.as_str(), port)).await?;
+            let failed = |error: std::io::Error| {
+                // As Go describes it: the address is not in the error of the system.
+                let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+                std::io::Error::new(error.kind(), format!("dial tcp {address}: connect: {error}"))
+            };
+            let tcp = TcpStream::connect((host.as_str(), port)).await.map_err(failed)?;
             tcp.set_nodelay(true)?;
             Box::new(tcp)
         }

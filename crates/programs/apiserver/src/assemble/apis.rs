@@ -27,8 +27,8 @@ use super::policies::AdmissionPolicies;
 use super::security::Security;
 use super::webhooks::AdmissionWebhooks;
 use super::{StartFailure, not_registered, peers, webhooks};
+use crate::assembled_server::ShutdownOnDrop;
 use crate::authentication;
-use crate::running::Ending;
 
 pub(super) struct Apis {
     pub(super) security: Security,
@@ -48,16 +48,16 @@ pub(super) struct Signals {
     pub(super) terminating: Shutdown,
     pub(super) draining_trigger: ShutdownTrigger,
     pub(super) draining: Shutdown,
-    pub(super) ending: Ending,
+    pub(super) shutdown_on_drop: ShutdownOnDrop,
 }
 
 impl Signals {
     fn new() -> Self {
         let (trigger, shutdown) = ShutdownTrigger::new();
-        let ending = Ending(trigger.clone());
+        let shutdown_on_drop = ShutdownOnDrop(trigger.clone());
         let (terminating_trigger, terminating) = ShutdownTrigger::new();
         let (draining_trigger, draining) = ShutdownTrigger::new();
-        Self { trigger, shutdown, terminating_trigger, terminating, draining_trigger, draining, ending }
+        Self { trigger, shutdown, terminating_trigger, terminating, draining_trigger, draining, shutdown_on_drop }
     }
 }
 
@@ -88,8 +88,8 @@ impl Apis {
             &base.server_name,
             registry,
         )?;
-        let meets_others = base.features.enabled("UnknownVersionInteroperabilityProxy");
-        let discovery_metrics = DiscoveryMetrics::register(registry, meets_others).map_err(not_registered)?;
+        let has_peers = base.features.enabled("UnknownVersionInteroperabilityProxy");
+        let discovery_metrics = DiscoveryMetrics::register(registry, has_peers).map_err(not_registered)?;
         let aggregator = build_aggregator(&security, &services, &discovery_metrics)?;
         let peer_metrics = PeerMetrics::register(registry).map_err(not_registered)?;
         let identity = security.proxy_client.clone();

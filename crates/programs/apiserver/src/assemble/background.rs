@@ -1,4 +1,4 @@
-//! The fourth phase: the tasks beside the requests, and the health checks that report on them.
+//! The fourth phase: background tasks, and the health checks that report on them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,16 +19,16 @@ use tokio::task::JoinSet;
 
 use super::apis::{Apis, Signals};
 use super::built_in::{Access, BuiltIn};
-use super::health::Checked;
+use super::health::HealthSources;
 use super::inputs::{Base, Holdings};
-use super::own_certificates::Users;
-use super::security::{Commands, Security};
+use super::own_certificates::OwnCertificateUsers;
+use super::security::{ClientCommands, Security};
 use super::{StartFailure, not_registered, policies};
 use crate::authorities;
 use crate::health::FailedTasks;
 use crate::issuers::AcceptedIssuers;
 use crate::signing::Signing;
-use crate::upkeep::Upkeep;
+use crate::store_maintenance::StoreMaintenance;
 
 /// A server that lacks only its listener.
 pub(super) struct Background {
@@ -43,12 +43,12 @@ pub(super) struct Background {
     pub(super) built_in: BuiltIn,
     pub(super) auditor: Option<Arc<Auditor>>,
     pub(super) signals: Signals,
-    pub(super) commands: Commands,
-    /// Tasks that keep the data of components up to date; they end with the server.
-    pub(super) followers: JoinSet<()>,
+    pub(super) commands: ClientCommands,
+    /// Tasks that watch the data of components; they end with the server.
+    pub(super) watch_tasks: JoinSet<()>,
     pub(super) fairness: Option<Arc<FlowControl>>,
     pub(super) tracer: Option<Arc<Tracer>>,
-    pub(super) upkeep: Upkeep,
+    pub(super) store_maintenance: StoreMaintenance,
     pub(super) failed_tasks: FailedTasks,
     pub(super) health: Arc<Health>,
     pub(super) health_metrics: Arc<HealthMetrics>,
@@ -59,35 +59,37 @@ impl Background {
         let Apis { security, signals, auditor, access, manifests, peers, built_in } = apis;
         let Security { base, holdings, catalog, tls, signing, authentication, commands, .. } = security;
         let shutdown = &signals.shutdown;
-        let mut followers = JoinSet::new();
+        let mut watch_tasks = JoinSet::new();
         if let Some(external) = security.external {
-            followers.spawn(external.follow(shutdown.clone()));
+            watch_tasks.spawn(external.follow(shutdown.clone()));
         }
         let bundles = (&security.clients, security.proxies.as_ref());
-        authorities::follow(&mut followers, shutdown, &base.config.authentication, bundles, &access.trust);
-        let users = Users {
+        authorities::watch(&mut watch_tasks, shutdown, &base.config.authentication, bundles, &access.trust);
+        let users = OwnCertificateUsers {
             serving: tls.certificates().clone(),
             clients: security.clients.authorities.clone(),
             trust: access.trust.clone(),
         };
         let own_certificate = security.renewer.expiry();
-        security.renewer.start(users, security.clock, &mut followers, shutdown);
-        follow_issuers(security.issuers, &mut followers, shutdown);
-        security.authorization.follow(&catalog, &mut followers, shutdown);
-        manifests.follow(&mut followers, shutdown);
+        security.renewer.start(users, security.clock, &mut watch_tasks, shutdown);
+        follow_issuers(security.issuers, &mut watch_tasks, shutdown);
+        security.authorization.follow(&catalog, &mut watch_tasks, shutdown);
+        manifests.follow(&mut watch_tasks, shutdown);
         let mut hooks = built_in.controllers.hooks().to_vec();
-        hooks.extend(start_informers(&access, peers.as_ref(), &catalog, &mut followers, shutdown)?);
-        let fairness = crate::fairness::start(&base.config.generic, &catalog, &base.metrics, &mut followers, shutdown)?;
+        hooks.extend(start_informers(&access, peers.as_ref(), &catalog, &mut watch_tasks, shutdown)?);
+        let fairness =
+            crate::fairness::start(&base.config.generic, &catalog, &base.metrics, &mut watch_tasks, shutdown)?;
         let dialer = base.egress.dialer(Network::ControlPlane);
         let tracer = security
             .tracing
-            .map(|tracing| start_tracing(&tracing, dialer, &built_in.plane, &mut followers, shutdown))
+            .map(|tracing| start_tracing(&tracing, dialer, &built_in.plane, &mut watch_tasks, shutdown))
             .transpose()?;
-        let upkeep = Upkeep::start(&holdings.stores, &built_in.resources, &base.config.storage, base.registry());
-        let upkeep = upkeep.map_err(not_registered)?;
+        let store_maintenance =
+            StoreMaintenance::start(&holdings.stores, &built_in.resources, &base.config.storage, base.registry());
+        let store_maintenance = store_maintenance.map_err(not_registered)?;
         let health_metrics = HealthMetrics::new().map_err(not_registered)?;
         let failed_tasks = FailedTasks::default();
-        let checked = Checked {
+        let sources = HealthSources {
             canary: &holdings.canary,
             features: &base.features,
             stores: &holdings.stores,
@@ -96,14 +98,14 @@ impl Background {
             own_certificate,
             access: &access,
             fairness: fairness.as_ref(),
-            upkeep: &upkeep,
+            store_maintenance: &store_maintenance,
             failed_tasks: &failed_tasks,
             catalog: &catalog,
             hooks: &hooks,
             livez_grace: Instant::now().checked_add(base.config.generic.livez_grace_period),
             terminating: signals.terminating.clone(),
         };
-        let health = Arc::new(checked.health(health_metrics.clone()));
+        let health = Arc::new(sources.health(health_metrics.clone()));
         Ok(Self {
             base,
             holdings,
@@ -117,10 +119,10 @@ impl Background {
             auditor,
             signals,
             commands,
-            followers,
+            watch_tasks,
             fairness,
             tracer,
-            upkeep,
+            store_maintenance,
             failed_tasks,
             health,
             health_metrics,
@@ -128,10 +130,10 @@ impl Background {
     }
 }
 
-fn follow_issuers(issuers: AcceptedIssuers, followers: &mut JoinSet<()>, shutdown: &Shutdown) {
+fn follow_issuers(issuers: AcceptedIssuers, watch_tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     let file = Arc::new(tokio::sync::Mutex::new(issuers.file));
     let (issuers, stopped) = (issuers.issuers, shutdown.clone());
-    followers.spawn(supervise("authentication config", move || {
+    watch_tasks.spawn(supervise("authentication config", move || {
         let (issuers, file, stopped) = (issuers.clone(), file.clone(), stopped.clone());
         async move { issuers.follow(&mut *file.lock().await, stopped).await }
     }));
@@ -142,15 +144,15 @@ fn start_informers(
     access: &Access,
     peers: Option<&Peers>,
     catalog: &Catalog,
-    followers: &mut JoinSet<()>,
+    watch_tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
 ) -> Result<Vec<PostStartHook>, StartFailure> {
-    let others = policies::others(&access.aggregator);
-    follow_policies(&access.admission_policies.policies, catalog, &others, followers, shutdown);
-    access.webhooks.follow(catalog, followers, shutdown);
-    let mut hooks = access.aggregator.follow(followers, shutdown).map_err(|_| StartFailure::NoRegistration)?;
+    let aggregated_servers = policies::aggregated_servers(&access.aggregator);
+    follow_policies(&access.admission_policies.policies, catalog, &aggregated_servers, watch_tasks, shutdown);
+    access.webhooks.follow(catalog, watch_tasks, shutdown);
+    let mut hooks = access.aggregator.follow(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?;
     if let Some(peers) = peers {
-        hooks.extend(peers.follow(followers, shutdown).map_err(|_| StartFailure::NoRegistration)?);
+        hooks.extend(peers.follow(watch_tasks, shutdown).map_err(|_| StartFailure::NoRegistration)?);
     }
     Ok(hooks)
 }
@@ -160,12 +162,12 @@ fn start_tracing(
     config: &TracingConfig,
     dialer: Option<Arc<Dialer>>,
     plane: &ControlPlane,
-    followers: &mut JoinSet<()>,
+    watch_tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
 ) -> Result<Arc<Tracer>, StartFailure> {
     let resource =
         vec![("service.name", "apiserver".to_owned()), ("service.instance.id", plane.server_name().to_owned())];
     let (exporter, task) = Exporter::new(&config.endpoint, dialer, resource, shutdown.clone())?;
-    followers.spawn(task);
+    watch_tasks.spawn(task);
     Ok(Arc::new(Tracer::new(exporter, config.per_million)))
 }

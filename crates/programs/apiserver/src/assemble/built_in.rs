@@ -41,10 +41,10 @@ use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::settings::{Settings, SettingsError};
 
-/// The maximum bytes of encoded forms that are cached beside the stored objects.
-const FORM_BUDGET: usize = 256 << 20;
+/// The maximum bytes of encodings that are cached beside the stored objects.
+const ENCODING_BUDGET: usize = 256 << 20;
 
-/// Authentication, authorization and admission, and the data that they decide by.
+/// Authentication, authorization and admission, with their data.
 pub(super) struct Access {
     pub(super) authenticator: Arc<dyn Authenticator>,
     pub(super) authorizer: Arc<dyn Authorizer>,
@@ -67,7 +67,7 @@ pub(super) struct Access {
     pub(super) discovery_metrics: DiscoveryMetrics,
 }
 
-/// The built-in APIs, and what runs beside their requests.
+/// The built-in APIs and their controllers.
 pub(super) struct BuiltIn {
     pub(super) api: Arc<Api>,
     pub(super) plane: ControlPlane,
@@ -108,7 +108,7 @@ pub(super) fn built_in(
         outward,
     };
     let installer =
-        Installer::new(storage, unstored.admission.clone(), hooks(&set, &own.services, access), FORM_BUDGET);
+        Installer::new(storage, unstored.admission.clone(), hooks(&set, &own.services, access), ENCODING_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
     let custom = CustomResources::new(
         set.clone(),
@@ -160,7 +160,8 @@ fn hooks(
     hooks
 }
 
-/// Returns the controllers in the two stages in which they start: those that make what others depend on come first.
+/// Returns the controllers of the two stages of the start: those of the second stage depend on objects that the first
+/// creates.
 fn stages(
     plane: &ControlPlane,
     own: &Config,
@@ -248,7 +249,7 @@ fn warn_of_unreachable_endpoint(config: &Settings, advertised: Option<SocketAddr
     {
         const TEXT: &str = "the server does not listen at the endpoint of the service \"kubernetes\": pods cannot reach \
                             it; set --bind-address, --advertise-address or --endpoint-reconciler-type=none";
-        // The first start on a laptop, without flags, is not worth a warning.
+        // A start without flags, as on a laptop, needs no warning.
         let is_local = bound.is_loopback() && config.generic.advertise_address.is_none();
         match is_local {
             true => tracing::info!(%advertised, bind_address = %bound, "{TEXT}"),

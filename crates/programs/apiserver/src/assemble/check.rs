@@ -8,7 +8,7 @@ use binnacle_metrics::Registry;
 use super::config_files::ConfigFiles;
 use super::inputs::{load_egress, load_plugin_options};
 use super::{StartFailure, manifests};
-use crate::authentication::{AuthenticationError, Bundle, keep_apart};
+use crate::authentication::{AuthenticationError, Bundle, check_shared_authority};
 use crate::data_dir::default_path;
 use crate::settings::Settings;
 
@@ -40,6 +40,6 @@ fn check_own_authority(settings: &Settings, files: &ConfigFiles) -> Result<(), S
         return Ok(());
     };
     let own = Bundle::load("client-ca-bundle", &path).map_err(AuthenticationError::from)?;
-    keep_apart(&settings.authentication, &own, proxies).map_err(AuthenticationError::from)?;
+    check_shared_authority(&settings.authentication, &own, proxies).map_err(AuthenticationError::from)?;
     Ok(())
 }

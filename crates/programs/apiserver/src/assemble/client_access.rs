@@ -115,7 +115,7 @@ impl ClientAccess {
     }
 }
 
-/// Creates the directory of a server that keeps no files. Those of killed servers are removed meanwhile.
+/// Creates the directory of a server without persistent files. Those of killed servers are removed in the background.
 fn temporary() -> Result<DataDir, StartFailure> {
     tokio::task::spawn_blocking(|| remove_abandoned(&std::env::temp_dir()));
     Ok(DataDir::temporary()?)
@@ -128,7 +128,7 @@ fn quoted(path: &Path) -> String {
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// Warns of keys that others can read: the server does not change the permissions of files in flags.
+/// Warns about keys that other users can read: the server does not change the permissions of files in flags.
 fn warn_of_open_keys(config: &Settings) {
     let serving = config.serving.tls_files.iter().chain(config.serving.named.iter().map(|named| &named.files));
     let etcd = config.storage.etcd.as_ref().and_then(|etcd| etcd.key_file.as_deref());
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificate_of_any_address_has_the_addresses_of_interfaces() {
+    fn wildcard_certificate_covers_interface_addresses() {
         let names = |listen: [u8; 4]| SubjectAltNames::new(listen.into(), [10, 0, 0, 1].into());
         let own = default_advertise_address(false);
         let any = names([0, 0, 0, 0]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_for_a_shell() {
+    fn quotes_paths_for_shells() {
         for (path, want) in [
             ("/var/lib/binnacle", "/var/lib/binnacle"),
             ("/a b", "'/a b'"),

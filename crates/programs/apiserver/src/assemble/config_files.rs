@@ -33,9 +33,9 @@ impl ConfigFiles {
     pub(super) fn load(config: &Settings, egress: &Egress) -> Result<Self, StartFailure> {
         let authentication = AuthenticationFiles::load(&config.authentication, egress)?;
         let issuers = IssuersConfig::load(&config.authentication)?;
-        let kept = config.serving.cert_dir.as_deref().map(serving_pair);
-        let kept = kept.filter(|files| files.certificate.exists() && files.key.exists());
-        let tls = match config.serving.tls_files.clone().or(kept) {
+        let persisted = config.serving.cert_dir.as_deref().map(serving_pair);
+        let persisted = persisted.filter(|files| files.certificate.exists() && files.key.exists());
+        let tls = match config.serving.tls_files.clone().or(persisted) {
             None => None,
             Some(files) => {
                 // A certificate and a key that do not match must be refused before anything is written.

@@ -13,14 +13,14 @@ use crate::settings::Settings;
 pub(super) fn serve(
     config: &Settings,
     links: &mut Vec<Arc<dyn Link>>,
-    followers: &mut JoinSet<()>,
+    watch_tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
 ) {
     let profiles = PprofLink::new(config.host.heap_profile.clone());
     let flags = DebugFlagsLink(config.host.debug_flags.clone());
     if let Some(path) = &config.debugging.socket {
         match DebugSocket::bind(path, profiles.clone(), flags.clone()) {
-            Ok(socket) => drop(followers.spawn(socket.serve(shutdown.clone()))),
+            Ok(socket) => drop(watch_tasks.spawn(socket.serve(shutdown.clone()))),
             Err(error) => {
                 tracing::error!(err = %error, path = %path.display(), "Could not start debugging socket");
             }

@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Errors of a start.
 
 use binnacle_admission::AdmissionConfigError;
 use binnacle_authn::AuthoritiesError;
@@ -31,15 +31,15 @@ pub(crate) enum StartFailure {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Audit(#[from] binnacle_audit::OptionsError),
-    #[error(transparent)]
+    #[error("{}{}", .0, if .0.is_in_use() { PORT_IN_USE } else { "" })]
     Listen(#[from] ListenError),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    #[error(transparent)]
+    #[error("{}{}", .0, if matches!(.0, OpenError::Locked { .. }) { STORE_IN_USE } else { "" })]
     Store(#[from] OpenError),
     #[error("cannot read the store: {0}")]
     StoreRead(StoreError),
-    #[error("a migration into this store was not finished: let 'binnacle migrate' go on before the store is served")]
+    #[error("the store has an unfinished migration: run the same 'binnacle migrate' command again to complete it")]
     UnfinishedMigration,
     #[error(transparent)]
     Etcd(#[from] ConnectError),
@@ -49,7 +49,7 @@ pub(crate) enum StartFailure {
     Encryption(#[from] ConfigError),
     #[error(transparent)]
     Pki(#[from] PkiError),
-    #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
+    #[error("no data directory: neither HOME nor XDG_DATA_HOME is set; use --data-dir or --ephemeral")]
     NoPlace,
     #[error(transparent)]
     Authorization(#[from] AuthorizationError),
@@ -80,6 +80,9 @@ pub(crate) enum StartFailure {
     #[error(transparent)]
     Settings(#[from] SettingsError),
 }
+
+const PORT_IN_USE: &str = "; use --secure-port=0 for a free port, or stop the process that uses this one";
+const STORE_IN_USE: &str = "; stop that process, or use another --data-dir";
 
 pub(crate) fn not_registered(error: impl std::fmt::Display) -> StartFailure {
     StartFailure::Metrics(error.to_string())

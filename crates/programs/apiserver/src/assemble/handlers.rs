@@ -14,8 +14,8 @@ use binnacle_server::{
 use super::address::external_address;
 use super::background::Background;
 use super::{build, debugging};
-use crate::live::{self, ShownStore};
-use crate::openid::{OpenIdLink, keys_url};
+use crate::live::{self, StoreFigures};
+use crate::openid::{OpenIdHandler, keys_url};
 use crate::settings::Settings;
 
 type Handlers = Vec<Arc<dyn Link>>;
@@ -40,7 +40,7 @@ pub(super) fn handlers(server: &mut Background) -> Handlers {
     if let Some(page) = &config.host.configz {
         handlers.push(Arc::new(page.clone()));
     }
-    debugging::serve(config, &mut handlers, &mut server.followers, &server.signals.shutdown);
+    debugging::serve(config, &mut handlers, &mut server.watch_tasks, &server.signals.shutdown);
     if config.misc.serves_logs {
         handlers.push(Arc::new(LogsLink::new("/var/log")));
     }
@@ -78,14 +78,14 @@ fn zpages(server: &Background, encodings: Encodings) -> ZPagesLink {
 }
 
 fn live_page(server: &Background) -> impl Link + use<> {
-    live::link(live::Parts {
+    live::link(live::LiveSources {
         name: server.built_in.plane.server_name().to_owned(),
         metrics: server.base.metrics.clone(),
         resources: server.catalog.clone(),
         fairness: server.fairness.clone(),
         limits: limits(&server.base.config),
         webhooks: server.access.webhooks.sources(),
-        stores: ShownStore::all(&server.holdings.stores),
+        stores: StoreFigures::all(&server.holdings.stores),
     })
 }
 
@@ -94,7 +94,7 @@ fn openid(server: &Background) -> Option<Arc<dyn Link>> {
     let config = &server.base.config;
     let keys_uri = config.authentication.service_accounts.jwks_uri.clone();
     let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&external_address(config, server.base.address)));
-    match OpenIdLink::new(&server.access.token_issuer.issuer, &keys_uri, server.signing.keys.clone()) {
+    match OpenIdHandler::new(&server.access.token_issuer.issuer, &keys_uri, server.signing.keys.clone()) {
         Ok(handler) => Some(Arc::new(handler)),
         Err(error) => {
             tracing::info!("Skipping installation of OpenID discovery endpoints: {error}");

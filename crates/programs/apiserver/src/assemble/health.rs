@@ -16,11 +16,11 @@ use super::own_certificates::CertificateCheck;
 use crate::encryption::AtRest;
 use crate::health::{CacheCheck, FailedTasks, HookCheck, InformersCheck, ORDER, StartedCheck};
 use crate::settings::Storage;
+use crate::store_maintenance::StoreMaintenance;
 use crate::stores::Stores;
-use crate::upkeep::Upkeep;
 
 /// The components with health checks.
-pub(super) struct Checked<'a> {
+pub(super) struct HealthSources<'a> {
     pub(super) canary: &'a Arc<Canary>,
     pub(super) features: &'a Features,
     pub(super) stores: &'a Stores,
@@ -29,7 +29,7 @@ pub(super) struct Checked<'a> {
     pub(super) own_certificate: Expiry,
     pub(super) access: &'a Access,
     pub(super) fairness: Option<&'a Arc<FlowControl>>,
-    pub(super) upkeep: &'a Upkeep,
+    pub(super) store_maintenance: &'a StoreMaintenance,
     pub(super) failed_tasks: &'a FailedTasks,
     pub(super) catalog: &'a Catalog,
     pub(super) hooks: &'a [PostStartHook],
@@ -38,7 +38,7 @@ pub(super) struct Checked<'a> {
     pub(super) terminating: Shutdown,
 }
 
-impl Checked<'_> {
+impl HealthSources<'_> {
     pub(super) fn health(self, metrics: Arc<HealthMetrics>) -> Health {
         let health = Health::new(metrics).alive(self.canary.alive()).ready(self.canary.ready());
         let health = health.everywhere(Arc::new(LogCheck::default()));
@@ -81,10 +81,10 @@ impl Checked<'_> {
         let (hooks, policies) = (self.access.webhooks.sources(), self.access.admission_policies.policies.clone());
         let initialized = move || policies.are_read() && hooks.iter().all(|hooks| hooks.are_read());
         let roles = self.access.roles.index().clone();
-        let counted = self.upkeep.counted();
+        let counted = self.store_maintenance.counted();
         let last = match self.fairness.cloned() {
             Some(fairness) => StartedCheck::new("priority-and-fairness-filter", move || fairness.is_running()),
-            // The filter has nothing to start: it counts from its first request on.
+            // The filter needs no start.
             None => StartedCheck::new("max-in-flight-filter", || true),
         };
         [

@@ -1,5 +1,5 @@
-//! The first phase: everything that can fail and leaves nothing behind. It reads the files in flags, takes the port, and
-//! opens the stores.
+//! The first phase: all that can fail without leaving files behind. It reads the files in flags, binds the port,
+//! and opens the stores.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::config_files::ConfigFiles;
 use super::validation_metrics::ValidationMetrics;
 use super::{StartFailure, build, not_registered};
 use crate::admin_socket::AdminSocket;
+use crate::assembled_server::FrontRuntime;
 use crate::data_dir::{DataDir, default_path};
 use crate::encryption::AtRest;
-use crate::running::Front;
 use crate::settings::Settings;
-use crate::signing::External;
+use crate::signing::ExternalKeys;
 use crate::stand_in;
 use crate::stores::Stores;
 
-/// What every later phase reads.
+/// The data that every later phase reads.
 pub(super) struct Base {
     pub(super) config: Settings,
     pub(super) features: Arc<Features>,
@@ -41,9 +41,9 @@ pub(super) struct Base {
     pub(super) url: String,
 }
 
-/// What the process holds until the server has stopped.
+/// The resources that the process holds until the server has stopped.
 pub(super) struct Holdings {
-    pub(super) front: Front,
+    pub(super) front: FrontRuntime,
     pub(super) canary: Arc<Canary>,
     pub(super) port: BoundPort,
     pub(super) data: Option<DataDir>,
@@ -58,7 +58,7 @@ pub(super) struct Inputs {
     pub(super) base: Base,
     pub(super) holdings: Holdings,
     pub(super) files: ConfigFiles,
-    pub(super) external: Option<External>,
+    pub(super) external: Option<ExternalKeys>,
     pub(super) plugins: PluginOptions,
 }
 
@@ -73,15 +73,15 @@ impl Inputs {
     /// fails.
     pub(super) async fn load(mut config: Settings) -> Result<Self, StartFailure> {
         config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-        stand_in::settle(&mut config.storage).await?;
-        let front = Front::start().map_err(StartFailure::Runtime)?;
+        stand_in::replace_stand_in(&mut config.storage).await?;
+        let front = FrontRuntime::start().map_err(StartFailure::Runtime)?;
         let canary = front.watch_workers();
         let features = Arc::new(config.features());
         let version = build(config.generic.reported_version.as_deref());
         let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
         let egress = load_egress(&config, metrics.registry())?;
         let files = ConfigFiles::load(&config, &egress)?;
-        let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
+        let external = ExternalKeys::connect(&config.authentication.service_accounts, metrics.registry()).await?;
         let plugins = load_plugin_options(&config, &features)?;
         let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
         let address = port.address();
@@ -93,15 +93,15 @@ impl Inputs {
         let mut data = open_data(&config)?;
         let disk_failed = Arc::new(Notify::new());
         let stores = Stores::open(&config.storage, &config.host, &disk_failed, &mut data, &egress, metrics.registry())?;
-        stores.refuse_unfinished().await?;
-        let admin_socket = stores.offer();
+        stores.check_unfinished_migration().await?;
+        let admin_socket = stores.open_admin_socket();
         let base = Base { config, features, metrics, egress, server_name, address, url };
         let holdings = Holdings { front, canary, port, data, disk_failed, stores, admin_socket, at_rest };
         Ok(Self { base, holdings, files, external, plugins })
     }
 }
 
-/// Registers the metrics of crates whose values are their own.
+/// Registers the metrics of crates that maintain their values themselves.
 fn register_metrics(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
     register_version(config, registry)?;
     binnacle_supervise::register(registry)?;
@@ -130,7 +130,7 @@ fn register_version(config: &Settings, registry: &Registry) -> Result<(), promet
     Ok(())
 }
 
-/// Loads the egress selector, through which connections leave.
+/// Loads the egress selector for outgoing connections.
 pub(super) fn load_egress(config: &Settings, registry: &Registry) -> Result<Egress, StartFailure> {
     match config.debugging.egress_config.as_deref() {
         Some(path) => Ok(Egress::load(path, &DialMetrics::register(registry).map_err(not_registered)?)?),

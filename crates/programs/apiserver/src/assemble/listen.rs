@@ -1,4 +1,4 @@
-//! The last phase: the chain before the handlers, and the listener.
+//! The last phase: the filter chain and the listener.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::background::Background;
 use super::handlers::{handlers, limits};
 use super::read_only::ReadOnlyGate;
 use super::storage_version_gate::StorageVersionGate;
-use crate::running::Assembled;
-use crate::server::{About, Progress};
+use crate::assembled_server::AssembledServer;
+use crate::server::{Progress, ServerInfo};
 
 /// Completes a server, and describes it. It accepts connections once it runs.
-pub(super) fn listen(mut server: Background) -> (Assembled, About) {
+pub(super) fn listen(mut server: Background) -> (AssembledServer, ServerInfo) {
     let links = links(&mut server);
     let Background { base, mut holdings, signals, access, built_in, commands, .. } = server;
     let config = &base.config;
@@ -62,11 +62,11 @@ pub(super) fn listen(mut server: Background) -> (Assembled, About) {
         data.keep();
     }
     let place = match &holdings.data {
-        _ if holdings.stores.are_elsewhere() => holdings.stores.place(),
+        _ if holdings.stores.are_remote() => holdings.stores.place(),
         Some(data) if !config.storage.ephemeral => data.path().display().to_string(),
-        _ => "memory only, gone at the end".to_owned(),
+        _ => "in memory, lost when the server stops".to_owned(),
     };
-    let about = About {
+    let info = ServerInfo {
         address: base.address,
         url: base.url,
         place,
@@ -75,26 +75,26 @@ pub(super) fn listen(mut server: Background) -> (Assembled, About) {
         controllers: commands.controllers,
         progress: Progress(holdings.canary),
     };
-    let assembled = Assembled {
+    let assembled = AssembledServer {
         server: listening,
         resources: server.catalog,
         stores: holdings.stores,
         admin_socket: holdings.admin_socket,
         at_rest: holdings.at_rest,
         controllers: built_in.controllers,
-        followers: server.followers,
+        watch_tasks: server.watch_tasks,
         failed_tasks: server.failed_tasks,
-        upkeep: server.upkeep,
+        store_maintenance: server.store_maintenance,
         auditor: server.auditor,
         data: holdings.data.or(commands.directory),
         disk_failed: holdings.disk_failed,
         front: holdings.front,
-        ending: signals.ending,
+        shutdown_on_drop: signals.shutdown_on_drop,
     };
-    (assembled, about)
+    (assembled, info)
 }
 
-/// Returns the handlers, with what is tried before them.
+/// Returns the handlers and interceptors.
 fn links(server: &mut Background) -> Links {
     let handlers = handlers(server);
     let hooks = server.built_in.controllers.hooks();

@@ -15,20 +15,20 @@ use tokio::task::JoinSet;
 
 use super::{StartFailure, not_registered};
 
-/// The manifest directories of admission plugins, loaded and followed.
+/// The manifest directories of admission plugins, loaded and watched.
 pub(super) struct AdmissionManifests(Vec<Followed>);
 
 impl AdmissionManifests {
     /// Loads all directories. The metrics are registered only if there are any.
     pub(super) fn begin(
-        told: &[(&'static str, PathBuf)],
+        named: &[(&'static str, PathBuf)],
         features: &Arc<Features>,
         webhooks: &[Arc<Webhooks>],
         policies: &Arc<Policies>,
         server: &str,
         registry: &Registry,
     ) -> Result<Self, StartFailure> {
-        if told.is_empty() {
+        if named.is_empty() {
             return Ok(Self(Vec::new()));
         }
         let metrics = Metrics::register(registry, server).map_err(not_registered)?;
@@ -37,13 +37,13 @@ impl AdmissionManifests {
             let put = put_in_force(directory.sort, webhooks, policies);
             Followed::begin(directory, types.clone(), metrics.clone(), put)
         };
-        let followed: Result<Vec<Followed>, LoadError> = directories(told).map(begin).collect();
-        Ok(Self(followed?))
+        let watched: Result<Vec<Followed>, LoadError> = directories(named).map(begin).collect();
+        Ok(Self(watched?))
     }
 
-    /// Starts to follow the directories; the tasks end with the shutdown signal.
+    /// Watches the directories; the tasks end with the shutdown signal.
     pub(super) fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
-        self.0.into_iter().for_each(|followed| followed.follow(tasks, shutdown));
+        self.0.into_iter().for_each(|watched| watched.follow(tasks, shutdown));
     }
 }
 

@@ -10,8 +10,8 @@ use binnacle_server::HealthCheck;
 use binnacle_transport::{Certificates, TlsFiles};
 use time::OffsetDateTime;
 
-/// The components that get renewed certificates.
-pub(super) struct Users {
+/// The components that use renewed certificates.
+pub(super) struct OwnCertificateUsers {
     pub(super) serving: Arc<Certificates>,
     /// The authorities of clients.
     pub(super) clients: Arc<Authorities>,
@@ -19,7 +19,7 @@ pub(super) struct Users {
     pub(super) trust: Trust,
 }
 
-impl CertificateUsers for Users {
+impl CertificateUsers for OwnCertificateUsers {
     fn serve(&self, certificate: ServingCertificate) -> Result<(), String> {
         self.serving.replace_made(tls_files(certificate)).map_err(|error| error.to_string())
     }
@@ -31,12 +31,12 @@ impl CertificateUsers for Users {
     }
 }
 
-/// Returns a certificate as the listener takes it.
+/// Converts a certificate for the listener.
 pub(super) fn tls_files(certificate: ServingCertificate) -> TlsFiles {
     TlsFiles { chain: certificate.chain, key: certificate.key }
 }
 
-/// Checks that the server's own certificate has not ended. If it has, a restart creates another.
+/// Checks that the server's own certificate has not expired. If it has, a restart creates another one.
 pub(super) struct CertificateCheck(pub(super) Expiry);
 
 impl HealthCheck for CertificateCheck {

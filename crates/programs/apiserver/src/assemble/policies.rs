@@ -48,7 +48,7 @@ impl AdmissionPolicies {
             lookup: lookup.clone(),
             authorizer: authorizer.clone(),
             match_conditions: self.match_conditions.clone(),
-            others: others(aggregator),
+            others: aggregated_servers(aggregator),
         };
         let mut plugins: Vec<Arc<dyn Plugin>> =
             vec![Arc::new(ValidatingAdmissionPolicy::new(surroundings.clone(), self.validating.clone()))];
@@ -59,20 +59,20 @@ impl AdmissionPolicies {
     }
 }
 
-/// Returns what policies know of the servers of APIServices.
-pub(super) fn others(aggregator: &Aggregator) -> Arc<dyn OtherServers> {
-    Arc::new(Aggregated(aggregator.clone()))
+/// Returns the view of aggregated API servers for policies.
+pub(super) fn aggregated_servers(aggregator: &Aggregator) -> Arc<dyn OtherServers> {
+    Arc::new(AggregatedServers(aggregator.clone()))
 }
 
-/// The servers of APIServices, for parameters of policies and the types of expressions.
-struct Aggregated(Aggregator);
+/// The aggregated API servers, for parameters of policies and the types of expressions.
+struct AggregatedServers(Aggregator);
 
-/// The objects of a kind that such a server has.
-struct Followed(Arc<RemoteObjects>);
+/// The objects of a kind on an aggregated API server.
+struct AggregatedObjects(Arc<RemoteObjects>);
 
-impl OtherServers for Aggregated {
+impl OtherServers for AggregatedServers {
     fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<dyn OtherObjects>> {
-        Some(Arc::new(Followed(self.0.objects(kind)?)))
+        Some(Arc::new(AggregatedObjects(self.0.objects(kind)?)))
     }
 
     fn kinds(&self, group: &str, version: &str, plural: &str) -> Vec<GroupVersionKind> {
@@ -84,7 +84,7 @@ impl OtherServers for Aggregated {
     }
 }
 
-impl OtherObjects for Followed {
+impl OtherObjects for AggregatedObjects {
     fn namespaced(&self) -> bool {
         self.0.namespaced
     }

@@ -22,13 +22,13 @@ use crate::authentication::{self, AuthenticationError, Bundle};
 use crate::authorization::Authorizers;
 use crate::data_dir::DataDir;
 use crate::issuers::AcceptedIssuers;
-use crate::signing::{External, Signing};
+use crate::signing::{ExternalKeys, Signing};
 
 pub(super) struct Security {
     pub(super) base: Base,
     pub(super) holdings: Holdings,
     pub(super) plugins: PluginOptions,
-    pub(super) external: Option<External>,
+    pub(super) external: Option<ExternalKeys>,
     /// The clients for kubelets and servers in the cluster.
     pub(super) outward: OutboundClients,
     pub(super) proxy_client: Option<Arc<dyn ResolvesClientCert>>,
@@ -45,13 +45,13 @@ pub(super) struct Security {
     pub(super) issuers: AcceptedIssuers,
     pub(super) authentication: Authentication,
     pub(super) authorization: Authorizers,
-    /// How the server calls itself.
+    /// The client for the server's requests to itself.
     pub(super) itself: Itself,
-    pub(super) commands: Commands,
+    pub(super) commands: ClientCommands,
 }
 
-/// What an administrator needs to use the server.
-pub(super) struct Commands {
+/// The files and commands for an administrator.
+pub(super) struct ClientCommands {
     /// The administrator's kubeconfig, if client certificates are of the server's own authority.
     pub(super) kubeconfig: Option<PathBuf>,
     pub(super) kubectl: String,
@@ -73,7 +73,7 @@ impl Security {
         let proxies = authentication.proxies.clone();
         let flags = &base.config.authentication;
         if let Some(proxies) = &proxies {
-            authentication::keep_apart(flags, &clients, proxies).map_err(AuthenticationError::from)?;
+            authentication::check_shared_authority(flags, &clients, proxies).map_err(AuthenticationError::from)?;
         }
         let requested = std::iter::once(&clients).chain(&proxies).map(Bundle::names).collect();
         let serving = &base.config.serving;
@@ -93,7 +93,7 @@ impl Security {
         let dialer = base.egress.dialer(Network::ControlPlane);
         let authorization = authorization.build(&catalog, dialer, &base.server_name, base.registry())?;
         let outward = OutboundClients::new(kubelets, base.registry()).map_err(not_registered)?;
-        let commands = Commands { kubeconfig, kubectl, controllers, directory: place };
+        let commands = ClientCommands { kubeconfig, kubectl, controllers, directory: place };
         Ok(Self {
             base,
             holdings,

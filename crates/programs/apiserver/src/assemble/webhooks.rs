@@ -16,7 +16,7 @@ use binnacle_webhook::{Credential, Itself, OwnCertificates, ServiceResolver, Use
 use tokio::task::JoinSet;
 
 /// The maximum number of concurrent webhook calls to itself: the sum of the default in-flight limits.
-const MOST_OWN_CALLS: usize = 600;
+const MAX_OWN_CALLS: usize = 600;
 
 /// The enabled ones of the two plugins.
 pub(super) struct AdmissionWebhooks {
@@ -28,7 +28,7 @@ impl AdmissionWebhooks {
     /// Creates the plugins. They follow nothing before [`AdmissionWebhooks::follow`].
     pub(super) fn new(
         options: &PluginOptions,
-        is_asked: &dyn Fn(&str) -> bool,
+        is_enabled: &dyn Fn(&str) -> bool,
         services: &Arc<dyn ServiceResolver>,
         surroundings: Surroundings,
     ) -> Self {
@@ -40,8 +40,8 @@ impl AdmissionWebhooks {
             ("MutatingAdmissionWebhook", WebhookKind::Mutating, &options.mutating_webhook_users),
             ("ValidatingAdmissionWebhook", WebhookKind::Validating, &options.validating_webhook_users),
         ];
-        let asked = plugins.into_iter().filter(|(name, ..)| is_asked(name));
-        Self { sources: asked.map(|(_, kind, users)| source(kind, users)).collect(), surroundings }
+        let enabled = plugins.into_iter().filter(|(name, ..)| is_enabled(name));
+        Self { sources: enabled.map(|(_, kind, users)| source(kind, users)).collect(), surroundings }
     }
 
     pub(super) fn plugins(&self) -> impl Iterator<Item = Arc<dyn Plugin>> {
@@ -53,7 +53,7 @@ impl AdmissionWebhooks {
         })
     }
 
-    /// Starts to follow the webhook configurations; the tasks end with the shutdown signal.
+    /// Watches the webhook configurations; the tasks end with the shutdown signal.
     pub(super) fn follow(&self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.sources.iter().for_each(|source| follow_webhooks(source, resources, tasks, shutdown));
     }
@@ -74,7 +74,7 @@ impl AdmissionWebhooks {
 pub(super) fn itself(token: &str, certificates: &Arc<Certificates>) -> Itself {
     let shown = certificates.clone();
     let certificates = OwnCertificates::new(move |certificate| shown.shows(certificate));
-    Itself::new(Credential::Bearer(token.to_owned()), certificates, MOST_OWN_CALLS)
+    Itself::new(Credential::Bearer(token.to_owned()), certificates, MAX_OWN_CALLS)
 }
 
 /// Returns the components that plugins need, with metrics of its own.

@@ -16,8 +16,8 @@ const PREFIX: &str = "binnacle-ephemeral-";
 /// The limit on attempts to create a directory that other starts remove before it is locked.
 const ATTEMPTS: u32 = 16;
 
-/// Creates a directory in `parent`, and returns it with its lock, which ends with the file or with the process. There is
-/// no lock on file systems without locks, where later starts remove nothing. An error has the path that failed.
+/// Creates a directory in `parent`, and returns it with its lock, which ends with the file or with the process. There
+/// is no lock on file systems without locks, where later starts remove nothing. An error has the path that failed.
 pub(super) fn create(parent: &Path) -> Result<(PathBuf, Option<File>), (PathBuf, io::Error)> {
     let mut attempts = 1;
     loop {
@@ -51,8 +51,8 @@ pub(crate) fn remove_abandoned(parent: &Path) {
         // The lock is held during the removal, so that a start that has just created the directory uses another one.
         let Ok(Some(lock)) = lock(&path) else { continue };
         match fs::remove_dir_all(&path) {
-            Ok(()) => tracing::info!("removed {}, which a killed server had left behind", path.display()),
-            Err(error) => tracing::debug!("cannot remove {}: {error}", path.display()),
+            Ok(()) => tracing::info!("removed {}, left over from a killed server", path.display()),
+            Err(error) => tracing::debug!("failed to remove {}: {error}", path.display()),
         }
         drop(lock);
     }

@@ -11,7 +11,7 @@ pub struct Generic {
     pub advertise_address: Option<IpAddr>,
     pub cors: Option<Cors>,
     pub gates: Gates,
-    /// The version that clients are told, if it is not the release's own.
+    /// The version that `/version` reports, if it is not the release's own.
     pub reported_version: Option<String>,
     /// True when versions of APIs that are newer than the emulated release are served too.
     pub forward_compatible: bool,

@@ -21,8 +21,8 @@ pub struct Host {
     /// The page `/configz`, if the program has a configuration file.
     pub configz: Option<ConfigPage>,
     pub on_reading: Option<OnReading>,
-    /// True if the process ends soon after the server: the operating system then frees the memory of the embedded store,
-    /// which takes a second per million objects otherwise.
+    /// True if the process ends soon after the server: the operating system then frees the memory of the embedded
+    /// store, which takes a second per million objects otherwise.
     pub ends_with_server: bool,
 }
 

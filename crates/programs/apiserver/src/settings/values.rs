@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges() {
+    fn parses_cidrs_and_port_ranges() {
         for (text, want) in [
             ("10.0.0.0/24", Some("10.0.0.0/24 10.0.0.1")),
             ("10.1.2.3/16", Some("10.1.0.0/16 10.1.0.1")),

@@ -44,7 +44,7 @@ pub(super) struct Head {
 }
 
 const MAGIC: &[u8; 8] = b"BINBAK\x00\x01";
-/// The largest valid frame: etcd's largest value with room to spare.
+/// The largest valid frame: etcd's largest value, with a margin.
 const MAX_FRAME: usize = 256 << 20;
 const FRAME_HEADER: usize = 12;
 
@@ -54,7 +54,7 @@ const DELETE: u8 = 3;
 const LEASE: u8 = 4;
 const END: u8 = 5;
 
-/// Reads a whole file. Returns the number of frames, the first and the newest revision.
+/// Reads and verifies a file. Returns the number of frames, and the first and the newest revision.
 pub(crate) fn examine(file: File) -> io::Result<(u64, Revision, Revision)> {
     let (mut reader, head) = Reader::open(file)?;
     loop {
@@ -180,7 +180,7 @@ impl Reader {
         if len > MAX_FRAME {
             return Err(damaged(&format!("a frame at byte {at} is too long")));
         }
-        // Grows as bytes arrive, so that an absurd length costs nothing.
+        // Grows as bytes arrive, so that an invalid length does not allocate memory.
         let mut payload = Vec::with_capacity(len.min(1 << 20));
         if (&mut self.input).take(len as u64).read_to_end(&mut payload)? != len {
             return Err(damaged("it has no end"));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_and_damage_is_noticed() {
+    fn frames_round_trip_and_damage_is_detected() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("backup");
         let file = File::create_new(&path).expect("a file");

@@ -1,6 +1,6 @@
-//! Files of others that can be restored: snapshots of etcd, and what kine keeps in SQL.
+//! Files of other programs that can be restored: etcd snapshots, and kine's SQL table.
 //!
-//! They are written anew as a backup in a file without a name, and restored from that.
+//! They are converted to a backup in an anonymous file, and restored from that.
 
 mod bolt;
 mod kine;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 use super::file::{Head, Reader};
 
-/// Opens a backup, or a file of others as one.
+/// Opens a backup, or a file of another program converted to one.
 pub(super) fn open(path: &Path) -> io::Result<(Reader, Head)> {
     let file = File::open(path)?;
     let mut start = [0; 32];
@@ -23,9 +23,9 @@ pub(super) fn open(path: &Path) -> io::Result<(Reader, Head)> {
     let start = &start[..len];
     if start.starts_with(sqlite::MAGIC) {
         converted(|out| kine::convert(out, &mut |each| sqlite::Database::open(path)?.rows("kine", kine::COLUMNS, each)))
-    } else if bolt::is_one(start) {
+    } else if bolt::is_format(start) {
         converted(|out| snapshot::convert(out, file))
-    } else if table::is_one(start) {
+    } else if table::is_format(start) {
         converted(|out| kine::convert(out, &mut |each| table::rows(File::open(path)?, kine::COLUMNS, each)))
     } else {
         Reader::open(file)
@@ -48,7 +48,7 @@ enum Value {
     Bytes(Vec<u8>),
 }
 
-/// Takes the values of one row after the other.
+/// A callback that receives the values of each row.
 type Each<'a> = &'a mut dyn FnMut(Vec<Value>) -> io::Result<()>;
 
 fn damaged(what: impl Into<String>) -> io::Error {
@@ -87,7 +87,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/foreign").join(name)
     }
 
-    /// What a file tells, restored: keys with values, in the order of their last changes.
+    /// Restores a file. Returns the keys and values in the order of their last changes.
     async fn restored(file: &Path, revision: Option<u64>) -> Result<Vec<(String, String)>, String> {
         let dir = tempfile::tempdir().expect("a directory");
         let target = dir.path().join("data");
@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_kine_keeps_in_sqlite() {
+    async fn restores_sqlite_database_of_kine() {
         let first = |n: u32| (map(n), format!("{n} ").repeat((n * n) as usize));
         let event = ("/registry/events/a/b".to_owned(), "gone in an hour".to_owned());
         let again = (0..40).step_by(3).filter(|n| n % 7 != 0).map(|n| (map(n), format!("again {n}")));
         let unchanged = (0..40).filter(|n| n % 3 != 0 && n % 7 != 0).map(first).chain([event.clone()]);
         let want: Vec<_> = unchanged.chain(again).collect();
         assert_eq!(restored(&data("kine.db"), None).await, Ok(want));
-        // 40 objects came after the compaction's row, then the event.
+        // The row of the compaction is followed by 40 objects and the event.
         let before: Vec<_> = (0..40).map(first).chain([event]).collect();
         assert_eq!(restored(&data("kine.db"), Some(42)).await, Ok(before));
         let gone = restored(&data("kine.db"), Some(2)).await.expect_err("it was compacted");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_snapshot_of_etcd() {
+    async fn restores_etcd_snapshot() {
         let value = |n: u32| (map(n), format!("value {n}"));
         let event = ("/registry/events/a/b".to_owned(), "soon".to_owned());
         let unchanged = (0..30).filter(|n| ![0, 3, 6, 9, 7, 14].contains(n)).map(value).chain([event]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_table_in_text() {
+    async fn restores_table_in_csv() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("kine.csv");
         let head = "id,name,created,deleted,create_revision,prev_revision,lease,value\n";
@@ -146,9 +146,9 @@ mod tests {
         assert!(none.contains("no name that begins with /registry/"), "{none}");
     }
 
-    /// Whatever the bytes are, reading ends with a result.
+    /// Reading always returns, whatever the bytes are.
     #[test]
-    fn damage() {
+    fn rejects_damaged_files_without_panic() {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("kine.db-wal");
         std::fs::copy(data("kine.db-wal"), &log).expect("a copy");
@@ -179,7 +179,7 @@ mod tests {
         changed[20_000] ^= 1;
         let file = dir.path().join("changed");
         std::fs::write(&file, changed).expect("it is written");
-        let said = open(&file).err().expect("it is refused").to_string();
-        assert!(said.contains("checksum of the snapshot"), "{said}");
+        let message = open(&file).err().expect("it is refused").to_string();
+        assert!(message.contains("checksum of the snapshot"), "{message}");
     }
 }

@@ -15,12 +15,12 @@ use bytes::Bytes;
 use super::file::{Frame, Reader};
 use super::foreign;
 use crate::Error;
-use crate::place::NewStore;
+use crate::location::NewStore;
 use crate::sort::Sorter;
 use crate::target::Target;
 
 /// The result of a restore.
-pub(crate) struct Restored {
+pub(crate) struct RestoreReport {
     objects: u64,
     /// Keys whose lease had expired.
     expired: u64,
@@ -38,29 +38,33 @@ struct Contents {
     newest: Revision,
 }
 
-/// Creates the store of a data directory from a backup, or from a file of others, as of `revision`, by default the newest. Its first revision is
+/// Creates the store of a data directory from a backup, or from a file of others, as of `revision`, by default the
+/// newest. Its first revision is
 /// `bump` above the newest of the file, because clients that have seen a revision from after the backup must not see it
 /// again.
-pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<Restored, Error> {
-    let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
+pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<RestoreReport, Error> {
+    let about = |error: io::Error| Error::context(&path.display().to_string(), error);
     let (mut reader, head) = foreign::open(path).map_err(about)?;
     if head.root != ROOT {
         return Err(Error::new(format!("the keys in {} begin with {}, not with {ROOT}", path.display(), head.root)));
     }
     let mut contents = Contents::read(&mut reader, head.begins, revision.map(Revision)).map_err(about)?;
     let begins = contents.newest.0.checked_add(bump).filter(|begins| *begins < i64::MAX as u64);
-    let begins = Revision(begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?);
-    let place = NewStore::prepare(dir)?
-        .ok_or_else(|| Error::new(format!("there is a store in {}: restore into a new directory", dir.display())))?;
-    let options = EmbeddedOptions { first_revision: begins.0, lean: true, ..EmbeddedOptions::new(&place.unfinished) };
+    let begins = Revision(
+        begins.ok_or_else(|| Error::new("--bump-revision is too large: the first revision must fit into 63 bits"))?,
+    );
+    let location = NewStore::prepare(dir)?
+        .ok_or_else(|| Error::new(format!("{} already has a store: restore to a new directory", dir.display())))?;
+    let options =
+        EmbeddedOptions { first_revision: begins.0, lean: true, ..EmbeddedOptions::new(&location.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
-    let store = Arc::new(opened.map_err(|error| Error::doing("making the store", error))??);
+    let store = Arc::new(opened.map_err(|error| Error::context("making the store", error))??);
     let filled = fill(store.clone(), &mut contents, &mut reader, path).await;
     store.close().await;
     let expired = filled?;
-    place.finish()?;
+    location.finish()?;
     let objects = contents.live.count() - expired;
-    Ok(Restored { objects, expired, revision: contents.revision, begins })
+    Ok(RestoreReport { objects, expired, revision: contents.revision, begins })
 }
 
 /// Writes all objects in the order of their changes, and reads them back. Returns the number of those with an expired
@@ -71,7 +75,7 @@ async fn fill(
     reader: &mut Reader,
     path: &Path,
 ) -> Result<u64, Error> {
-    let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
+    let about = |error: io::Error| Error::context(&path.display().to_string(), error);
     let mut target = Target::embedded(store.clone(), ROOT).await?;
     for (lease, left) in &contents.leases {
         target.grant(*lease, *left).await?;
@@ -141,7 +145,7 @@ impl Changes {
 }
 
 fn sorting(error: io::Error) -> Error {
-    Error::doing("sorting", error)
+    Error::context("sorting", error)
 }
 
 // === impl Contents ===
@@ -153,7 +157,7 @@ impl Contents {
         let within = |revision: Revision| wanted.is_none_or(|wanted| revision <= wanted);
         let newest = loop {
             let Some((at, frame)) = reader.next()? else {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no end"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is incomplete: its end is missing"));
             };
             match frame {
                 Frame::Put(kv) if within(kv.mod_revision) => {
@@ -182,17 +186,17 @@ impl Contents {
     }
 }
 
-// === impl Restored ===
+// === impl RestoreReport ===
 
-impl Restored {
+impl RestoreReport {
     pub(crate) fn text(&self) -> String {
         let expired = match self.expired {
             0 => String::new(),
-            expired => format!(" {expired} objects whose time was over were left out."),
+            expired => format!(" {expired} expired objects were left out."),
         };
         format!(
-            "Restored {} objects as of revision {}.{expired}\nThe store begins at revision {}: clients that ask for older \
-             versions are told that they are gone, and read anew.\n",
+            "Restored {} objects as of revision {}.{expired}\nThe store begins at revision {}: clients that continue from an older \
+             resourceVersion get 410 (Gone) and list again.\n",
             self.objects, self.revision.0, self.begins.0,
         )
     }
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn any_revision_of_the_history_comes_back() {
+    async fn restores_any_revision_of_the_history() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = Arc::new(EmbeddedStore::ephemeral());
         // The contents at each revision.

@@ -12,11 +12,11 @@ use futures::StreamExt;
 
 use super::file::{Frame, Head, Writer};
 use crate::Error;
-use crate::place::Opened;
+use crate::location::ReadableStore;
 use crate::text;
 
 /// The result of a backup.
-pub(crate) struct Saved {
+pub(crate) struct BackupReport {
     pub(super) begins: Revision,
     pub(super) revision: Revision,
     keys: u64,
@@ -28,44 +28,45 @@ pub(crate) struct Saved {
 const ATTEMPTS: usize = 5;
 
 /// Saves a store. The file only appears when it is complete and durable.
-pub(crate) async fn save(opened: &Opened, path: &Path) -> Result<Saved, Error> {
-    let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
+pub(crate) async fn save(opened: &ReadableStore, path: &Path) -> Result<BackupReport, Error> {
+    let about = |error: io::Error| Error::context(&path.display().to_string(), error);
     if path.exists() {
-        return Err(about(io::Error::from(io::ErrorKind::AlreadyExists)));
+        let path = path.display();
+        return Err(Error::new(format!("{path} already exists: use another file name, or remove it first")));
     }
-    let unfinished = Unfinished::beside(path);
+    let unfinished = UnfinishedFile::next_to(path);
     let mut progress = Progress::new();
     let mut attempt = 1;
     let saved = loop {
         match unfinished.write(opened, &mut progress).await {
             Err(Failure::Store(StoreError::Compacted { .. })) if attempt < ATTEMPTS => attempt += 1,
-            Err(Failure::Store(error)) => return Err(Error::doing("reading the store", error)),
+            Err(Failure::Store(error)) => return Err(Error::context("reading the store", error)),
             Err(Failure::File(error)) => return Err(about(error)),
             Ok(saved) => break saved,
         }
     };
-    unfinished.become_file(path).map_err(about)?;
+    unfinished.rename_to(path).map_err(about)?;
     Ok(saved)
 }
 
 /// The temporary file of a backup, which is removed on drop.
-struct Unfinished(PathBuf);
+struct UnfinishedFile(PathBuf);
 
 enum Failure {
     Store(StoreError),
     File(io::Error),
 }
 
-// === impl Unfinished ===
+// === impl UnfinishedFile ===
 
-impl Unfinished {
-    fn beside(path: &Path) -> Self {
+impl UnfinishedFile {
+    fn next_to(path: &Path) -> Self {
         let mut name = path.as_os_str().to_owned();
         name.push(".unfinished");
         Self(name.into())
     }
 
-    async fn write(&self, opened: &Opened, progress: &mut Progress) -> Result<Saved, Failure> {
+    async fn write(&self, opened: &ReadableStore, progress: &mut Progress) -> Result<BackupReport, Failure> {
         // The file may contain secrets.
         let file: File = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.0)?;
         let store = &*opened.store;
@@ -112,17 +113,17 @@ impl Unfinished {
             }
         }
         let bytes = writer.finish(barrier.current)?;
-        Ok(Saved { begins, revision: barrier.current, keys, changes, bytes })
+        Ok(BackupReport { begins, revision: barrier.current, keys, changes, bytes })
     }
 
-    fn become_file(&self, path: &Path) -> io::Result<()> {
+    fn rename_to(&self, path: &Path) -> io::Result<()> {
         fs::rename(&self.0, path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(parent)?.sync_all()
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         // If it was renamed, there is nothing to remove.
         let _ = fs::remove_file(&self.0);
@@ -141,9 +142,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-// === impl Saved ===
+// === impl BackupReport ===
 
-impl Saved {
+impl BackupReport {
     pub(crate) fn text(&self) -> String {
         format!(
             "Saved {} at revision {}: {} keys as of revision {} and {} changes since.\n",

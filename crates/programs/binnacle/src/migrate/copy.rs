@@ -8,7 +8,7 @@ use binnacle_store::{KeyValue, Pages, Revision, Store, StoreError, prefix_range}
 use bytes::Bytes;
 use futures::future::join_all;
 
-use super::verify::Side;
+use super::verify::KeyCursor;
 use super::{Failure, Migration};
 use crate::Error;
 use crate::sort::Sorter;
@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 5;
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
 /// Keys by the revisions of their last changes.
-type Changed = Sorter<(u64, Bytes)>;
+type ChangedKeys = Sorter<(u64, Bytes)>;
 
 impl Migration<'_> {
     /// Copies to the target the contents of the source at the returned revision, except for keys that changed since.
@@ -30,9 +30,9 @@ impl Migration<'_> {
         let (revision, mut changed) = self.compare_keys(source).await?;
         let reached = self.marker.reached;
         let all = changed.count();
-        self.target.foretell(revision.0, all, self.progress);
+        self.target.warn_of_many_fillers(revision.0, all, self.progress);
         self.progress.begin();
-        let (mut done, mut noted) = (0, Instant::now());
+        let (mut done, mut saved) = (0, Instant::now());
         let mut rows = changed.sorted().map_err(sorting)?;
         loop {
             let chunk = rows.by_ref().take(CHUNK).collect::<io::Result<Vec<_>>>().map_err(sorting)?;
@@ -40,14 +40,14 @@ impl Migration<'_> {
             for ((modified, key), read) in chunk.iter().zip(reads) {
                 // A key that has changed since it was listed comes later, with the watch.
                 if let Some(kv) = read?.0.filter(|kv| kv.mod_revision.0 == *modified) {
-                    self.bring(source, key, kv).await?;
+                    self.copy_key(source, key, kv).await?;
                 }
             }
             let Some((last, _)) = chunk.last() else { break };
             done += chunk.len() as u64;
             self.progress.step(Unit::Items, "copying objects", done, all);
-            if noted.elapsed() >= NOTE_EVERY {
-                noted = Instant::now();
+            if saved.elapsed() >= NOTE_EVERY {
+                saved = Instant::now();
                 self.reached((*last).max(reached)).await?;
             }
         }
@@ -58,7 +58,7 @@ impl Migration<'_> {
     }
 
     /// Writes a key with the source's value.
-    pub(super) async fn bring(&mut self, source: &dyn Store, key: &Bytes, kv: KeyValue) -> Result<(), Error> {
+    pub(super) async fn copy_key(&mut self, source: &dyn Store, key: &Bytes, kv: KeyValue) -> Result<(), Error> {
         let target_key = self.key(key);
         if target_key != *key && kv.value.starts_with(ENCRYPTED) {
             return Err(Error::new(format!(
@@ -78,12 +78,12 @@ impl Migration<'_> {
 
     /// Lists the keys of the source as of one revision, and returns those that changed after the recorded revision, by
     /// revision. Deletes keys that an earlier pass copied and the source no longer has.
-    async fn compare_keys(&mut self, source: &dyn Store) -> Result<(Revision, Changed), Failure> {
+    async fn compare_keys(&mut self, source: &dyn Store) -> Result<(Revision, ChangedKeys), Failure> {
         let target = self.target.store().clone();
         let mut attempt = 1;
         loop {
             let revision = source.current_revision().await?;
-            let mut theirs = Side::new(&*target, &self.target_root).await?;
+            let mut theirs = KeyCursor::new(&*target, &self.target_root).await?;
             let mut pages = Pages::new(source, prefix_range(self.source_root.as_bytes()), revision);
             let (mut changed, mut count) = (Sorter::new(), 0);
             loop {
@@ -113,7 +113,7 @@ impl Migration<'_> {
     }
 
     /// Deletes the target's next keys before `key` and skips `key` itself; deletes all of them if there is none.
-    async fn delete_before(&mut self, theirs: &mut Side<'_>, key: Option<Bytes>) -> Result<(), Error> {
+    async fn delete_before(&mut self, theirs: &mut KeyCursor<'_>, key: Option<Bytes>) -> Result<(), Error> {
         while let Some(next) = theirs.peek().await?.filter(|next| key.as_ref().is_none_or(|key| next.key <= *key)) {
             if key.as_ref() != Some(&next.key) {
                 self.target.delete(next.key.clone()).await?;
@@ -125,5 +125,5 @@ impl Migration<'_> {
 }
 
 fn sorting(error: io::Error) -> Error {
-    Error::doing("sorting keys", error)
+    Error::context("sorting keys", error)
 }

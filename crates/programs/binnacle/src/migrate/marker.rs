@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markers_come_back_as_they_were() {
+    fn markers_round_trip() {
         let marker = Marker { source: "embedded store /a \"b\"".to_owned(), reached: u64::MAX };
         assert_eq!(Marker::parse(&marker.text()), Some(marker));
         for text in ["", "{}", r#"{"source":"a"}"#, r#"{"source":"a","reached":-1}"#] {

@@ -1,4 +1,4 @@
-//! Passes, following and verification with stores in memory.
+//! Passes, watches and verification with stores in memory.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use binnacle_store::{Expect, Op, Revision, Store, Txn, unfinished_migration_key}
 use binnacle_store_embedded::EmbeddedStore;
 use bytes::Bytes;
 
-use super::follow::{Ended, Switch};
 use super::marker::Marker;
+use super::watch_source::{Switch, WatchEnd};
 use super::{Migration, prepare};
 use crate::target::Target;
 use crate::testing::{delete, done, put};
@@ -28,10 +28,10 @@ impl Stores {
         let mut progress = Progress::new();
         let mut migration = self.begin(target_root, &mut progress).await?;
         match migration.fill(&self.source, &Switch::now(), None).await.map_err(|error| error.to_string())? {
-            Ended::CaughtUp(revision) => {
+            WatchEnd::CaughtUp(revision) => {
                 migration.finish(&self.source, revision).await.map_err(|error| error.to_string())
             }
-            Ended::SourceGone(reason) => Err(reason),
+            WatchEnd::SourceGone(reason) => Err(reason),
         }
     }
 
@@ -49,7 +49,7 @@ impl Stores {
 }
 
 #[tokio::test]
-async fn what_an_attempt_left_is_made_up_for() {
+async fn completes_an_interrupted_migration() {
     let stores = Stores::new();
     for n in 0..50 {
         put(&stores.source, &format!("/registry/a/{n}"), n.to_string()).await;
@@ -81,7 +81,7 @@ async fn what_an_attempt_left_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn another_source_is_refused() {
+async fn rejects_target_of_another_source() {
     let stores = Stores::new();
     put(&stores.source, "/registry/a", "1").await;
     let marker = Marker { source: "another".to_owned(), reached: 5 };
@@ -92,7 +92,7 @@ async fn another_source_is_refused() {
 }
 
 #[tokio::test]
-async fn keys_move_below_another_prefix_unless_they_are_encrypted() {
+async fn moves_unencrypted_keys_to_another_prefix() {
     let stores = Stores::new();
     put(&stores.source, "/registry/pods/a/b", "1").await;
     put(&stores.source, "/other", "2").await;
@@ -107,14 +107,14 @@ async fn keys_move_below_another_prefix_unless_they_are_encrypted() {
 }
 
 #[tokio::test]
-async fn verification_finds_what_differs() {
+async fn verification_reports_each_difference() {
     // A change to the target outside of the migration, and the error.
     let cases: [(&str, Option<&str>, &str); 3] = [
         ("/registry/a/1", Some("tampered"), "/registry/a/1 has another value"),
         ("/registry/a/1", None, "/registry/a/1 is missing"),
         ("/registry/a/7", Some("x"), "/registry/a/7 is not in the source"),
     ];
-    for (key, value, said) in cases {
+    for (key, value, want) in cases {
         let stores = Stores::new();
         for n in 0..5 {
             put(&stores.source, &format!("/registry/a/{n}"), n.to_string()).await;
@@ -122,13 +122,13 @@ async fn verification_finds_what_differs() {
         let mut progress = Progress::new();
         let mut migration = stores.begin("/registry/", &mut progress).await.expect("it begins");
         let ended = migration.fill(&stores.source, &Switch::now(), None).await.expect("it is filled");
-        assert!(matches!(ended, Ended::CaughtUp(Revision(6))));
+        assert!(matches!(ended, WatchEnd::CaughtUp(Revision(6))));
         match value {
             Some(value) => put(&*stores.target, key, value).await,
             None => delete(&*stores.target, key).await,
         };
         let refused = migration.finish(&stores.source, Revision(6)).await.expect_err("it is found").to_string();
-        assert!(refused.contains(said), "{refused}");
+        assert!(refused.contains(want), "{refused}");
     }
     // The same values in another order, and a source with further writes.
     let stores = Stores::new();
@@ -150,7 +150,7 @@ async fn verification_finds_what_differs() {
 }
 
 #[tokio::test]
-async fn a_compacted_history_is_made_up_for_by_comparing() {
+async fn compares_keys_again_after_compaction() {
     let stores = Stores::new();
     for n in 0..20 {
         put(&stores.source, &format!("/registry/a/{}", n % 6), n.to_string()).await;
@@ -162,10 +162,10 @@ async fn a_compacted_history_is_made_up_for_by_comparing() {
     let last = put(&stores.source, "/registry/a/1", "last").await;
     put(&stores.source, "/registry/a/2", "later").await;
     stores.source.compact(Revision(last.0 + 1)).await.expect("a compaction");
-    let ended = migration.follow(&stores.source, revision, &Switch::now(), None).await.expect("it is told");
+    let ended = migration.watch_source(&stores.source, revision, &Switch::now(), None).await.expect("it is told");
     assert!(ended.is_none(), "the watch cannot begin there");
     let ended = migration.fill(&stores.source, &Switch::now(), None).await.expect("it is filled");
-    let Ended::CaughtUp(revision) = ended else { panic!("the source is there") };
+    let WatchEnd::CaughtUp(revision) = ended else { panic!("the source is there") };
     migration.finish(&stores.source, revision).await.expect("it is finished");
     assert_eq!(stores.value("/registry/a/0").await, None);
     assert_eq!(stores.value("/registry/a/1").await.as_deref(), Some("last"));

@@ -9,14 +9,14 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::Migration;
 use crate::Error;
-use crate::keys::{Keys, Owner};
+use crate::keys::{KeyOwners, Owner};
 use crate::sort::Sorter;
 use crate::text;
 
 /// The limit on listed differences.
-const NAMED: usize = 10;
+const MAX_LISTED: usize = 10;
 /// Keys whose lease ends this soon may already be deleted in one store.
-const ENDING: Duration = Duration::from_secs(5);
+const EXPIRY_MARGIN: Duration = Duration::from_secs(5);
 
 /// The totals of one resource.
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Sum {
 }
 
 /// The keys of one store, in order.
-pub(super) struct Side<'a> {
+pub(super) struct KeyCursor<'a> {
     pages: Pages<'a>,
     page: VecDeque<KeyValue>,
 }
@@ -36,9 +36,9 @@ impl Migration<'_> {
     /// Compares all keys of both stores. Returns a table of their contents.
     pub(super) async fn verify(&mut self, source: &dyn Store) -> Result<String, Error> {
         let target = self.target.store().clone();
-        let keys = Keys::new(&self.source_root);
-        let mut here = Side::new(source, &self.source_root).await?;
-        let mut there = Side::new(&*target, &self.target_root).await?;
+        let keys = KeyOwners::new(&self.source_root);
+        let mut here = KeyCursor::new(source, &self.source_root).await?;
+        let mut there = KeyCursor::new(&*target, &self.target_root).await?;
         let mut sums = BTreeMap::<Owner, Sum>::new();
         let (mut order, mut different) = (Sorter::new(), Differences::default());
         self.progress.begin();
@@ -52,14 +52,14 @@ impl Migration<'_> {
             let surplus = !missing && our_key.as_ref() != theirs.as_ref().map(|kv| &kv.key);
             if missing {
                 if let Some(kv) = ours.take()
-                    && !ending(source, &kv).await?
+                    && !is_expiring(source, &kv).await?
                 {
                     different.push(format!("{} is missing", String::from_utf8_lossy(&kv.key)));
                 }
                 ours = here.next().await?;
             } else if surplus {
                 if let Some(kv) = theirs.take()
-                    && !ending(&*target, &kv).await?
+                    && !is_expiring(&*target, &kv).await?
                 {
                     different.push(format!("{} is not in the source", String::from_utf8_lossy(&kv.key)));
                 }
@@ -98,9 +98,9 @@ struct Differences {
 // === impl Differences ===
 
 impl Differences {
-    fn push(&mut self, what: String) {
-        match self.named.len() < NAMED {
-            true => self.named.push(what),
+    fn push(&mut self, difference: String) {
+        match self.named.len() < MAX_LISTED {
+            true => self.named.push(difference),
             false => self.more += 1,
         }
     }
@@ -112,19 +112,19 @@ impl Differences {
         }
         let named = self.named.join("; ");
         let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
-        Err(Error::new(format!("the target does not hold what the source holds: {named}{more}")))
+        Err(Error::new(format!("the target differs from the source: {named}{more}")))
     }
 }
 
 fn sorting(error: io::Error) -> Error {
-    Error::doing("sorting revisions", error)
+    Error::context("sorting revisions", error)
 }
 
 /// Returns true if the key's lease has expired or is about to.
-async fn ending(store: &dyn Store, kv: &KeyValue) -> Result<bool, Error> {
+async fn is_expiring(store: &dyn Store, kv: &KeyValue) -> Result<bool, Error> {
     let Some(lease) = kv.lease else { return Ok(false) };
     match store.lease_remaining(lease).await {
-        Ok(left) => Ok(left <= ENDING),
+        Ok(left) => Ok(left <= EXPIRY_MARGIN),
         Err(StoreError::LeaseNotFound) => Ok(true),
         Err(error) => Err(error.into()),
     }
@@ -176,9 +176,9 @@ impl Sum {
     }
 }
 
-// === impl Side ===
+// === impl KeyCursor ===
 
-impl<'a> Side<'a> {
+impl<'a> KeyCursor<'a> {
     pub(super) async fn new(store: &'a dyn Store, root: &str) -> Result<Self, Error> {
         let revision = store.current_revision().await?;
         Ok(Self { pages: Pages::new(store, prefix_range(root.as_bytes()), revision), page: VecDeque::new() })
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order() {
+    fn reports_changes_out_of_order() {
         let check = |pairs: &[(u64, u64)]| {
             let mut order = Sorter::new();
             for pair in pairs {

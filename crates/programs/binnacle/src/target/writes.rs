@@ -11,16 +11,16 @@ use futures::future::BoxFuture;
 use futures::poll;
 
 use crate::Error;
-use crate::patient::{PATIENCE, insist};
+use crate::retry::{RETRY_TIMEOUT, retry};
 
 /// Ordered writes, in the way that the engine requires.
 pub(super) enum Writes {
-    Embedded(InTurn),
-    Etcd(Box<Counted>),
+    Embedded(OrderedWrites),
+    Etcd(Box<SequencedWrites>),
 }
 
 /// Writes to an embedded store, which runs them in the order of the calls.
-pub(super) struct InTurn {
+pub(super) struct OrderedWrites {
     store: Arc<dyn Store>,
     pending: VecDeque<BoxFuture<'static, Result<TxnResponse, StoreError>>>,
     /// A lower bound of the store's revision once all pending writes are done.
@@ -28,7 +28,7 @@ pub(super) struct InTurn {
 }
 
 /// Writes to etcd, which has no such order: a counter key determines when each write takes effect.
-pub(super) struct Counted {
+pub(super) struct SequencedWrites {
     store: Arc<EtcdStore>,
     counter: Bytes,
     /// Created by the first write: before it, nothing is written to a store that may not be ours to fill.
@@ -46,12 +46,12 @@ const BYTES_PER_COMPACTION: usize = 64 << 20;
 
 impl Writes {
     pub(super) fn embedded(store: Arc<dyn Store>) -> Self {
-        Self::Embedded(InTurn { store, pending: VecDeque::new(), reached: 0 })
+        Self::Embedded(OrderedWrites { store, pending: VecDeque::new(), reached: 0 })
     }
 
     pub(super) fn etcd(store: Arc<EtcdStore>, root: &str) -> Self {
         let counter = Bytes::from(format!("binnacle_counter{root}"));
-        Self::Etcd(Box::new(Counted { store, counter, sequence: None, bytes: 0 }))
+        Self::Etcd(Box::new(SequencedWrites { store, counter, sequence: None, bytes: 0 }))
     }
 
     /// Adds a write. Returns when there is room for the next one.
@@ -97,7 +97,7 @@ impl Writes {
                     writes.store.txn(txn).await?;
                 Ok(revision)
             }
-            Self::Etcd(writes) => insist(|| writes.store.put_nothing(key.clone())).await,
+            Self::Etcd(writes) => retry(|| writes.store.put_nothing(key.clone())).await,
         }
     }
 
@@ -111,12 +111,12 @@ impl Writes {
 }
 
 fn failed(error: StoreError) -> Error {
-    Error::doing("writing to the target", error)
+    Error::context("writing to the target", error)
 }
 
-// === impl InTurn ===
+// === impl OrderedWrites ===
 
-impl InTurn {
+impl OrderedWrites {
     async fn write(&mut self, key: Bytes, op: Op) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);
         let txn = Txn { key, expect: Expect::Anything, op };
@@ -150,15 +150,15 @@ impl InTurn {
     }
 }
 
-// === impl Counted ===
+// === impl SequencedWrites ===
 
-impl Counted {
+impl SequencedWrites {
     async fn write(&mut self, key: Bytes, op: Op) -> Result<(), StoreError> {
         let sequence = match &mut self.sequence {
             Some(sequence) => sequence,
             none => {
-                let begin = || Sequence::begin(Arc::clone(&self.store), self.counter.clone(), PATIENCE);
-                none.insert(insist(begin).await?)
+                let begin = || Sequence::begin(Arc::clone(&self.store), self.counter.clone(), RETRY_TIMEOUT);
+                none.insert(retry(begin).await?)
             }
         };
         if let Op::Put { value, .. } = &op {
@@ -168,7 +168,7 @@ impl Counted {
         if self.bytes >= BYTES_PER_COMPACTION {
             self.bytes = 0;
             let (store, now) = (&self.store, sequence.revision());
-            match insist(|| store.compact(now)).await {
+            match retry(|| store.compact(now)).await {
                 Ok(()) | Err(StoreError::Compacted { .. }) => {}
                 Err(error) => return Err(error),
             }

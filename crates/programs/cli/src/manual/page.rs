@@ -37,7 +37,7 @@ fn page(part: &Command, program: &Command, sections: &[Section]) -> (String, Str
     (man.get_filename(), once(&String::from_utf8(text).unwrap()))
 }
 
-/// Leaves out what roff writes before each part of a page, but for the first.
+/// Removes roff's preamble from all parts of a page except the first.
 fn once(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! The files in `packaging/manual`, read by the tools that they are for.
+//! The files in `packaging/manual`, checked with the tools that read them.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Returns the files whose names begin and end so.
+/// Returns the files with this prefix and suffix.
 fn files(prefix: &str, suffix: &str) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let is_meant = |path: &PathBuf| {
@@ -68,7 +68,7 @@ fn fish_reads_the_scripts() {
     }
 }
 
-/// Asks bash for the completions of a command line as if the last word were being typed.
+/// Returns bash's completions of the last word of a command line.
 fn completions(program: &str, line: &str) -> Vec<String> {
     const ASK: &str = r#"
         source "$1"
@@ -93,7 +93,7 @@ fn completions(program: &str, line: &str) -> Vec<String> {
 
 #[test]
 #[cfg_attr(not(has_bash), ignore = "needs bash")]
-fn bash_completes() {
+fn bash_completes_flags_and_commands() {
     for (program, line, want) in [
         ("kube-apiserver", "kube-apiserver --etcd-se", &["--etcd-servers", "--etcd-servers-overrides"][..]),
         ("kube-apiserver", "kube-apiserver --v=2 --eph", &["--ephemeral"]),

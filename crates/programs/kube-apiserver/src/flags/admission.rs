@@ -5,69 +5,70 @@ use binnacle_apiserver::settings::Admission;
 use binnacle_meta::{aggregate, go_quote};
 
 use super::FromFlags;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 const ENABLE: &str = "enable-admission-plugins";
 const DISABLE: &str = "disable-admission-plugins";
-const ONLY: &str = "admission-control";
+const LEGACY_ENABLE: &str = "admission-control";
 
 pub(super) const GROUP: Group = Group {
     title: "Admission",
     flags: &[
         Flag::new(
-            ONLY,
+            LEGACY_ENABLE,
             ValueKind::Value("strings"),
             "",
-            "The admission plugins that are asked, and no others. Deprecated: use --enable-admission-plugins and \
-             --disable-admission-plugins.",
+            "DEPRECATED: use --enable-admission-plugins and --disable-admission-plugins. Admission plugins to run, \
+             comma-separated; all others are off.",
         ),
         Flag::new(
             "admission-control-config-file",
             ValueKind::Value("string"),
             "",
-            "File with what admission plugins are told (AdmissionConfiguration).",
+            "File with an AdmissionConfiguration: the configuration of admission plugins.",
         ),
         Flag::new(
             "default-not-ready-toleration-seconds",
             ValueKind::Value("int"),
             "300",
-            "How long pods stay on a node that is not ready, unless they say so themselves (DefaultTolerationSeconds).",
+            "Seconds (tolerationSeconds) for which pods tolerate the taint node.kubernetes.io/not-ready:NoExecute, if \
+             they do not set it (plugin DefaultTolerationSeconds).",
         ),
         Flag::new(
             "default-unreachable-toleration-seconds",
             ValueKind::Value("int"),
             "300",
-            "How long pods stay on a node that cannot be reached, unless they say so themselves \
-             (DefaultTolerationSeconds).",
+            "Seconds (tolerationSeconds) for which pods tolerate the taint node.kubernetes.io/unreachable:NoExecute, \
+             if they do not set it (plugin DefaultTolerationSeconds).",
         ),
         Flag::new(
             DISABLE,
             ValueKind::Value("strings"),
             "",
-            "Admission plugins that are not asked although they are by default; docs/admission.md lists all of them. \
-             Their order does not matter.",
+            "Admission plugins to disable although they are enabled by default, comma-separated, in any order. \
+             docs/admission.md lists all plugins.",
         ),
         Flag::new(
             ENABLE,
             ValueKind::Value("strings"),
             "",
-            "Admission plugins that are asked beside those that are by default; docs/admission.md lists all of them. \
-             Their order does not matter.",
+            "Admission plugins to enable in addition to those that are enabled by default, comma-separated, in any \
+             order. docs/admission.md lists all plugins.",
         ),
     ],
 };
 
 impl FromFlags for Admission {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let [only, enable, disable] = [ONLY, ENABLE, DISABLE].map(|flag| given.list(flag));
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let [only, enable, disable] = [LEGACY_ENABLE, ENABLE, DISABLE].map(|flag| flags.list(flag));
         let mut wrong: Vec<String> = Vec::new();
-        if given.is_given(ONLY) && (given.is_given(ENABLE) || given.is_given(DISABLE)) {
+        if flags.is_given(LEGACY_ENABLE) && (flags.is_given(ENABLE) || flags.is_given(DISABLE)) {
             let both =
                 "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive";
             wrong.push(both.to_owned());
         }
-        for (flag, names) in [(ONLY, &only), (DISABLE, &disable), (ENABLE, &enable)] {
+        for (flag, names) in [(LEGACY_ENABLE, &only), (DISABLE, &disable), (ENABLE, &enable)] {
             let unknown = names.iter().filter(|name| !ORDER.contains(&name.as_str()));
             wrong.extend(unknown.map(|name| format!("{flag} plugin {} is unknown", go_quote(name))));
         }
@@ -82,19 +83,19 @@ impl FromFlags for Admission {
             return Err(FlagError::new(aggregate(wrong)));
         }
         let has = |names: &[String], name: &str| names.iter().any(|named| named == name);
-        let is_asked = |name: &&str| {
-            if given.is_given(ONLY) {
+        let is_enabled = |name: &&str| {
+            if flags.is_given(LEGACY_ENABLE) {
                 has(&only, name)
             } else {
                 has(&enable, name) || is_default(name) && !has(&disable, name)
             }
         };
         let options = PluginOptions {
-            not_ready_toleration_seconds: given.integer("default-not-ready-toleration-seconds")?,
-            unreachable_toleration_seconds: given.integer("default-unreachable-toleration-seconds")?,
+            not_ready_toleration_seconds: flags.integer("default-not-ready-toleration-seconds")?,
+            unreachable_toleration_seconds: flags.integer("default-unreachable-toleration-seconds")?,
             ..PluginOptions::default()
         };
-        let config_file = given.text("admission-control-config-file").map(Into::into);
-        Ok(Self { options, config_file, enabled: ORDER.iter().copied().filter(is_asked).collect() })
+        let config_file = flags.text("admission-control-config-file").map(Into::into);
+        Ok(Self { options, config_file, enabled: ORDER.iter().copied().filter(is_enabled).collect() })
     }
 }

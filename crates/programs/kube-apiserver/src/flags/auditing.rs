@@ -5,22 +5,25 @@ use binnacle_audit::{
 };
 use binnacle_meta::{GroupVersion, go_quote};
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
-const BUFFER_SIZE: &str = "Events that wait in a queue at most; further ones are lost and counted. For batch mode.";
-const MAX_SIZE: &str = "Events in a batch at most. For batch mode.";
-const MAX_WAIT: &str = "How long the first event of a batch waits for others. For batch mode.";
-const BURST: &str = "Batches that may leave at once when none have for a while. For batch mode.";
-const THROTTLE: &str = "Whether batches are throttled. For batch mode.";
-const QPS: &str = "Batches per second on average. For batch mode.";
-const MODE: &str = "Whether requests wait for their events: batch (they do not), blocking (they do), blocking-strict (they do, and \
-                    are refused when their arrival cannot be recorded).";
-const TRUNCATE: &str = "Whether events and batches are kept below a size.";
-const MAX_BATCH_BYTES: &str = "Bytes of a batch; larger ones are split.";
-const MAX_EVENT_BYTES: &str =
-    "Bytes of an event; larger ones lose their objects, and are lost if that does not suffice.";
-const VERSION: &str = "Group and version of events.";
+const BUFFER_SIZE: &str =
+    "Maximum number of events that wait to be batched; further events are dropped and counted. Only in batch mode.";
+const MAX_SIZE: &str = "Maximum number of events in a batch. Only in batch mode.";
+const MAX_WAIT: &str = "Maximum time that an event waits for its batch to fill up. Only in batch mode.";
+const BURST: &str =
+    "Maximum number of batches that are sent at once after a time without any. Only in batch mode, with throttling.";
+const THROTTLE: &str = "Throttle batches to a rate (throttle-qps) and a burst (throttle-burst). Only in batch mode.";
+const QPS: &str = "Maximum average number of batches per second. Only in batch mode, with throttling.";
+const MODE: &str = "Mode of sending events: batch (asynchronous, in batches), blocking (a response waits for its events), or \
+     blocking-strict (also, a request is rejected if its event of the stage RequestReceived cannot be recorded).";
+const TRUNCATE: &str = "Truncate events and split batches that exceed the maximum sizes.";
+const MAX_BATCH_BYTES: &str =
+    "Maximum size of a batch in bytes, at least that of an event; larger batches are split. Only with truncation.";
+const MAX_EVENT_BYTES: &str = "Maximum size of an event in bytes. Larger events lose their request and response objects, and are dropped if \
+     they are still too large. Only with truncation.";
+const VERSION: &str = "API group and version of events. The only one is audit.k8s.io/v1.";
 
 pub(super) const GROUP: Group = Group {
     title: "Auditing",
@@ -31,42 +34,39 @@ pub(super) const GROUP: Group = Group {
         Flag::new("audit-log-batch-throttle-burst", ValueKind::Value("int"), "0", BURST),
         Flag::new("audit-log-batch-throttle-enable", ValueKind::Bool, "", THROTTLE),
         Flag::new("audit-log-batch-throttle-qps", ValueKind::Value("float32"), "0", QPS),
-        Flag::new(
-            "audit-log-compress",
-            ValueKind::Bool,
-            "",
-            "Whether files that were put aside are compressed with gzip.",
-        ),
+        Flag::new("audit-log-compress", ValueKind::Bool, "", "Compress rotated audit log files with gzip."),
         Flag::new(
             "audit-log-format",
             ValueKind::Value("string"),
             "json",
-            "Format of events: \"json\", or \"legacy\" for a line of text.",
+            "Format of audit events in the log: \"json\", or \"legacy\" for one line of text per event.",
         ),
         Flag::new(
             "audit-log-maxage",
             ValueKind::Value("int"),
             "366",
-            "Days that files are kept which were put aside, by the time in their names; 0 for no limit.",
+            "Maximum number of days to retain rotated audit log files, by the timestamp in their names. 0 means no \
+             limit.",
         ),
         Flag::new(
             "audit-log-maxbackup",
             ValueKind::Value("int"),
             "100",
-            "How many files are kept that were put aside; 0 for no limit.",
+            "Maximum number of rotated audit log files to retain. 0 means no limit.",
         ),
         Flag::new(
             "audit-log-maxsize",
             ValueKind::Value("int"),
             "100",
-            "Megabytes after which the file is put aside and a new one begun; 0 for never.",
+            "Maximum size in megabytes of the audit log file before it is rotated. 0 turns rotation off.",
         ),
         Flag::new("audit-log-mode", ValueKind::Value("string"), "blocking", MODE),
         Flag::new(
             "audit-log-path",
             ValueKind::Value("string"),
             "",
-            "File to which events are written that --audit-policy-file asks for; '-' for standard output.",
+            "File of the audit log backend, which records the events selected by --audit-policy-file; '-' means \
+             standard output. If not set, the backend is off.",
         ),
         Flag::new("audit-log-truncate-enabled", ValueKind::Bool, "", TRUNCATE),
         Flag::new("audit-log-truncate-max-batch-size", ValueKind::Value("int"), "10485760", MAX_BATCH_BYTES),
@@ -76,7 +76,7 @@ pub(super) const GROUP: Group = Group {
             "audit-policy-file",
             ValueKind::Value("string"),
             "",
-            "File with the audit policy: which requests are recorded, and how much of them. Without it, none are.",
+            "File with the audit policy: which requests are audited, and at which level. If not set, none are.",
         ),
         Flag::new("audit-webhook-batch-buffer-size", ValueKind::Value("int"), "10000", BUFFER_SIZE),
         Flag::new(
@@ -94,27 +94,28 @@ pub(super) const GROUP: Group = Group {
             "audit-webhook-config-file",
             ValueKind::Value("string"),
             "",
-            "File in kubeconfig format that names the server to which events are sent.",
+            "File in kubeconfig format that configures the audit webhook backend, to which events are sent.",
         ),
         Flag::new(
             "audit-webhook-initial-backoff",
             ValueKind::Value("duration"),
             "10s",
-            "How long to wait before a failed call is tried again for the first time.",
+            "Time to wait before the first retry of a failed call of the audit webhook.",
         ),
         Flag::new("audit-webhook-mode", ValueKind::Value("string"), "batch", MODE),
         Flag::new(
             "audit-webhook-spill-dir",
             ValueKind::Value("string"),
             "",
-            "Directory for events that --audit-webhook-batch-buffer-size has no room for, and for batches that the webhook refuses; \
-             they are sent later, also after a restart. Without it they are lost. For batch mode.",
+            "Directory for events that exceed --audit-webhook-batch-buffer-size and for batches that the webhook \
+             rejects. They are sent later, also after a restart. If not set, they are dropped. Only in batch mode.",
         ),
         Flag::new(
             "audit-webhook-spill-max-size",
             ValueKind::Value("int"),
             "1024",
-            "Megabytes in --audit-webhook-spill-dir at most; further events are lost and counted.",
+            "Maximum size of --audit-webhook-spill-dir in megabytes, at least 1. Further events are dropped and \
+             counted.",
         ),
         Flag::new("audit-webhook-truncate-enabled", ValueKind::Bool, "", TRUNCATE),
         Flag::new("audit-webhook-truncate-max-batch-size", ValueKind::Value("int"), "10485760", MAX_BATCH_BYTES),
@@ -123,23 +124,23 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-pub(super) fn read(given: &Given) -> Result<AuditOptions, FlagError> {
+pub(super) fn read(flags: &FlagSet) -> Result<AuditOptions, FlagError> {
     Ok(AuditOptions {
-        policy_file: given.text("audit-policy-file").map(Into::into),
-        log: given.text("audit-log-path").map(|path| log(given, path)).transpose()?,
-        webhook: given.text("audit-webhook-config-file").map(|file| webhook(given, file)).transpose()?,
+        policy_file: flags.text("audit-policy-file").map(Into::into),
+        log: flags.text("audit-log-path").map(|path| log(flags, path)).transpose()?,
+        webhook: flags.text("audit-webhook-config-file").map(|file| webhook(flags, file)).transpose()?,
     })
 }
 
-fn log(given: &Given, path: &str) -> Result<LogOptions, FlagError> {
-    let (mode, batch, truncate) = common(given, "log")?;
-    let format = given.text("audit-log-format").unwrap_or_default();
+fn log(flags: &FlagSet, path: &str) -> Result<LogOptions, FlagError> {
+    let (mode, batch, truncate) = common(flags, "log")?;
+    let format = flags.text("audit-log-format").unwrap_or_default();
     let parsed = LogFormat::parse(format).ok_or_else(|| {
         let allowed = go_quote(LogFormat::ALLOWED);
         FlagError::new(format!("invalid audit log format {format}, allowed formats are {allowed}"))
     })?;
     let positive = |name: &str| {
-        let number = given.integer(name)?;
+        let number = flags.integer(name)?;
         u64::try_from(number).map_err(|_| FlagError::new(format!("--{name} {number} can't be a negative number")))
     };
     Ok(LogOptions {
@@ -148,30 +149,30 @@ fn log(given: &Given, path: &str) -> Result<LogOptions, FlagError> {
         max_backups: usize::try_from(positive("audit-log-maxbackup")?).unwrap_or(usize::MAX),
         max_size_mb: positive("audit-log-maxsize")?,
         format: parsed,
-        compress: given.flag("audit-log-compress")?,
+        compress: flags.flag("audit-log-compress")?,
         mode,
         batch,
         truncate,
     })
 }
 
-fn webhook(given: &Given, file: &str) -> Result<WebhookOptions, FlagError> {
-    let (mode, batch, truncate) = common(given, "webhook")?;
-    let former = given.duration("audit-webhook-batch-initial-backoff")?;
-    let initial_backoff = given.duration("audit-webhook-initial-backoff")?;
+fn webhook(flags: &FlagSet, file: &str) -> Result<WebhookOptions, FlagError> {
+    let (mode, batch, truncate) = common(flags, "webhook")?;
+    let former = flags.duration("audit-webhook-batch-initial-backoff")?;
+    let initial_backoff = flags.duration("audit-webhook-initial-backoff")?;
     let is_former =
-        given.is_given("audit-webhook-batch-initial-backoff") && !given.is_given("audit-webhook-initial-backoff");
+        flags.is_given("audit-webhook-batch-initial-backoff") && !flags.is_given("audit-webhook-initial-backoff");
     let initial_backoff = if is_former { former } else { initial_backoff };
-    let spill = given.text("audit-webhook-spill-dir").map(|directory| spill(given, directory, mode)).transpose()?;
+    let spill = flags.text("audit-webhook-spill-dir").map(|directory| spill(flags, directory, mode)).transpose()?;
     Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None, spill })
 }
 
-/// Reads the place for events without room, which only a queue has.
-fn spill(given: &Given, directory: &str, mode: Mode) -> Result<SpillOptions, FlagError> {
+/// Reads the settings of the spill directory, which only batch mode has.
+fn spill(flags: &FlagSet, directory: &str, mode: Mode) -> Result<SpillOptions, FlagError> {
     if mode != Mode::Batch {
         return Err(FlagError::new("--audit-webhook-spill-dir requires --audit-webhook-mode=batch"));
     }
-    let megabytes = given.integer("audit-webhook-spill-max-size")?;
+    let megabytes = flags.integer("audit-webhook-spill-max-size")?;
     let positive = u64::try_from(megabytes).ok().filter(|megabytes| *megabytes > 0).ok_or_else(|| {
         FlagError::new(format!("--audit-webhook-spill-max-size {megabytes} must be a positive number"))
     })?;
@@ -179,18 +180,18 @@ fn spill(given: &Given, directory: &str, mode: Mode) -> Result<SpillOptions, Fla
 }
 
 /// Reads the flags of either backend. Settings of a mode that is not chosen are not validated, as in kube-apiserver.
-fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOptions), FlagError> {
+fn common(flags: &FlagSet, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOptions), FlagError> {
     let name = |rest: &str| format!("audit-{plugin}-{rest}");
-    let integer = |rest: &str| given.integer(&name(rest));
-    let text = given.text(&name("mode")).unwrap_or_default();
+    let integer = |rest: &str| flags.integer(&name(rest));
+    let text = flags.text(&name("mode")).unwrap_or_default();
     let mode = Mode::parse(text).ok_or_else(|| {
         let allowed = go_quote(Mode::ALLOWED);
         FlagError::new(format!("invalid audit {plugin} mode {text}, allowed modes are {allowed}"))
     })?;
     let (buffer_size, max_batch_size) = (integer("batch-buffer-size")?, integer("batch-max-size")?);
-    let throttle_enable = given.flag(&name("batch-throttle-enable"))?;
-    let (throttle_qps, throttle_burst) = (given.float(&name("batch-throttle-qps"))?, integer("batch-throttle-burst")?);
-    let max_batch_wait = given.duration(&name("batch-max-wait"))?;
+    let throttle_enable = flags.flag(&name("batch-throttle-enable"))?;
+    let (throttle_qps, throttle_burst) = (flags.float(&name("batch-throttle-qps"))?, integer("batch-throttle-burst")?);
+    let max_batch_wait = flags.duration(&name("batch-max-wait"))?;
     let refuse = |what: &str, value: &dyn std::fmt::Display| {
         FlagError::new(format!("invalid audit batch {plugin} {what} {value}, must be a positive number"))
     };
@@ -219,7 +220,7 @@ fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOp
             "invalid audit truncate {plugin} max batch size {batch_bytes}, must be greater than max event size ({event_bytes})"
         )));
     }
-    check_version(given.text(&name("version")).unwrap_or_default())?;
+    check_version(flags.text(&name("version")).unwrap_or_default())?;
     let size = |number: i64| usize::try_from(number).unwrap_or_default();
     let batch = BatchOptions {
         buffer_size: size(buffer_size),
@@ -229,7 +230,7 @@ fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOp
         throttle_qps,
         throttle_burst: size(throttle_burst),
     };
-    let enabled = given.flag(&name("truncate-enabled"))?;
+    let enabled = flags.flag(&name("truncate-enabled"))?;
     let truncate = TruncateOptions { enabled, max_event_size: size(event_bytes), max_batch_size: size(batch_bytes) };
     Ok((mode, batch, truncate))
 }

@@ -1,4 +1,4 @@
-//! Flags for the authentication of callers.
+//! Flags for authentication.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use binnacle_jwt::Algorithm;
 use binnacle_meta::go_quote;
 use binnacle_validation::url::Url;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 use super::{FromFlags, generic};
 
@@ -20,226 +20,250 @@ pub(super) const GROUP: Group = Group {
             "anonymous-auth",
             ValueKind::Bool,
             "true",
-            "Whether requests without credentials are served, as system:anonymous in the group system:unauthenticated.",
+            "Accept requests without credentials as anonymous requests, with the user name system:anonymous and the \
+             group system:unauthenticated. Always off with --authorization-mode=AlwaysAllow.",
         ),
         Flag::new(
             "api-audiences",
             ValueKind::Value("strings"),
             "",
-            "Names of this API: tokens that are made for audiences must be for one of these. If not set, the issuers of \
-             service account tokens.",
+            "Identifiers of the API, comma-separated: a bearer token that is bound to audiences must be bound to one \
+             of them. If not set, the values of --service-account-issuer.",
         ),
         Flag::new(
             "authentication-config",
             ValueKind::Value("string"),
             "",
-            "File with an AuthenticationConfiguration: issuers of ID tokens, instead of the --oidc-... flags, and the paths that \
-             are open without credentials. Read again when it changes.",
+            "File with an AuthenticationConfiguration: JWT authenticators, and anonymous requests by path. Excludes \
+             the --oidc-* flags. It is reloaded when it changes.",
         ),
         Flag::new(
             "authentication-token-webhook-cache-ttl",
             ValueKind::Value("duration"),
             "2m0s",
-            "How long answers of the token webhook are remembered.",
+            "Time for which responses of the token webhook are cached.",
         ),
         Flag::new(
             "authentication-token-webhook-config-file",
             ValueKind::Value("string"),
             "",
-            "File in the form of a kubeconfig with the server that is asked about bearer tokens that nobody else knows.",
+            "File in kubeconfig format for webhook token authentication: the server that reviews bearer tokens which \
+             no other authenticator accepts.",
         ),
         Flag::new(
             "authentication-token-webhook-version",
             ValueKind::Value("string"),
             "v1beta1",
-            "Version of the TokenReviews that are sent to the token webhook and expected from it: v1 or v1beta1.",
+            "API version of the TokenReview (authentication.k8s.io) that is exchanged with the token webhook: v1 or \
+             v1beta1.",
         ),
         Flag::new(
             "client-ca-file",
             ValueKind::Value("string"),
             "",
-            "File with the authorities whose client certificates are accepted: the common name is the user, the organizations \
-             are the groups. If not set, the server's own authority is accepted and an administrator's certificate is made.",
+            "File with the certificate authorities for client certificates: the common name of a certificate is the \
+             user name, its organizations are the groups. If not set, the server uses its own CA and issues an \
+             administrator's certificate in admin.kubeconfig.",
         ),
         Flag::new(
             "enable-bootstrap-token-auth",
             ValueKind::Bool,
             "false",
-            "Whether secrets of type bootstrap.kubernetes.io/token in kube-system are tokens, for nodes that join.",
+            "Accept bootstrap tokens, which are secrets of type bootstrap.kubernetes.io/token in the namespace \
+             kube-system, for TLS bootstrapping of nodes.",
         ),
         Flag::new(
             "oidc-ca-file",
             ValueKind::Value("string"),
             "",
-            "File with the authorities for the OpenID provider; those of the system if not set.",
+            "File with the certificate authorities for the OpenID Connect provider. If not set, those of the system.",
         ),
         Flag::new(
             "oidc-client-id",
             ValueKind::Value("string"),
             "",
-            "Client for which the OpenID provider's tokens must be made.",
+            "Client ID for OpenID Connect: the audience that ID tokens must have. Required with --oidc-issuer-url.",
         ),
         Flag::new(
             "oidc-groups-claim",
             ValueKind::Value("string"),
             "",
-            "Claim with the groups of a user, one or a list.",
+            "Claim with the groups of the user, a string or a list of strings.",
         ),
-        Flag::new("oidc-groups-prefix", ValueKind::Value("string"), "", "What is put before each group."),
+        Flag::new(
+            "oidc-groups-prefix",
+            ValueKind::Value("string"),
+            "",
+            "Prefix that is added to each group, so that it differs from the groups of other authenticators.",
+        ),
         Flag::new(
             "oidc-issuer-url",
             ValueKind::Value("string"),
             "",
-            "URL of the OpenID provider, https only, whose tokens are accepted.",
+            "URL of the OpenID Connect issuer whose ID tokens (JWT) are accepted; only https. Required with \
+             --oidc-client-id.",
         ),
         Flag::new(
             "oidc-required-claim",
             ValueKind::Value("mapStringString"),
             "",
-            "Claim that must be there with a value, 'claim=value'. May be given more than once.",
+            "Claim that ID tokens must have with a value, as claim=value. May be repeated.",
         ),
         Flag::new(
             "oidc-signing-algs",
             ValueKind::Value("strings"),
             "RS256",
-            "Algorithms by which tokens may be signed: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512.",
+            "Allowed signing algorithms of ID tokens, comma-separated: RS256, RS384, RS512, ES256, ES384, ES512, \
+             PS256, PS384, PS512.",
         ),
-        Flag::new("oidc-username-claim", ValueKind::Value("string"), "sub", "Claim with the name of a user."),
+        Flag::new(
+            "oidc-username-claim",
+            ValueKind::Value("string"),
+            "sub",
+            "Claim with the user name. It should be unique and never change for a user.",
+        ),
         Flag::new(
             "oidc-username-prefix",
             ValueKind::Value("string"),
             "",
-            "What is put before each name; '-' for nothing. If not set, names other than by 'email' get the issuer before them.",
+            "Prefix that is added to each user name; '-' for none. If not set, it is the issuer URL and '#', and none \
+             for the claim 'email'.",
         ),
         Flag::new(
             "requestheader-allowed-names",
             ValueKind::Value("strings"),
             "",
-            "Common names of the proxies in front that may say who is calling; any that their authority has signed if not set.",
+            "Common names of the client certificates of authenticating proxies, comma-separated. If not set, any \
+             certificate of --requestheader-client-ca-file is accepted.",
         ),
         Flag::new(
             "requestheader-client-ca-file",
             ValueKind::Value("string"),
             "",
-            "File with the authorities for proxies in front of the server, which say in headers who is calling.",
+            "File with the certificate authorities for client certificates of authenticating proxies, such as the \
+             aggregator (front proxies), which set the user in request headers.",
         ),
         Flag::new(
             "requestheader-extra-headers-prefix",
             ValueKind::Value("strings"),
             "",
-            "Beginnings of the headers in which such proxies say more about callers.",
+            "Prefixes of request headers with extra fields of the user, comma-separated, such as X-Remote-Extra-.",
         ),
         Flag::new(
             "requestheader-group-headers",
             ValueKind::Value("strings"),
             "",
-            "Headers in which such proxies name groups.",
+            "Request headers with groups of the user, comma-separated, such as X-Remote-Group.",
         ),
         Flag::new(
             "requestheader-uid-headers",
             ValueKind::Value("strings"),
             "",
-            "Headers in which such proxies name UIDs.",
+            "Request headers with the UID of the user, comma-separated; X-Remote-Uid must be one of them. Needs the \
+             feature gate RemoteRequestHeaderUID.",
         ),
         Flag::new(
             "requestheader-username-headers",
             ValueKind::Value("strings"),
             "",
-            "Headers in which such proxies name users.",
+            "Request headers with the user name, comma-separated, such as X-Remote-User.",
         ),
         Flag::new(
             "service-account-extend-token-expiration",
             ValueKind::Bool,
             "true",
-            "Whether tokens that admission mounted into pods really live for a year, so that clients that never read them \
-             again have time to be updated.",
+            "Extend the expiration of projected service account tokens to a year, so that clients which do not reload \
+             their token keep working until they are updated.",
         ),
         Flag::new(
             "service-account-issuer",
             ValueKind::Value("stringArray"),
             "https://kubernetes.default.svc",
-            "Issuer of service account tokens. May be given more than once: the first issues, all are accepted.",
+            "Issuer of service account tokens (claim iss), a URI or another identifier. May be repeated: new tokens \
+             have the first one, tokens of all are accepted.",
         ),
         Flag::new(
             "service-account-jwks-uri",
             ValueKind::Value("string"),
             "",
-            "Where the key set is that the discovery document names, if it is not taken from this server.",
+            "https URI of the JSON Web Key Set in the OpenID discovery document. If not set, that of this server.",
         ),
         Flag::new(
             "service-account-key-file",
             ValueKind::Value("stringArray"),
             "",
-            "File with RSA or ECDSA keys, private or public, that service account tokens are verified by. May be given more \
-             than once. If not set, the key that signs.",
+            "File with PEM-encoded RSA or ECDSA keys, private or public, that verify service account tokens. May be \
+             repeated. If not set, the signing key.",
         ),
         Flag::new(
             "service-account-lookup",
             ValueKind::Bool,
             "true",
-            "Whether service account tokens from secrets must still be there.",
+            "Reject service account tokens from secrets that no longer exist.",
         ),
         Flag::new(
             "service-account-max-token-expiration",
             ValueKind::Value("duration"),
             "0s",
-            "The longest that requested service account tokens are good for; 0 for no limit.",
+            "Maximum lifetime of tokens of the TokenRequest API, from 1h to 2^32 seconds; longer requests get this \
+             lifetime. 0s means no limit.",
         ),
         Flag::new(
             "service-account-signing-endpoint",
             ValueKind::Value("string"),
             "",
-            "Path of the unix socket, or @name of the abstract one, of another process that signs service account tokens and \
-             has the keys. Neither --service-account-signing-key-file nor --service-account-key-file can be given beside it.",
+            "Unix domain socket of an external signer of service account tokens: a path, or @name for an abstract \
+             socket. Excludes --service-account-signing-key-file and --service-account-key-file.",
         ),
         Flag::new(
             "service-account-signing-key-file",
             ValueKind::Value("string"),
             "",
-            "File with the private key that service account tokens are signed with. If not set, a key of the server's own.",
+            "File with the private key that signs service account tokens. Requires --service-account-key-file. If not \
+             set, a key of the server's own.",
         ),
         Flag::new(
             "token-auth-file",
             ValueKind::Value("string"),
             "",
-            "File with static bearer tokens, one 'token,user,uid,\"group1,group2\"' a line.",
+            "CSV file with static bearer tokens, one per line: token,user,uid,\"group1,group2\".",
         ),
     ],
 };
 
 impl FromFlags for Authentication {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let path = |name| given.text(name).map(PathBuf::from);
-        let service_accounts = ServiceAccounts::read(given)?;
-        let mut api_audiences = given.list("api-audiences");
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let path = |name| flags.text(name).map(PathBuf::from);
+        let service_accounts = ServiceAccounts::read(flags)?;
+        let mut api_audiences = flags.list("api-audiences");
         if api_audiences.is_empty() {
             api_audiences.clone_from(&service_accounts.issuers);
         }
         Ok(Self {
-            anonymous: given.flag("anonymous-auth")?,
-            anonymous_given: given.is_given("anonymous-auth"),
+            anonymous: flags.flag("anonymous-auth")?,
+            anonymous_given: flags.is_given("anonymous-auth"),
             api_audiences,
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
-            bootstrap_tokens: given.flag("enable-bootstrap-token-auth")?,
-            webhook: FromFlags::read(given)?,
-            issuers: Issuers::read(given)?,
-            request_header: FromFlags::read(given)?,
+            bootstrap_tokens: flags.flag("enable-bootstrap-token-auth")?,
+            webhook: FromFlags::read(flags)?,
+            issuers: Issuers::read(flags)?,
+            request_header: FromFlags::read(flags)?,
             service_accounts,
         })
     }
 }
 
 impl FromFlags for Option<Webhook> {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let Some(file) = given.text("authentication-token-webhook-config-file") else { return Ok(None) };
-        let version = given.text("authentication-token-webhook-version").unwrap_or_default().to_owned();
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let Some(file) = flags.text("authentication-token-webhook-config-file") else { return Ok(None) };
+        let version = flags.text("authentication-token-webhook-version").unwrap_or_default().to_owned();
         if !matches!(version.as_str(), "v1" | "v1beta1") {
             return Err(FlagError::new(format!(
                 "unsupported authentication webhook version {version:?}, supported versions are \"v1\", \"v1beta1\""
             )));
         }
-        let cache_ttl = given.duration("authentication-token-webhook-cache-ttl")?;
+        let cache_ttl = flags.duration("authentication-token-webhook-cache-ttl")?;
         Ok(Some(Webhook { config_file: file.into(), version, cache_ttl }))
     }
 }
@@ -257,11 +281,11 @@ const OIDC_FLAGS: [&str; 9] = [
 ];
 
 impl FromFlags for Issuers {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let any = OIDC_FLAGS.iter().any(|name| given.is_given(name));
-        if let Some(file) = given.text("authentication-config") {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let any = OIDC_FLAGS.iter().any(|name| flags.is_given(name));
+        if let Some(file) = flags.text("authentication-config") {
             const GATE: &str = "StructuredAuthenticationConfiguration";
-            if !generic::gates(given)?.enabled(GATE) {
+            if !generic::gates(flags)?.enabled(GATE) {
                 return Err(FlagError::new(format!(
                     "set --feature-gates={GATE}=true to use authentication-config file"
                 )));
@@ -271,29 +295,29 @@ impl FromFlags for Issuers {
                 false => Ok(Self::File(file.into())),
             };
         }
-        if any { Oidc::read(given).map(|oidc| Self::Flags(oidc.into())) } else { Ok(Self::None) }
+        if any { Oidc::read(flags).map(|oidc| Self::Flags(oidc.into())) } else { Ok(Self::None) }
     }
 }
 
 impl FromFlags for Oidc {
-    /// Reads the values; the configuration made of them validates them.
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let text = |name| given.text(name).unwrap_or_default().to_owned();
+    /// Reads the values, which the resulting configuration validates.
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let text = |name| flags.text(name).unwrap_or_default().to_owned();
         let (url, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));
         if url.is_empty() || client_id.is_empty() {
             let both = "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
             return Err(FlagError::new(both));
         }
         let mut claim_validation_rules = Vec::new();
-        for pair in given.list("oidc-required-claim") {
+        for pair in flags.list("oidc-required-claim") {
             let Some((claim, value)) = pair.split_once('=') else {
-                return Err(given.invalid("oidc-required-claim", &pair, "malformed pair, expect string=string"));
+                return Err(flags.invalid("oidc-required-claim", &pair, "malformed pair, expect string=string"));
             };
             let (claim, required_value) = (claim.to_owned(), value.to_owned());
             claim_validation_rules.push(ClaimValidationRule { claim, required_value, ..Default::default() });
         }
         let mut algorithms = Vec::new();
-        for name in given.list("oidc-signing-algs") {
+        for name in flags.list("oidc-signing-algs") {
             let unknown = || FlagError::new(format!("oidc: unsupported signing alg: {name:?}"));
             algorithms.push(Algorithm::from_name(&name).ok_or_else(unknown)?);
         }
@@ -317,16 +341,16 @@ impl FromFlags for Oidc {
             },
             ..JwtAuthenticator::default()
         };
-        Ok(Self { jwt, ca_file: given.text("oidc-ca-file").map(PathBuf::from), algorithms })
+        Ok(Self { jwt, ca_file: flags.text("oidc-ca-file").map(PathBuf::from), algorithms })
     }
 }
 
 const UID_GATE: &str = "RemoteRequestHeaderUID";
 
 impl FromFlags for Option<RequestHeader> {
-    fn read(given: &Given) -> Result<Self, FlagError> {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
         let list = |name: &str| {
-            let list = generic::list(given, name);
+            let list = generic::list(flags, name);
             match list.iter().any(|entry| entry.trim().is_empty()) {
                 true => Err(FlagError::new(format!("empty value in {name:?}"))),
                 false => Ok(list.into_iter().map(str::to_owned).collect::<Vec<_>>()),
@@ -336,8 +360,8 @@ impl FromFlags for Option<RequestHeader> {
         let group_headers = list("requestheader-group-headers")?;
         let extra_prefixes = list("requestheader-extra-headers-prefix")?;
         let allowed_names = list("requestheader-allowed-names")?;
-        let uid_headers = generic::list(given, "requestheader-uid-headers");
-        if !generic::gates(given)?.enabled(UID_GATE) && !uid_headers.is_empty() {
+        let uid_headers = generic::list(flags, "requestheader-uid-headers");
+        if !generic::gates(flags)?.enabled(UID_GATE) && !uid_headers.is_empty() {
             let why = format!("--requestheader-uid-headers requires the {UID_GATE:?} feature to be enabled");
             return Err(FlagError::new(why));
         }
@@ -348,7 +372,7 @@ impl FromFlags for Option<RequestHeader> {
                  will not work",
             ));
         }
-        let Some(file) = given.text("requestheader-client-ca-file") else { return Ok(None) };
+        let Some(file) = flags.text("requestheader-client-ca-file") else { return Ok(None) };
         Ok(Some(RequestHeader {
             client_ca_file: file.into(),
             allowed_names,
@@ -361,9 +385,9 @@ impl FromFlags for Option<RequestHeader> {
 }
 
 impl FromFlags for ServiceAccounts {
-    fn read(given: &Given) -> Result<Self, FlagError> {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
         const HOUR: Duration = Duration::from_secs(3600);
-        let owned = |name| given.all(name).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let owned = |name| flags.all(name).into_iter().map(str::to_owned).collect::<Vec<_>>();
         let issuers = owned("service-account-issuer");
         for (at, issuer) in issuers.iter().enumerate() {
             if issuer.contains(':')
@@ -384,10 +408,10 @@ impl FromFlags for ServiceAccounts {
             }
         }
         let (key_files, signing_key_file) =
-            (owned("service-account-key-file"), given.text("service-account-signing-key-file").map(PathBuf::from));
-        let signing_endpoint = given.text("service-account-signing-endpoint").map(str::to_owned);
+            (owned("service-account-key-file"), flags.text("service-account-signing-key-file").map(PathBuf::from));
+        let signing_endpoint = flags.text("service-account-signing-endpoint").map(str::to_owned);
         if let Some(endpoint) = &signing_endpoint {
-            let gated = generic::gates(given)?.enabled("ExternalServiceAccountTokenSigner");
+            let gated = generic::gates(flags)?.enabled("ExternalServiceAccountTokenSigner");
             check_signing_endpoint(endpoint, signing_key_file.is_some(), !key_files.is_empty(), gated)?;
         }
         if signing_key_file.is_some() && key_files.is_empty() {
@@ -395,7 +419,7 @@ impl FromFlags for ServiceAccounts {
                 "either `--service-account-key-file` or `--service-account-signing-endpoint` must be set",
             ));
         }
-        let jwks_uri = given.text("service-account-jwks-uri");
+        let jwks_uri = flags.text("service-account-jwks-uri");
         if let Some(uri) = jwks_uri {
             let parsed = Url::parse(uri);
             let parsed =
@@ -406,8 +430,8 @@ impl FromFlags for ServiceAccounts {
                 )));
             }
         }
-        let max_expiration = given.duration("service-account-max-token-expiration")?;
-        let is_negative = given.text("service-account-max-token-expiration").is_some_and(|text| text.starts_with('-'));
+        let max_expiration = flags.duration("service-account-max-token-expiration")?;
+        let is_negative = flags.text("service-account-max-token-expiration").is_some_and(|text| text.starts_with('-'));
         if is_negative
             || !max_expiration.is_zero() && (max_expiration < HOUR || max_expiration > Duration::from_secs(1 << 32))
         {
@@ -420,8 +444,8 @@ impl FromFlags for ServiceAccounts {
             signing_key_file,
             signing_endpoint,
             jwks_uri: jwks_uri.map(str::to_owned),
-            lookup: given.flag("service-account-lookup")?,
-            extends: given.flag("service-account-extend-token-expiration")?,
+            lookup: flags.flag("service-account-lookup")?,
+            extends: flags.flag("service-account-extend-token-expiration")?,
             max_expiration,
         })
     }

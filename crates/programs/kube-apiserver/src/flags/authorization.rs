@@ -1,4 +1,4 @@
-//! Flags for the authorization of callers.
+//! Flags for authorization.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use binnacle_authz::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, Revi
 use binnacle_meta::{GoDuration, go_quote};
 
 use super::FromFlags;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -18,50 +18,51 @@ pub(super) const GROUP: Group = Group {
             "authorization-always-allow-paths",
             ValueKind::Value("strings"),
             "",
-            "Paths that are not those of resources and that everybody may use; a * at the end stands for whatever follows.",
+            "Non-resource paths that every user may access, comma-separated. A * at the end matches any suffix.",
         ),
         Flag::new(
             "authorization-config",
             ValueKind::Value("string"),
             "",
-            "File with the configuration of the authorizers, read again when it changes. Not together with \
-             --authorization-mode and --authorization-webhook-* flags.",
+            "File with an AuthorizationConfiguration: the chain of authorizers. Excludes --authorization-mode and \
+             --authorization-webhook-*. It is reloaded when it changes.",
         ),
         Flag::new(
             "authorization-mode",
             ValueKind::Value("strings"),
             "Node,RBAC",
-            "Ordered list of authorizers: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node.",
+            "Authorization modes in their order, comma-separated: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node.",
         ),
         Flag::new(
             "authorization-policy-file",
             ValueKind::Value("string"),
             "",
-            "File with policies, one JSON object a line, for the mode ABAC.",
+            "File with ABAC policies, one JSON object per line. Requires the mode ABAC.",
         ),
         Flag::new(
             AUTHORIZED_TTL,
             ValueKind::Value("duration"),
             "5m0s",
-            "How long answers of the webhook authorizer that allow are remembered.",
+            "Time for which authorized responses of the webhook authorizer are cached.",
         ),
         Flag::new(
             UNAUTHORIZED_TTL,
             ValueKind::Value("duration"),
             "30s",
-            "How long answers of the webhook authorizer that do not allow are remembered.",
+            "Time for which unauthorized responses of the webhook authorizer are cached.",
         ),
         Flag::new(
             WEBHOOK_FILE,
             ValueKind::Value("string"),
             "",
-            "File in kubeconfig format that says how to reach the webhook, for the mode Webhook.",
+            "File in kubeconfig format for the webhook authorizer. Requires the mode Webhook.",
         ),
         Flag::new(
             WEBHOOK_VERSION,
             ValueKind::Value("string"),
             "v1beta1",
-            "Version of SubjectAccessReview that the webhook is sent and answers with: v1 or v1beta1.",
+            "API version of the SubjectAccessReview (authorization.k8s.io) that is exchanged with the webhook: v1 or \
+             v1beta1.",
         ),
     ],
 };
@@ -76,28 +77,28 @@ const LEGACY: [&str; 5] = ["authorization-mode", AUTHORIZED_TTL, UNAUTHORIZED_TT
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl FromFlags for Authorization {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let policy_file = given.text("authorization-policy-file").map(PathBuf::from);
-        let always_allow_paths = given.list("authorization-always-allow-paths");
-        let source = match given.text("authorization-config") {
-            Some(_) if LEGACY.iter().any(|name| given.is_given(name)) => {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let policy_file = flags.text("authorization-policy-file").map(PathBuf::from);
+        let always_allow_paths = flags.list("authorization-always-allow-paths");
+        let source = match flags.text("authorization-config") {
+            Some(_) if LEGACY.iter().any(|name| flags.is_given(name)) => {
                 return Err(FlagError::new(
                     "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* \
                      flags are defined",
                 ));
             }
             Some(path) => Source::File(path.into()),
-            None => Source::Flags(modes(given, policy_file.is_some())?),
+            None => Source::Flags(modes(flags, policy_file.is_some())?),
         };
         Ok(Self { source, policy_file, always_allow_paths })
     }
 }
 
-fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {
-    let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
+fn modes(flags: &FlagSet, policies: bool) -> Result<AuthorizationConfig, FlagError> {
+    let names: Vec<&str> = flags.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
     // An empty list means Go's default.
     let names: Vec<&str> = if names == [""] { vec!["AlwaysAllow"] } else { names };
-    let webhook = given.text(WEBHOOK_FILE);
+    let webhook = flags.text(WEBHOOK_FILE);
     let mut authorizers = Vec::new();
     for name in &names {
         let mode = match *name {
@@ -115,7 +116,7 @@ fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError
                 }
                 Some(file) => {
                     // kube-apiserver's name for it.
-                    let mode = AuthorizerMode::Webhook(webhook_of(given, file)?);
+                    let mode = AuthorizerMode::Webhook(webhook_of(flags, file)?);
                     authorizers.push(AuthorizerConfig { name: "default".to_owned(), mode });
                     continue;
                 }
@@ -137,8 +138,8 @@ fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError
     Ok(AuthorizationConfig { authorizers })
 }
 
-fn webhook_of(given: &Given, file: &str) -> Result<WebhookConfig, FlagError> {
-    let version = given.text(WEBHOOK_VERSION).unwrap_or_default();
+fn webhook_of(flags: &FlagSet, file: &str) -> Result<WebhookConfig, FlagError> {
+    let version = flags.text(WEBHOOK_VERSION).unwrap_or_default();
     let version = ReviewVersion::parse(version).ok_or_else(|| {
         let version = go_quote(version);
         FlagError::new(format!(
@@ -149,16 +150,16 @@ fn webhook_of(given: &Given, file: &str) -> Result<WebhookConfig, FlagError> {
         kubeconfig: file.into(),
         version,
         timeout: WEBHOOK_TIMEOUT,
-        authorized_ttl: duration(given, AUTHORIZED_TTL)?,
-        unauthorized_ttl: duration(given, UNAUTHORIZED_TTL)?,
+        authorized_ttl: duration(flags, AUTHORIZED_TTL)?,
+        unauthorized_ttl: duration(flags, UNAUTHORIZED_TTL)?,
         deny_on_error: false,
         match_conditions: Vec::new(),
     })
 }
 
 /// Reads a duration; a negative one counts as zero.
-fn duration(given: &Given, name: &str) -> Result<Duration, FlagError> {
-    let text = given.text(name).unwrap_or_default();
-    let parsed = GoDuration::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?;
+fn duration(flags: &FlagSet, name: &str) -> Result<Duration, FlagError> {
+    let text = flags.text(name).unwrap_or_default();
+    let parsed = GoDuration::parse(text).map_err(|error| flags.invalid(name, text, &error.to_string()))?;
     Ok(Duration::from_nanos(u64::try_from(parsed.nanos()).unwrap_or_default()))
 }

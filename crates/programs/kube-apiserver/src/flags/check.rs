@@ -2,25 +2,24 @@
 
 use binnacle_apiserver::Server;
 
-use super::file::similar;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::read;
 use super::table::FlagError;
 
 /// Returns the errors of a command line, each with the flag that causes it. `errors` are the parse errors.
-pub(super) fn check(mut given: Given, errors: Vec<FlagError>) -> Vec<String> {
-    let mut found: Vec<String> = errors.iter().map(explain).collect();
+pub(super) fn check(mut flags: FlagSet, errors: Vec<FlagError>) -> Vec<String> {
+    let mut found: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let mut left_out = Vec::new();
-    while let Err(why) = attempt(&given) {
+    while let Err(why) = attempt(&flags) {
         // Reading ends with the first error. Removing the flag that causes it reveals the next one.
-        let is_cause = |name: &&str| attempt(&given.without(name)).err().as_ref() != Some(&why);
-        let Some(cause) = given.names().into_iter().find(is_cause) else {
+        let is_cause = |name: &&str| attempt(&flags.without(name)).err().as_ref() != Some(&why);
+        let Some(cause) = flags.names().into_iter().find(is_cause) else {
             found.push(why);
             break;
         };
-        given = given.without(cause);
+        flags = flags.without(cause);
         let flag = format!("--{cause}");
-        // A missing flag is no error if it was removed here.
+        // An error about a flag that was removed here is none of the command line.
         if !left_out.iter().any(|other| why.contains(other)) {
             found.push(if why.contains(&flag) { why } else { format!("{flag}: {why}") });
         }
@@ -29,18 +28,9 @@ pub(super) fn check(mut given: Given, errors: Vec<FlagError>) -> Vec<String> {
     found
 }
 
-fn attempt(given: &Given) -> Result<(), String> {
-    let (settings, _) = read(given).map_err(|error| error.to_string())?;
+fn attempt(flags: &FlagSet) -> Result<(), String> {
+    let (settings, _) = read(flags).map_err(|error| error.to_string())?;
     Server::check(&settings).map_err(|error| error.to_string())
-}
-
-/// Returns the text of an error, with a suggestion for an unknown flag.
-fn explain(error: &FlagError) -> String {
-    let FlagError::Unknown(name) = error else { return error.to_string() };
-    match similar(name) {
-        Some(meant) => format!("{error} (did you mean --{meant}?)"),
-        None => error.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -57,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_flags() {
+    fn reports_all_errors_of_file_and_command_line() {
         let temp = binnacle_testkit::TempDir::new();
         let path = temp.join("flags.yaml");
         std::fs::write(&path, "secure-prot: 1\nmax-requests-inflight: -1\ntls-cert-file: a\n").unwrap();
@@ -75,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn all_errors_at_once() {
+    fn reports_all_errors_at_once() {
         for (arguments, want) in [
             (&[][..], &[][..]),
             (&["--secure-port=0", "--ephemeral"], &[]),

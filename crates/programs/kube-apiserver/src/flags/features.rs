@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use binnacle_apiserver::settings::Debugging;
 
 use super::FromFlags;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -15,20 +15,21 @@ pub(super) const GROUP: Group = Group {
             "debug-socket-path",
             ValueKind::Value("string"),
             "",
-            "Path of a unix socket on which what --profiling is about is served to who may open it, without authorization.",
+            "Path of a Unix domain socket that serves what --profiling does, without authentication and \
+             authorization: the permissions of the file control access.",
         ),
         Flag::new(
             "enable-live-page",
             ValueKind::Bool,
             "",
-            "Serve a page for browsers at /debug/live that shows what the server is doing: requests, clients, watchers, queues, \
-             store, caches, webhooks. Who may get /debug/live* may see it.",
+            "Serve a web page at /debug/live with live figures of the server: requests, clients, watchers, priority \
+             levels, store, caches, webhooks. Users need permission to get /debug/live*.",
         ),
         Flag::new(
             "profiling",
             ValueKind::Bool,
             "true",
-            "Serve profiles at /debug/pprof/, and /debug/flags/v, which changes the verbosity of the log while the server runs.",
+            "Serve profiles at /debug/pprof/, and /debug/flags/v, which sets the log verbosity while the server runs.",
         ),
     ],
 };
@@ -39,8 +40,8 @@ pub(super) const TRACES: Group = Group {
         "tracing-config-file",
         ValueKind::Value("string"),
         "",
-        "File with a TracingConfiguration: where the collector of OpenTelemetry is that spans of requests are sent to, and how \
-         many requests are sampled.",
+        "File with a TracingConfiguration: the endpoint of the OpenTelemetry collector to which spans of requests are \
+         exported, and the sampling rate.",
     )],
 };
 
@@ -50,19 +51,19 @@ pub(super) const EGRESS: Group = Group {
         "egress-selector-config-file",
         ValueKind::Value("string"),
         "",
-        "File with an EgressSelectorConfiguration: the proxies that connections to the control plane, to etcd and to the \
-         cluster leave by.",
+        "File with an EgressSelectorConfiguration: the proxies for connections to the control plane, to etcd and to \
+         the cluster.",
     )],
 };
 
 impl FromFlags for Debugging {
-    fn read(given: &Given) -> Result<Self, FlagError> {
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
         Ok(Self {
-            profiling: given.flag("profiling")?,
-            live_page: given.flag("enable-live-page")?,
-            socket: given.text("debug-socket-path").map(PathBuf::from),
-            egress_config: given.text("egress-selector-config-file").map(PathBuf::from),
-            tracing_config: given.text("tracing-config-file").map(PathBuf::from),
+            profiling: flags.flag("profiling")?,
+            live_page: flags.flag("enable-live-page")?,
+            socket: flags.text("debug-socket-path").map(PathBuf::from),
+            egress_config: flags.text("egress-selector-config-file").map(PathBuf::from),
+            tracing_config: flags.text("tracing-config-file").map(PathBuf::from),
         })
     }
 }

@@ -4,11 +4,11 @@ use binnacle_meta::{Text, go_quote};
 use binnacle_schema::{Limits, Object, Value, yaml};
 
 use super::GROUPS;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::reload::unreadable;
 use super::table::{Flag, FlagError, ValueKind};
 
-/// Flags that ask for something else than a server, so that they cannot be in a file.
+/// Flags that do not start a server, so that they cannot be in a file.
 const NOT_IN_FILES: [&str; 4] = ["check-config", "config", "help", "version"];
 
 /// The most errors that are reported.
@@ -18,13 +18,13 @@ const MAX_COMPARED: usize = 100;
 /// The least similarity, from 0 to 1, for suggesting a flag in place of an unknown one.
 const SIMILAR: f64 = 0.8;
 
-/// Adds the flags of the file that `--config` names, if it is given. Returns its contents, and all errors, each with the
-/// file's name.
-pub(super) fn add(given: &mut Given) -> (Vec<u8>, Vec<FlagError>) {
-    let Some(path) = given.text("config").map(str::to_owned) else { return (Vec::new(), Vec::new()) };
+/// Adds the flags of the file that `--config` names, if it is given. Returns its contents, and all errors, each with
+/// the file's name.
+pub(super) fn add(flags: &mut FlagSet) -> (Vec<u8>, Vec<FlagError>) {
+    let Some(path) = flags.text("config").map(str::to_owned) else { return (Vec::new(), Vec::new()) };
     match binnacle_config::read(path.as_ref()) {
         Ok(data) => {
-            let errors = add_text(given, &path, &data);
+            let errors = add_text(flags, &path, &data);
             (data, errors)
         }
         Err(error) => {
@@ -35,7 +35,7 @@ pub(super) fn add(given: &mut Given) -> (Vec<u8>, Vec<FlagError>) {
 }
 
 /// Adds the flags in the text of a file.
-pub(super) fn add_text(given: &mut Given, path: &str, data: &[u8]) -> Vec<FlagError> {
+pub(super) fn add_text(flags: &mut FlagSet, path: &str, data: &[u8]) -> Vec<FlagError> {
     let failed = |why: String| FlagError::new(format!("--config {path}: {why}"));
     let (tree, twice) = match yaml::parse(data, &Limits::default()) {
         Ok(read) => read,
@@ -57,8 +57,8 @@ pub(super) fn add_text(given: &mut Given, path: &str, data: &[u8]) -> Vec<FlagEr
             Some(_) if NOT_IN_FILES.contains(&name.as_str()) => {
                 Err(format!("flag {} cannot be in a file", go_quote(key)))
             }
-            Some(flag) if given.is_given(flag.name) => Ok(()),
-            Some(flag) => texts(flag, value).and_then(|texts| given.add_from_file(flag, texts)),
+            Some(flag) if flags.is_given(flag.name) => Ok(()),
+            Some(flag) => values(flag, value).and_then(|values| flags.add_from_file(flag, values)),
             None => Err(format!("unknown flag {}{}", go_quote(key), suggestion(&name))),
         };
         errors.extend(result.err().map(failed));
@@ -87,10 +87,10 @@ pub(super) fn similar(name: &str) -> Option<&'static str> {
 }
 
 /// Returns the values of a flag as a command line would have them.
-fn texts(flag: &Flag, value: &Value) -> Result<Vec<String>, String> {
+fn values(flag: &Flag, value: &Value) -> Result<Vec<String>, String> {
     let takes = |what: &str| format!("flag {} takes {what}", go_quote(flag.name));
-    let texts = match (value, Several::of(flag)) {
-        (Value::List(_) | Value::Object(_), Several::No) => return Err(takes("one value")),
+    let values = match (value, ListSyntax::of(flag)) {
+        (Value::List(_) | Value::Object(_), ListSyntax::Scalar) => return Err(takes("one value")),
         (Value::List(items), _) => items
             .iter()
             .map(|item| scalar(item).ok_or_else(|| takes("a list of texts, numbers or booleans")))
@@ -104,36 +104,38 @@ fn texts(flag: &Flag, value: &Value) -> Result<Vec<String>, String> {
         }
         (value, _) => return scalar(value).map(|text| vec![text]).ok_or_else(|| takes("one value")),
     };
-    Ok(match Several::of(flag) {
-        Several::Joined => vec![texts.join(",")],
-        _ => texts,
+    Ok(match ListSyntax::of(flag) {
+        ListSyntax::CommaSeparated => vec![values.join(",")],
+        _ => values,
     })
 }
 
 /// The way in which a flag has several values.
-enum Several {
-    No,
+enum ListSyntax {
+    Scalar,
     /// In one value, with commas.
-    Joined,
-    /// Given as often as needed.
+    CommaSeparated,
+    /// As repeated flags.
     Repeated,
 }
 
-impl Several {
+impl ListSyntax {
     fn of(flag: &Flag) -> Self {
         match flag.kind {
-            // Two ranges of addresses are one text.
-            ValueKind::Value("string") if flag.name == "service-cluster-ip-range" => Self::Joined,
-            ValueKind::Value("colonSeparatedMultimapStringString" | "int32Slice" | "pattern=N,...") => Self::Joined,
+            // Two address ranges are one value.
+            ValueKind::Value("string") if flag.name == "service-cluster-ip-range" => Self::CommaSeparated,
+            ValueKind::Value("colonSeparatedMultimapStringString" | "int32Slice" | "pattern=N,...") => {
+                Self::CommaSeparated
+            }
             ValueKind::Value("strings" | "stringArray" | "stringToString" | "mapStringString" | "namedCertKey") => {
                 Self::Repeated
             }
-            _ => Self::No,
+            _ => Self::Scalar,
         }
     }
 }
 
-/// Returns a text, number or boolean as a flag has it.
+/// Formats a string, number or boolean as the value of a flag.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Str(text) => Some(text.to_string()),
@@ -152,10 +154,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_files_have_few_errors() {
-        let (mut given, _) = parse(&GROUPS, std::iter::empty::<OsString>());
+    fn limits_errors_of_long_files() {
+        let (mut flags, _) = parse(&GROUPS, std::iter::empty::<OsString>());
         let many: String = (0..100_000).map(|n| format!("v{n}: 1\n")).collect();
-        let errors = add_text(&mut given, "f", many.as_bytes());
+        let errors = add_text(&mut flags, "f", many.as_bytes());
         assert_eq!(errors.len(), MAX_ERRORS);
         assert_eq!(suggestion("secure-prot"), " (did you mean \"secure-port\"?)");
         assert_eq!(suggestion(&"secure-port".repeat(100_000)), "");

@@ -3,9 +3,10 @@
 use super::table::{Flag, Group, ValueKind};
 
 pub(super) const ABOUT: &str = "\
-A Kubernetes API server with its own durable store. It checks and keeps the objects
-of a cluster (pods, services, deployments and all others) and serves them to kubectl,
-controllers and nodes. Without any flag it starts completely, for this machine only.
+Binnacle: a Kubernetes API server with an embedded, durable store. It validates and
+stores the objects of a cluster (pods, services, deployments and all others) and serves
+them to kubectl, controllers and nodes. Without any flags it starts a complete server
+for this host only.
 
 Usage:
   kube-apiserver [flags]

@@ -3,54 +3,52 @@
 use binnacle_kubelet::Config;
 use binnacle_meta::GoDuration;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, ValueKind};
 
 pub(super) const AUTHORITY: Flag = Flag::new(
     "kubelet-certificate-authority",
     ValueKind::Value("string"),
     "",
-    "File with the certificates of who signs kubelets' certificates. If not set, these are not verified.",
+    "File with the certificate authorities for the serving certificates of kubelets. If not set, they are not \
+     verified.",
 );
 pub(super) const CERTIFICATE: Flag = Flag::new(
     "kubelet-client-certificate",
     ValueKind::Value("string"),
     "",
-    "File with the certificate that is shown to kubelets. It is read again when it changes.",
+    "File with the TLS client certificate for kubelets. Requires --kubelet-client-key. It is reloaded when it \
+     changes.",
 );
 pub(super) const KEY: Flag = Flag::new(
     "kubelet-client-key",
     ValueKind::Value("string"),
     "",
-    "File with the private key that belongs to --kubelet-client-certificate.",
+    "File with the private key of --kubelet-client-certificate.",
 );
 pub(super) const PORT: Flag = Flag::new(
     "kubelet-port",
     ValueKind::Value("uint"),
     "10250",
-    "DEPRECATED: Port of kubelets whose nodes do not tell it.",
+    "DEPRECATED: port of kubelets whose nodes do not report one.",
 );
-pub(super) const READ_ONLY_PORT: Flag = Flag::new(
-    "kubelet-read-only-port",
-    ValueKind::Value("uint"),
-    "10255",
-    "DEPRECATED: Nothing asks this port any more.",
-);
+pub(super) const READ_ONLY_PORT: Flag =
+    Flag::new("kubelet-read-only-port", ValueKind::Value("uint"), "10255", "DEPRECATED: accepted and not used.");
 pub(super) const ADDRESS_TYPES: Flag = Flag::new(
     "kubelet-preferred-address-types",
     ValueKind::Value("strings"),
     "Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP",
-    "Types of node addresses by which kubelets are reached, the best first.",
+    "Types of node addresses (NodeAddressType) for connections to kubelets, by preference, comma-separated.",
 );
 pub(super) const TIMEOUT: Flag = Flag::new(
     "kubelet-timeout",
     ValueKind::Value("duration"),
     "5s",
-    "Taken for compatibility: streams to kubelets last as long as they are used.",
+    "Timeout of requests to kubelets. Accepted for compatibility and not used: streams to kubelets have no timeout.",
 );
 
-pub(super) fn read(given: &Given) -> Result<Config, FlagError> {
-    let identity = match (given.text(CERTIFICATE.name), given.text(KEY.name)) {
+pub(super) fn read(flags: &FlagSet) -> Result<Config, FlagError> {
+    let identity = match (flags.text(CERTIFICATE.name), flags.text(KEY.name)) {
         (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
         (None, None) => None,
         _ => {
@@ -59,24 +57,24 @@ pub(super) fn read(given: &Given) -> Result<Config, FlagError> {
             ));
         }
     };
-    let timeout = given.text(TIMEOUT.name).unwrap_or_default();
-    GoDuration::parse(timeout).map_err(|error| given.invalid(TIMEOUT.name, timeout, &error.to_string()))?;
-    port(given, READ_ONLY_PORT.name)?;
+    let timeout = flags.text(TIMEOUT.name).unwrap_or_default();
+    GoDuration::parse(timeout).map_err(|error| flags.invalid(TIMEOUT.name, timeout, &error.to_string()))?;
+    port(flags, READ_ONLY_PORT.name)?;
     Ok(Config {
         identity,
-        authority: given.text(AUTHORITY.name).map(Into::into),
-        preferred_address_types: list(given, ADDRESS_TYPES.name),
-        port: port(given, PORT.name)?,
+        authority: flags.text(AUTHORITY.name).map(Into::into),
+        preferred_address_types: list(flags, ADDRESS_TYPES.name),
+        port: port(flags, PORT.name)?,
     })
 }
 
-fn port(given: &Given, name: &str) -> Result<u16, FlagError> {
-    let number = given.integer(name)?;
+fn port(flags: &FlagSet, name: &str) -> Result<u16, FlagError> {
+    let number = flags.integer(name)?;
     u16::try_from(number)
         .map_err(|_| FlagError::new(format!("--{name} {number} must be between 0 and 65535, inclusive")))
 }
 
 /// Returns the comma-separated values from all occurrences of a flag.
-fn list(given: &Given, name: &str) -> Vec<String> {
-    given.all(name).into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect()
+fn list(flags: &FlagSet, name: &str) -> Vec<String> {
+    flags.all(name).into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use binnacle_meta::{GoDuration, Quantity, go_quote};
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -15,7 +15,7 @@ pub(super) const GROUP: Group = Group {
             "log-flush-frequency",
             ValueKind::Value("duration"),
             "5s",
-            "How often lines are written that a buffer holds back.",
+            "Maximum time between two flushes of buffered log messages, more than 0.",
         ),
         Flag::new("log-json-info-buffer-size", ValueKind::Value("quantity"), "0", BUFFER),
         Flag::new("log-json-split-stream", ValueKind::Bool, "", SPLIT),
@@ -26,23 +26,23 @@ pub(super) const GROUP: Group = Group {
             "v",
             ValueKind::Value("Level"),
             "0",
-            "Log verbosity as a number: 3 logs each request, 6 and more is for debugging.",
+            "Log verbosity, a number from 0: 3 logs each request, 6 and above is for debugging the server.",
         )
         .short('v'),
         Flag::new(
             "vmodule",
             ValueKind::Value("pattern=N,..."),
             "",
-            "Verbosity of the source files that a pattern matches, as pattern=N, separated by commas: chain=6,filters/*=4. A \
-             pattern without a slash is for the file's name. Only for the text format.",
+            "Log verbosity of source files, as pattern=N, comma-separated: chain=6,filters/*=4. A pattern without a \
+             slash matches the name of a file without its suffix. Only for the log format text.",
         ),
     ],
 };
 
-const SPLIT: &str = "In this format, write errors and warnings to standard error and all else to standard output. Needs the \
-                     feature gate LoggingAlphaOptions.";
-const BUFFER: &str = "In this format with split streams, hold back as many bytes of what is no error, as 512, 1K, 2Ki. Needs the \
-                      feature gate LoggingAlphaOptions.";
+const SPLIT: &str = "In this log format, write errors and warnings to standard error and info messages to standard output. Needs the \
+     feature gate LoggingAlphaOptions.";
+const BUFFER: &str = "In this log format with split streams, buffer size of info messages in bytes, also as a quantity such as 1K or \
+     2Ki. 0 turns buffering off. Needs the feature gate LoggingAlphaOptions.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
@@ -70,7 +70,7 @@ pub(crate) struct Logs {
     pub(crate) flush_every: Duration,
 }
 
-/// The log before anything is known of it.
+/// The log before flags are read.
 impl Default for Logs {
     fn default() -> Self {
         Self {
@@ -86,27 +86,27 @@ impl Default for Logs {
 
 impl Logs {
     /// `alpha` is true if the feature gate for alpha options is on.
-    pub(super) fn read(given: &Given, alpha: bool) -> Result<Self, FlagError> {
-        let verbosity = given.parsed::<Verbosity>("v")?.0;
-        let modules = modules(given)?;
+    pub(super) fn read(flags: &FlagSet, alpha: bool) -> Result<Self, FlagError> {
+        let verbosity = flags.parsed::<Verbosity>("v")?.0;
+        let modules = modules(flags)?;
         let buffer = |name: &str| {
-            let text = given.all(name).pop().unwrap_or_default();
-            let quantity = Quantity::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?;
+            let text = flags.all(name).pop().unwrap_or_default();
+            let quantity = Quantity::parse(text).map_err(|error| flags.invalid(name, text, &error.to_string()))?;
             let bytes = quantity.value();
             Ok::<_, FlagError>((bytes != 0, u64::try_from(bytes).unwrap_or(0)))
         };
         let (text, json) = (buffer("log-text-info-buffer-size")?, buffer("log-json-info-buffer-size")?);
-        let (text_split, json_split) = (given.flag("log-text-split-stream")?, given.flag("log-json-split-stream")?);
+        let (text_split, json_split) = (flags.flag("log-text-split-stream")?, flags.flag("log-json-split-stream")?);
 
         let mut wrong = Vec::new();
-        let flush_text = given.all("log-flush-frequency").pop().unwrap_or_default();
+        let flush_text = flags.all("log-flush-frequency").pop().unwrap_or_default();
         let flush_every = GoDuration::parse(flush_text)
-            .map_err(|error| given.invalid("log-flush-frequency", flush_text, &error.to_string()))?;
+            .map_err(|error| flags.invalid("log-flush-frequency", flush_text, &error.to_string()))?;
         if flush_every.nanos() <= 0 {
             let shown = go_quote(&flush_every.to_string());
             wrong.push(format!("flushFrequency: Invalid value: {shown}: Must be greater than zero"));
         }
-        let format = match given.text("logging-format").unwrap_or("text") {
+        let format = match flags.text("logging-format").unwrap_or("text") {
             "text" => LogFormat::Text,
             "json" => LogFormat::Json,
             other => {
@@ -114,7 +114,7 @@ impl Logs {
                 LogFormat::Text
             }
         };
-        if !modules.is_empty() && given.text("logging-format").is_some_and(|format| format != "text") {
+        if !modules.is_empty() && flags.text("logging-format").is_some_and(|format| format != "text") {
             wrong.push("vmodule: Forbidden: Only supported for text log format".to_owned());
         }
         for (format, option, is_set) in [
@@ -156,11 +156,11 @@ impl FromStr for Verbosity {
     }
 }
 
-fn modules(given: &Given) -> Result<Vec<Module>, FlagError> {
+fn modules(flags: &FlagSet) -> Result<Vec<Module>, FlagError> {
     let mut modules = Vec::new();
-    for text in given.all("vmodule") {
+    for text in flags.all("vmodule") {
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            let wrong = |why: String| given.invalid("vmodule", text, &why);
+            let wrong = |why: String| flags.invalid("vmodule", text, &why);
             let pair = part
                 .split_once('=')
                 .filter(|(pattern, number)| !pattern.is_empty() && !number.is_empty() && !number.contains('='));

@@ -11,12 +11,24 @@ const SECTIONS: [Section; 5] = [
     (
         "FILES",
         &[
-            Item("/var/lib/binnacle", "The data directory of root, if --data-dir is not set. It holds what follows."),
-            Item("~/.local/share/binnacle", "The same for other users ($XDG_DATA_HOME/binnacle if that is set)."),
-            Item("store/", "All objects and their history. One process at a time uses it; binnacle(8) looks into it."),
-            Item("store/admin.sock", "While the server runs: where binnacle(8) reads, for the owner only."),
-            Item("pki/", "The server's own authorities, certificates and keys, where flags name no others."),
-            Item("admin.kubeconfig", "For kubectl: the administrator's certificate, readable by the owner only."),
+            Item(
+                "/var/lib/binnacle",
+                "The data directory of root, if --data-dir is not set. It contains the files below.",
+            ),
+            Item(
+                "~/.local/share/binnacle",
+                "The data directory of other users ($XDG_DATA_HOME/binnacle if that variable is set).",
+            ),
+            Item(
+                "store/",
+                "The embedded store: all objects and their history. Only one process can use it at a time; binnacle(8) administers it.",
+            ),
+            Item(
+                "store/admin.sock",
+                "The socket through which binnacle(8) reads the store of a running server, for the owner only.",
+            ),
+            Item("pki/", "The server's own certificate authorities, certificates and keys, unless flags set others."),
+            Item("admin.kubeconfig", "The kubeconfig of the administrator, readable by the owner only."),
         ],
     ),
     (
@@ -24,23 +36,26 @@ const SECTIONS: [Section; 5] = [
         &[
             Item(
                 "SIGTERM, SIGINT, SIGHUP, SIGQUIT",
-                "Stop: watches end, requests are finished. Another one more than a second later ends the process at once. \
-                 SIGHUP is ignored under nohup(1).",
+                "Graceful termination: watches end, requests in flight are completed. A further signal after more than a second \
+                 ends the process at once. SIGHUP is ignored under nohup(1).",
             ),
             Item(
                 "SIGKILL",
-                "Nothing that was acknowledged is lost. The temporary directory of an ephemeral server is removed by the \
-                 next ephemeral start of the same user.",
+                "No acknowledged write is lost. The temporary directory of an ephemeral server is removed by the next \
+                 ephemeral start of the same user.",
             ),
         ],
     ),
     (
         "EXIT STATUS",
         &[
-            Item("0", "Stopped by a signal; or --help, --version or --check-config is answered and nothing is wrong."),
-            Item("1", "The start failed, or a stop was cut short: the last line on standard error says why."),
+            Item("0", "The server was stopped by a signal, or --help, --version or --check-config succeeded."),
+            Item(
+                "1",
+                "The start failed, or a second signal ended the process. The last line on standard error has the reason.",
+            ),
             Item("74", "The disk of the embedded store failed."),
-            Item("101", "The program found a mistake of its own."),
+            Item("101", "The program has panicked, which is a bug."),
         ],
     ),
     (
@@ -49,26 +64,26 @@ const SECTIONS: [Section; 5] = [
             Text("A complete server for this machine, and a client:"),
             Example("kube-apiserver &"),
             Example("kubectl --kubeconfig ~/.local/share/binnacle/admin.kubeconfig get namespaces"),
-            Text("One that keeps nothing, on a free port, which it prints:"),
+            Text("A server in memory only, on a free port, which it prints:"),
             Example("kube-apiserver --ephemeral --secure-port=0"),
-            Text("Errors of a configuration, without a start:"),
+            Text("All errors of a configuration, without starting the server:"),
             Example("kube-apiserver --check-config --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt"),
         ],
     ),
     ("SEE ALSO", &[Text("binnacle(8), systemctl(1), kubectl(1)")]),
 ];
 
-/// Returns the program as clap would describe it.
+/// Returns the description of the program for clap.
 fn command() -> Command {
     let (about, _) = help::ABOUT.split_once("\n\nUsage").unwrap();
     let about = format!(
-        "{about}\n\nA flag without a value is true; --flag=false takes that back. Of a flag that is given twice the last \
-         value counts, unless its description says otherwise."
+        "{about}\n\nA boolean flag without a value is true; --flag=false turns it off. If a flag is repeated, its last value \
+         counts, unless its description says otherwise."
     );
     let flags = GROUPS.iter().flat_map(|group| group.flags.iter().map(|flag| arg(group.title, flag)));
     Command::new("kube-apiserver")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Kubernetes API server with a durable store of its own")
+        .about("Binnacle, a Kubernetes API server with an embedded, durable store")
         .long_about(about)
         .override_usage("kube-apiserver [flags]")
         .disable_help_flag(true)
@@ -94,7 +109,7 @@ fn arg(group: &str, flag: &Flag) -> Arg {
     }
 }
 
-/// Returns the paths that shells offer for the value.
+/// Returns the kind of path that shells complete for the value.
 fn hint(flag: &str) -> ValueHint {
     const FILES: [&str; 10] = [
         "admission-control-config-file",
@@ -119,7 +134,7 @@ fn hint(flag: &str) -> ValueHint {
 }
 
 #[test]
-fn page_and_completions_follow_from_the_flags() {
+fn manual_matches_flags() {
     command().debug_assert();
     binnacle_cli::manual::compare(&command(), &SECTIONS);
 }

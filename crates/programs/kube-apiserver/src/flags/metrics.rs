@@ -7,7 +7,7 @@ use binnacle_meta::{go_quote, read_error};
 use binnacle_metrics::ExposedOptions;
 use binnacle_schema::{Limits, Value, yaml};
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -17,26 +17,28 @@ pub(super) const GROUP: Group = Group {
             "allow-metric-labels",
             ValueKind::Value("stringToString"),
             "",
-            "Values that a label of a metric may have; all others are counted as \"unexpected\": metric,label=value1,value2.",
+            "Allowed values of a metric's label, as metric,label=value1,value2; all other values are recorded as \
+             \"unexpected\". May be repeated.",
         ),
         Flag::new(
             "allow-metric-labels-manifest",
             ValueKind::Value("string"),
             "",
-            "YAML file that says the same, with keys 'metric,label' and values 'value1,value2'.",
+            "YAML file with the same settings: keys 'metric,label', values 'value1,value2'. Excludes \
+             --allow-metric-labels.",
         ),
         Flag::new(
             "disabled-metrics",
             ValueKind::Value("strings"),
             "",
-            "Full names of metrics that are left out, separated by commas.",
+            "Metrics to disable, by their fully qualified names, comma-separated.",
         ),
         Flag::new(
             "show-hidden-metrics-for-version",
             ValueKind::Value("string"),
             "",
-            "The version, which must be the one before this release, for which metrics are shown again that are hidden since \
-             they were deprecated.",
+            "Show the metrics that are hidden since they were deprecated in the previous minor version. The only \
+             value is that version, 1.35.",
         ),
     ],
 };
@@ -46,11 +48,11 @@ const LABEL: &str = "[a-zA-Z_][a-zA-Z0-9_]*";
 
 type Mapping = BTreeMap<String, String>;
 
-pub(super) fn read(given: &Given) -> Result<ExposedOptions, FlagError> {
-    let mapping = mapping_of_flag(given)?;
-    let manifest = given.text("allow-metric-labels-manifest");
+pub(super) fn read(flags: &FlagSet) -> Result<ExposedOptions, FlagError> {
+    let mapping = mapping_of_flag(flags)?;
+    let manifest = flags.text("allow-metric-labels-manifest");
     let mut wrong = Vec::new();
-    let hidden = given.text("show-hidden-metrics-for-version");
+    let hidden = flags.text("show-hidden-metrics-for-version");
     let before = Version::BINARY.previous().to_string();
     if let Some(version) = hidden.filter(|version| *version != before) {
         let version = go_quote(version);
@@ -59,7 +61,7 @@ pub(super) fn read(given: &Given) -> Result<ExposedOptions, FlagError> {
              the previous minor version is allowed"
         ));
     }
-    let disabled = super::generic::list(given, "disabled-metrics");
+    let disabled = super::generic::list(flags, "disabled-metrics");
     if let Some(name) = disabled.iter().find(|name| !is_name(name)) {
         let shown = serde_json::json!(disabled);
         let (pattern, name) = (go_quote(&format!("^{NAME}$")), go_quote(name));
@@ -98,14 +100,14 @@ pub(super) fn read(given: &Given) -> Result<ExposedOptions, FlagError> {
 
 /// Reads `--allow-metric-labels`. A value with one equals sign is one pair; with several it is a comma-separated list
 /// of pairs.
-fn mapping_of_flag(given: &Given) -> Result<Option<Mapping>, FlagError> {
+fn mapping_of_flag(flags: &FlagSet) -> Result<Option<Mapping>, FlagError> {
     let name = "allow-metric-labels";
-    if !given.is_given(name) {
+    if !flags.is_given(name) {
         return Ok(None);
     }
     let mut mapping = Mapping::new();
-    for text in given.all(name) {
-        let wrong = |pair: &str| given.invalid(name, text, &format!("{pair} must be formatted as key=value"));
+    for text in flags.all(name) {
+        let wrong = |pair: &str| flags.invalid(name, text, &format!("{pair} must be formatted as key=value"));
         let pairs = match text.matches('=').count() {
             0 => return Err(wrong(text)),
             1 => vec![text.trim_matches('"').to_owned()],

@@ -1,4 +1,4 @@
-//! Flags of the cluster that single resources use.
+//! Flags for single resources and for the other servers of the cluster.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -10,7 +10,7 @@ use binnacle_controlplane::{EndpointReconciler, Leadership};
 use binnacle_meta::go_quote;
 use binnacle_services::ServiceRouting;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 use super::{FromFlags, generic, kubelet};
 
@@ -21,55 +21,58 @@ pub(super) const GROUP: Group = Group {
             "aggregator-reject-forwarding-redirect",
             ValueKind::Bool,
             "true",
-            "Whether redirects of servers of aggregated APIs are refused rather than passed on to clients.",
+            "Reject redirect responses of aggregated API servers instead of forwarding them to the client.",
         ),
-        Flag::new("allow-privileged", ValueKind::Bool, "true", "Whether containers may be privileged."),
+        Flag::new("allow-privileged", ValueKind::Bool, "true", "Allow privileged containers."),
         Flag::new(
             "apiserver-count",
             ValueKind::Value("int"),
             "1",
-            "DEPRECATED: Number of servers in the cluster, for --endpoint-reconciler-type=master-count.",
+            "DEPRECATED: number of API servers in the cluster, at least 1, for \
+             --endpoint-reconciler-type=master-count.",
         ),
         Flag::new(
             "coordinated-leadership-lease-duration",
             ValueKind::Value("duration"),
             "15s",
-            "How long the server that elects leaders keeps that part without renewing its lease. Needs the feature gate \
-             CoordinatedLeaderElection.",
+            "Duration of the lease for coordinated leader election, after which another server replaces a leader that \
+             does not renew it. Must exceed the renew deadline. Needs the feature gate CoordinatedLeaderElection.",
         ),
         Flag::new(
             "coordinated-leadership-renew-deadline",
             ValueKind::Value("duration"),
             "10s",
-            "How long it tries to renew its lease before it gives up.",
+            "Time for which the leader tries to renew its lease before it gives up leadership. Must exceed the retry \
+             period.",
         ),
         Flag::new(
             "coordinated-leadership-retry-period",
             ValueKind::Value("duration"),
             "2s",
-            "How often it renews its lease, and others try to get it.",
+            "Interval between attempts to acquire or renew the lease for coordinated leader election.",
         ),
         Flag::new(
             "enable-aggregator-routing",
             ValueKind::Bool,
             "",
-            "Whether services of aggregated APIs and of webhooks are reached at one of their endpoints rather than at their \
-             cluster IP.",
+            "Send requests for aggregated APIs and webhooks to endpoint IPs of their services instead of the cluster \
+             IP.",
         ),
-        Flag::new("enable-logs-handler", ValueKind::Bool, "", "DEPRECATED: Serve the files of /var/log at /logs."),
+        Flag::new("enable-logs-handler", ValueKind::Bool, "", "DEPRECATED: serve the log files of /var/log at /logs."),
         Flag::new(
             "endpoint-reconciler-type",
             ValueKind::Value("string"),
             "lease",
-            "Who keeps the endpoints of the service kubernetes: each server with a lease on its own entry (lease), each as long \
-             as there are no more than --apiserver-count (master-count, deprecated), or somebody else (none).",
+            "Endpoint reconciler of the service 'kubernetes': lease (each server renews a lease for its address), \
+             master-count (deprecated: as many addresses as --apiserver-count), or none (another component maintains \
+             the endpoints).",
         ),
         Flag::new(
             "hostname-override",
             ValueKind::Value("string"),
             "",
-            "Name that is used instead of that of this machine for the server's identity among the servers of a cluster: for \
-             several of them on one machine.",
+            "Host name for the identity of this server among the API servers of a cluster, instead of that of the \
+             host. Needed for several servers on one host.",
         ),
         kubelet::AUTHORITY,
         kubelet::CERTIFICATE,
@@ -82,60 +85,70 @@ pub(super) const GROUP: Group = Group {
             "kubernetes-service-node-port",
             ValueKind::Value("int"),
             "0",
-            "Port of nodes at which the service kubernetes is reached; 0 for none.",
+            "Node port of the service 'kubernetes', within --service-node-port-range; the service is then of type \
+             NodePort. 0 means type ClusterIP.",
         ),
         Flag::new(
             "max-connection-bytes-per-sec",
             ValueKind::Value("int"),
             "0",
-            "The most bytes a second, each way, of a connection to a kubelet, pod or service that was upgraded; 0 for no limit.",
+            "Maximum bytes per second, in each direction, of an upgraded connection to a kubelet, pod or service \
+             (exec, attach, port-forward, proxy). 0 means no limit.",
         ),
         Flag::new(
             "peer-advertise-ip",
             ValueKind::Value("string"),
             "",
-            "Address at which other servers of the cluster reach this one, together with --peer-advertise-port, to hand on \
-             requests for what they lack. --advertise-address by default.",
+            "IP address at which other API servers of the cluster proxy requests to this one, together with \
+             --peer-advertise-port. If not set, --advertise-address. Needs the feature gate \
+             UnknownVersionInteroperabilityProxy.",
         ),
-        Flag::new("peer-advertise-port", ValueKind::Value("string"), "", "Port that belongs to --peer-advertise-ip."),
+        Flag::new(
+            "peer-advertise-port",
+            ValueKind::Value("string"),
+            "",
+            "Port for --peer-advertise-ip, from 1 to 65535.",
+        ),
         Flag::new(
             "peer-ca-file",
             ValueKind::Value("string"),
             "",
-            "File with the authorities that sign the certificates of all servers of the cluster. With it, requests for what this \
-             server lacks are handed on to one that has it.",
+            "File with the certificate authorities for the serving certificates of other API servers. If set, \
+             requests for resources that this server does not serve are proxied to one that does. Needs the feature \
+             gate UnknownVersionInteroperabilityProxy.",
         ),
         Flag::new(
             "proxy-client-cert-file",
             ValueKind::Value("string"),
             "",
-            "File with the certificate that is shown to servers of aggregated APIs, by which they know this server. It is read \
-             again when it changes.",
+            "File with the client certificate with which the aggregator authenticates to aggregated (extension) API \
+             servers. Requires --proxy-client-key-file. It is reloaded when it changes.",
         ),
         Flag::new(
             "proxy-client-key-file",
             ValueKind::Value("string"),
             "",
-            "File with the private key that belongs to --proxy-client-cert-file.",
+            "File with the private key of --proxy-client-cert-file.",
         ),
         Flag::new(
             "service-cluster-ip-range",
             ValueKind::Value("string"),
             "10.0.0.0/24",
-            "Range from which services get their addresses; two of different families, separated by a comma, for dual-stack.",
+            "CIDR range of the cluster IPs of services, of at least 8 addresses. For dual-stack, two ranges of \
+             different IP families, comma-separated.",
         ),
         Flag::new(
             "service-node-port-range",
             ValueKind::Value("portRange"),
             "30000-32767",
-            "Ports for services of type NodePort, both ends included.",
+            "Port range of services of type NodePort, including both ends: low-high or low+count.",
         ),
         Flag::new(
             "stop-with-stdin",
             ValueKind::Bool,
             "",
-            "Stop when standard input ends, as after SIGTERM. A program that starts the server and keeps the other end of a pipe \
-             takes the server along when it dies.",
+            "Stop when standard input ends, as after SIGTERM. A parent process that keeps the other end of a pipe \
+             open then stops the server with itself.",
         ),
     ],
 };
@@ -145,52 +158,52 @@ const MIN_SERVICE_BITS: u8 = 3;
 const MAX_BITMAP_BITS: u8 = 20;
 
 impl FromFlags for Misc {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let ports: PortRange = given.parsed("service-node-port-range")?;
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let ports: PortRange = flags.parsed("service-node-port-range")?;
         Ok(Self {
-            kubernetes_service_node_port: kubernetes_node_port(given, ports)?,
-            allow_privileged: given.flag("allow-privileged")?,
-            service_cluster_ip_ranges: service_ranges(given)?,
+            kubernetes_service_node_port: kubernetes_node_port(flags, ports)?,
+            allow_privileged: flags.flag("allow-privileged")?,
+            service_cluster_ip_ranges: service_ranges(flags)?,
             service_node_port_range: ports,
-            leadership: leadership(given)?,
-            serves_logs: given.flag("enable-logs-handler")?,
+            leadership: leadership(flags)?,
+            serves_logs: flags.flag("enable-logs-handler")?,
             // A negative value means no limit, as in Go.
-            connection_bytes_per_second: u64::try_from(given.integer("max-connection-bytes-per-sec")?)
+            connection_bytes_per_second: u64::try_from(flags.integer("max-connection-bytes-per-sec")?)
                 .ok()
                 .and_then(NonZeroU64::new),
-            kubelet: kubelet::read(given)?,
-            endpoint_reconciler: endpoint_reconciler(given)?,
-            service_routing: match given.flag("enable-aggregator-routing")? {
+            kubelet: kubelet::read(flags)?,
+            endpoint_reconciler: endpoint_reconciler(flags)?,
+            service_routing: match flags.flag("enable-aggregator-routing")? {
                 true => ServiceRouting::Endpoints,
                 false => ServiceRouting::ClusterIp,
             },
             // One of the two flags alone has no effect, as in Go.
-            proxy_client: given
+            proxy_client: flags
                 .text("proxy-client-cert-file")
-                .zip(given.text("proxy-client-key-file"))
+                .zip(flags.text("proxy-client-key-file"))
                 .map(|(certificate, key)| (certificate.into(), key.into())),
-            peer_advertised: peer_advertised(given)?,
-            peer_ca: given.text("peer-ca-file").map(PathBuf::from),
-            hostname: given.text("hostname-override").map(str::to_owned),
-            rejects_redirects: given.flag("aggregator-reject-forwarding-redirect")?,
+            peer_advertised: peer_advertised(flags)?,
+            peer_ca: flags.text("peer-ca-file").map(PathBuf::from),
+            hostname: flags.text("hostname-override").map(str::to_owned),
+            rejects_redirects: flags.flag("aggregator-reject-forwarding-redirect")?,
         })
     }
 }
 
 /// Reads the advertised address of peers, which needs both flags.
-fn peer_advertised(given: &Given) -> Result<Option<SocketAddr>, FlagError> {
-    let (ip, Some(port)) = (given.ip("peer-advertise-ip")?, given.text("peer-advertise-port")) else { return Ok(None) };
+fn peer_advertised(flags: &FlagSet) -> Result<Option<SocketAddr>, FlagError> {
+    let (ip, Some(port)) = (flags.ip("peer-advertise-ip")?, flags.text("peer-advertise-port")) else { return Ok(None) };
     let number = port.parse().ok().filter(|port| *port != 0);
     let number =
         number.ok_or_else(|| FlagError::new(format!("--peer-advertise-port {} is not a port", go_quote(port))))?;
     Ok(ip.map(|ip| SocketAddr::new(ip, number)))
 }
 
-fn leadership(given: &Given) -> Result<Leadership, FlagError> {
+fn leadership(flags: &FlagSet) -> Result<Leadership, FlagError> {
     let leadership = Leadership {
-        lease_duration: given.duration("coordinated-leadership-lease-duration")?,
-        renew_deadline: given.duration("coordinated-leadership-renew-deadline")?,
-        retry_period: given.duration("coordinated-leadership-retry-period")?,
+        lease_duration: flags.duration("coordinated-leadership-lease-duration")?,
+        renew_deadline: flags.duration("coordinated-leadership-renew-deadline")?,
+        retry_period: flags.duration("coordinated-leadership-retry-period")?,
     };
     let order = |longer: (&str, Duration), shorter: (&str, Duration)| {
         (longer.1 <= shorter.1).then(|| {
@@ -209,8 +222,8 @@ fn leadership(given: &Given) -> Result<Leadership, FlagError> {
     }
 }
 
-fn kubernetes_node_port(given: &Given, ports: PortRange) -> Result<u16, FlagError> {
-    let number = given.integer("kubernetes-service-node-port")?;
+fn kubernetes_node_port(flags: &FlagSet, ports: PortRange) -> Result<u16, FlagError> {
+    let number = flags.integer("kubernetes-service-node-port")?;
     let port = u16::try_from(number).map_err(|_| {
         FlagError::new(format!(
             "--kubernetes-service-node-port {number} must be between 0 and 65535, inclusive. If 0, the Kubernetes master service \
@@ -223,12 +236,12 @@ fn kubernetes_node_port(given: &Given, ports: PortRange) -> Result<u16, FlagErro
     Ok(port)
 }
 
-fn endpoint_reconciler(given: &Given) -> Result<EndpointReconciler, FlagError> {
-    let count = given.integer("apiserver-count")?;
+fn endpoint_reconciler(flags: &FlagSet) -> Result<EndpointReconciler, FlagError> {
+    let count = flags.integer("apiserver-count")?;
     let positive = usize::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| {
         FlagError::new(format!("--apiserver-count should be a positive number, but value '{count}' provided"))
     })?;
-    match given.text("endpoint-reconciler-type").unwrap_or("lease") {
+    match flags.text("endpoint-reconciler-type").unwrap_or("lease") {
         "lease" => Ok(EndpointReconciler::Lease),
         "master-count" => Ok(EndpointReconciler::Count(positive)),
         "none" => Ok(EndpointReconciler::None),
@@ -236,8 +249,8 @@ fn endpoint_reconciler(given: &Given) -> Result<EndpointReconciler, FlagError> {
     }
 }
 
-fn service_ranges(given: &Given) -> Result<Vec<Cidr>, FlagError> {
-    let parts: Vec<&str> = given.text("service-cluster-ip-range").unwrap_or_default().split(',').collect();
+fn service_ranges(flags: &FlagSet) -> Result<Vec<Cidr>, FlagError> {
+    let parts: Vec<&str> = flags.text("service-cluster-ip-range").unwrap_or_default().split(',').collect();
     if parts.len() > 2 {
         return Err(FlagError::new("--service-cluster-ip-range must not contain more than two entries"));
     }
@@ -266,7 +279,7 @@ fn service_ranges(given: &Given) -> Result<Vec<Cidr>, FlagError> {
         ));
     }
     // Allocators that keep a bitmap in the store bound its size.
-    let gates = generic::gates(given)?;
+    let gates = generic::gates(flags)?;
     let bitmaps = !gates.enabled("MultiCIDRServiceAllocator") || !gates.enabled("DisableAllocatorDualWrite");
     for (range, place) in ranges.iter().zip(["", "[1]"]).filter(|_| bitmaps) {
         let bits = range.bits();

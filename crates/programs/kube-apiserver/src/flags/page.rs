@@ -29,7 +29,7 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 #[test]
-fn rows_say_what_the_flags_do() {
+fn page_states_effect_of_each_flag() {
     for (name, state) in rows() {
         let known = GROUPS.iter().any(|group| group.flags.iter().any(|flag| flag.name == name));
         let inert = inert::GROUP.flags.iter().any(|flag| flag.name == name);
@@ -40,7 +40,7 @@ fn rows_say_what_the_flags_do() {
 }
 
 #[test]
-fn no_flag_is_missing() {
+fn page_lists_every_flag() {
     let rows: BTreeSet<_> = rows().map(|(name, _)| name).collect();
     let known = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name);
     let missing: Vec<_> = known.filter(|name| !rows.contains(name) && !OWN.contains(name)).collect();

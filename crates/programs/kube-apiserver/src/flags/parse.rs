@@ -13,17 +13,17 @@ use super::table::{Flag, FlagError, Group, ValueKind};
 
 /// The flags of the command line; a flag that is not given has its default.
 #[derive(Clone)]
-pub(super) struct Given {
-    flags: HashMap<&'static str, Flag>,
+pub(super) struct FlagSet {
+    definitions: HashMap<&'static str, Flag>,
     values: HashMap<&'static str, Vec<String>>,
     /// The flags whose values are from the file of `--config`.
     from_file: BTreeSet<&'static str>,
 }
 
 /// Parses all arguments. Invalid ones are left out and reported as errors.
-pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> (Given, Vec<FlagError>) {
-    let flags = groups.iter().flat_map(|group| group.flags).map(|flag| (flag.name, *flag)).collect();
-    let mut given = Given { flags, values: HashMap::new(), from_file: BTreeSet::new() };
+pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> (FlagSet, Vec<FlagError>) {
+    let definitions = groups.iter().flat_map(|group| group.flags).map(|flag| (flag.name, *flag)).collect();
+    let mut flags = FlagSet { definitions, values: HashMap::new(), from_file: BTreeSet::new() };
     let mut arguments = arguments.map(|argument| {
         argument.into_string().map_err(|argument| FlagError::new(format!("argument {argument:?} is not valid UTF-8")))
     });
@@ -41,8 +41,8 @@ pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>)
                 Ok(())
             }
             Ok(argument) => match argument.strip_prefix("--") {
-                Some(long) => given.long(long, &mut arguments),
-                None => given.short(&argument[1..], &mut arguments),
+                Some(long) => flags.long(long, &mut arguments),
+                None => flags.short(&argument[1..], &mut arguments),
             },
         };
         errors.extend(read.err());
@@ -51,10 +51,10 @@ pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>)
         let shown = positional.iter().map(|argument| go_quote(argument)).collect::<Vec<_>>().join(" ");
         errors.push(FlagError::new(format!("\"kube-apiserver\" does not take any arguments, got [{shown}]")));
     }
-    (given, errors)
+    (flags, errors)
 }
 
-impl Given {
+impl FlagSet {
     fn long(
         &mut self,
         text: &str,
@@ -68,7 +68,7 @@ impl Given {
             None => (text, None),
         };
         let name = name.replace('_', "-");
-        let Some(flag) = self.flags.get(name.as_str()).copied() else {
+        let Some(flag) = self.definitions.get(name.as_str()).copied() else {
             return Err(FlagError::unknown(name));
         };
         let value = match (value, flag.kind) {
@@ -91,15 +91,15 @@ impl Given {
         checked
     }
 
-    /// Sets a flag that the command line lacks, if the values are valid for it.
+    /// Sets a flag that is not on the command line, if the values are valid for it.
     pub(super) fn add_from_file(&mut self, flag: &Flag, values: Vec<String>) -> Result<(), String> {
         self.from_file.insert(flag.name);
         values.into_iter().try_for_each(|value| self.push(flag, value)).map_err(|error| error.to_string())
     }
 
-    /// Takes the value of one flag from another set.
+    /// Copies the value of one flag from another set.
     pub(super) fn take_from(&mut self, other: &Self, name: &str) {
-        let Some(name) = self.flags.get_key_value(name).map(|(name, _)| *name) else { return };
+        let Some(name) = self.definitions.get_key_value(name).map(|(name, _)| *name) else { return };
         match other.values.get(name) {
             Some(values) => self.values.insert(name, values.clone()),
             None => self.values.remove(name),
@@ -115,7 +115,7 @@ impl Given {
         self.from_file.contains(name)
     }
 
-    /// Validates the value, even if it has no effect.
+    /// Validates the value, even if the flag is ignored.
     fn check(&self, flag: &Flag) -> Result<(), FlagError> {
         match flag.kind {
             ValueKind::Bool => self.flag(flag.name).map(drop),
@@ -133,7 +133,7 @@ impl Given {
     ) -> Result<(), FlagError> {
         let mut left = text;
         while let Some(letter) = left.chars().next() {
-            let Some(flag) = self.flags.values().find(|flag| flag.short == Some(letter)).copied() else {
+            let Some(flag) = self.definitions.values().find(|flag| flag.short == Some(letter)).copied() else {
                 return Err(FlagError::new(format!("unknown shorthand flag: '{letter}' in -{left}")));
             };
             let behind = &left[letter.len_utf8()..];
@@ -158,7 +158,13 @@ impl Given {
     pub(super) fn all(&self, name: &str) -> Vec<&str> {
         match self.values.get(name) {
             Some(values) => values.iter().map(String::as_str).collect(),
-            None => self.flags.get(name).map(|flag| flag.default).filter(|text| !text.is_empty()).into_iter().collect(),
+            None => self
+                .definitions
+                .get(name)
+                .map(|flag| flag.default)
+                .filter(|text| !text.is_empty())
+                .into_iter()
+                .collect(),
         }
     }
 
@@ -185,16 +191,16 @@ impl Given {
         names
     }
 
-    /// Returns the same command line without a flag.
+    /// Returns the command line without a flag.
     pub(super) fn without(&self, name: &str) -> Self {
-        let mut others = self.clone();
-        others.values.remove(name);
-        others
+        let mut without = self.clone();
+        without.values.remove(name);
+        without
     }
 
     /// Returns all flags, sorted by name, with their values as Go's flags format them.
     pub(super) fn shown(&self) -> Vec<(String, String)> {
-        let mut names: Vec<&'static str> = self.flags.keys().copied().collect();
+        let mut names: Vec<&'static str> = self.definitions.keys().copied().collect();
         names.sort_unstable();
         names.into_iter().map(|name| (name.to_owned(), self.shown_value(name))).collect()
     }
@@ -202,7 +208,7 @@ impl Given {
     fn shown_value(&self, name: &str) -> String {
         let values = self.all(name);
         let last = || values.last().copied().unwrap_or_default().to_owned();
-        match self.flags.get(name).map(|flag| flag.kind) {
+        match self.definitions.get(name).map(|flag| flag.kind) {
             Some(ValueKind::Bool) => self.flag(name).unwrap_or(false).to_string(),
             Some(ValueKind::Value("strings" | "stringArray" | "stringToString")) => format!("[{}]", values.join(",")),
             Some(ValueKind::Value("mapStringString")) => values.join(","),
@@ -259,7 +265,7 @@ impl Given {
     }
 
     pub(super) fn invalid(&self, name: &str, value: &str, why: &str) -> FlagError {
-        let shown = match self.flags.get(name).and_then(|flag| flag.short) {
+        let shown = match self.definitions.get(name).and_then(|flag| flag.short) {
             Some(short) => format!("-{short}, --{name}"),
             None => format!("--{name}"),
         };

@@ -1,4 +1,4 @@
-//! The file of `--config` while the server runs: what can change at once does, and the rest is shown at `/configz`.
+//! Reloading of the file of `--config`: some flags change at run time, `/configz` shows the others.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,33 +10,33 @@ use parking_lot::Mutex;
 use serde_json::{Map, json};
 use tokio::task::spawn_blocking;
 
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::{Module, file, read};
 
-/// Flags whose changes are in force at once.
-const AT_ONCE: [&str; 2] = ["v", "vmodule"];
+/// Flags that change at run time.
+const RELOADABLE: [&str; 2] = ["v", "vmodule"];
 
-/// The file, and what is known of it. Clones share it.
+/// The file and its state, which clones share.
 #[derive(Clone)]
 pub(crate) struct ConfigFile {
     path: PathBuf,
     /// The file's contents at the start.
-    first: Arc<[u8]>,
+    initial: Arc<[u8]>,
     /// The flags of the command line alone.
-    line: Given,
+    command_line: FlagSet,
     state: Arc<Mutex<State>>,
 }
 
 struct State {
-    /// The flags that are in force.
-    running: Given,
-    /// The flags as the file has them now, the command line on top.
-    wanted: Given,
-    /// The reason why the file could not be read again; `wanted` is from before.
+    /// The flags in use.
+    effective: FlagSet,
+    /// The flags in the current file, overridden by the command line.
+    desired: FlagSet,
+    /// The error of the last reload; `desired` is then of an earlier one.
     error: Option<String>,
 }
 
-/// The changes of a file that are in force at once.
+/// Changes in a file that take effect at run time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) verbosity: u32,
@@ -44,36 +44,36 @@ pub(crate) struct Changes {
 }
 
 impl ConfigFile {
-    pub(super) fn new(path: PathBuf, first: Vec<u8>, line: Given, running: Given) -> Self {
-        let state = State { wanted: running.clone(), running, error: None };
-        Self { path, first: first.into(), line, state: Arc::new(Mutex::new(state)) }
+    pub(super) fn new(path: PathBuf, initial: Vec<u8>, command_line: FlagSet, effective: FlagSet) -> Self {
+        let state = State { desired: effective.clone(), effective, error: None };
+        Self { path, initial: initial.into(), command_line, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Follows the file for as long as the server runs.
-    pub(crate) async fn follow(self, mut apply: impl FnMut(Changes) + Send) {
-        let mut followed = Followed::new(self.path.clone(), self.first.to_vec());
+    /// Watches the file as long as the server runs.
+    pub(crate) async fn watch(self, mut apply: impl FnMut(Changes) + Send) {
+        let mut watched = Followed::new(self.path.clone(), self.initial.to_vec());
         loop {
-            match followed.changed().await {
+            match watched.changed().await {
                 Ok(data) => {
-                    // The files that the flags name are read, too.
+                    // Validation also reads the files that the flags name.
                     let file = self.clone();
                     let checked = spawn_blocking(move || (file.changed(&data), data)).await;
                     let Ok((changes, data)) = checked else { continue };
                     changes.into_iter().for_each(&mut apply);
-                    followed.settle(data);
+                    watched.settle(data);
                 }
                 Err(error) => self.failed(&unreadable(&self.path, &error)),
             }
         }
     }
 
-    /// Reads a new text. An invalid one changes nothing.
+    /// Loads new contents. Invalid contents change nothing.
     fn changed(&self, data: &[u8]) -> Option<Changes> {
-        let mut wanted = self.line.clone();
-        let errors = file::add_text(&mut wanted, &self.path.display().to_string(), data);
+        let mut desired = self.command_line.clone();
+        let errors = file::add_text(&mut desired, &self.path.display().to_string(), data);
         let checked = match errors.into_iter().next() {
             Some(error) => Err(error.to_string()),
-            None => read(&wanted).map_err(|error| error.to_string()).and_then(|(settings, logs)| {
+            None => read(&desired).map_err(|error| error.to_string()).and_then(|(settings, logs)| {
                 Server::check(&settings).map(|()| logs).map_err(|error| error.to_string())
             }),
         };
@@ -86,36 +86,36 @@ impl ConfigFile {
         };
         let mut state = self.state.lock();
         state.error = None;
-        for name in AT_ONCE {
-            state.running.take_from(&wanted, name);
+        for name in RELOADABLE {
+            state.effective.take_from(&desired, name);
         }
-        state.wanted = wanted;
+        state.desired = desired;
         let waiting = differences(&state);
         if waiting.is_empty() {
-            tracing::info!(file = %self.path.display(), "the flags of the file are in force");
+            tracing::info!(file = %self.path.display(), "config file reloaded");
         } else {
             let flags = waiting.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(",");
-            tracing::warn!(file = %self.path.display(), flags, "flags of the file differ from the running server until its next start");
+            tracing::warn!(file = %self.path.display(), flags, "config file reloaded; these flags take effect after a restart");
         }
         Some(Changes { verbosity: logs.verbosity, modules: logs.modules })
     }
 
     fn failed(&self, error: &str) {
-        tracing::error!(file = %self.path.display(), error, "the file of --config cannot be used, nothing changes");
+        tracing::error!(file = %self.path.display(), error, "failed to reload config file, keeping the current flags");
         self.state.lock().error = Some(error.to_owned());
     }
 
-    /// Returns the flags that run and their differences from the file, as JSON.
+    /// Returns the flags in use and their differences from the file, as JSON.
     pub(crate) fn shown(&self) -> String {
         let state = self.state.lock();
-        let running: Map<_, _> = state
-            .running
+        let effective: Map<_, _> = state
+            .effective
             .shown()
             .into_iter()
             .map(|(name, value)| {
                 let from = match name.as_str() {
-                    name if self.line.is_given(name) => "command line",
-                    name if state.running.is_from_file(name) => "file",
+                    name if self.command_line.is_given(name) => "command line",
+                    name if state.effective.is_from_file(name) => "file",
                     _ => "default",
                 };
                 (name, json!({"value": value, "from": from}))
@@ -123,9 +123,9 @@ impl ConfigFile {
             .collect();
         let pending: Map<_, _> = differences(&state)
             .into_iter()
-            .map(|(name, running, file)| (name, json!({"running": running, "file": file})))
+            .map(|(name, effective, file)| (name, json!({"running": effective, "file": file})))
             .collect();
-        let mut all = json!({"file": self.path.display().to_string(), "flags": running, "pending": pending});
+        let mut all = json!({"file": self.path.display().to_string(), "flags": effective, "pending": pending});
         if let Some(error) = &state.error {
             all["error"] = json!(error);
         }
@@ -139,13 +139,13 @@ impl std::fmt::Debug for ConfigFile {
     }
 }
 
-/// Returns the flags that another start would change: name, running value, value of the file.
+/// Returns the flags that a restart would change: name, value in use, value in the file.
 fn differences(state: &State) -> Vec<(String, String, String)> {
-    let pairs = state.running.shown().into_iter().zip(state.wanted.shown());
-    pairs.filter(|(one, other)| one != other).map(|((name, running), (_, file))| (name, running, file)).collect()
+    let pairs = state.effective.shown().into_iter().zip(state.desired.shown());
+    pairs.filter(|(one, other)| one != other).map(|((name, effective), (_, file))| (name, effective, file)).collect()
 }
 
-/// Returns the text of an error as Go has it.
+/// Formats an error like Go.
 pub(super) fn unreadable(path: &std::path::Path, error: &io::Error) -> String {
     let why = match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_a_file() {
+    fn reads_flags_from_file() {
         let temp = binnacle_testkit::TempDir::new();
         let text = "secure-port: 7443\nephemeral: true\nmax_requests_inflight: 17\nrequest-timeout: 90s\ngoaway-chance: 0.01\n\
                     feature-gates: {AllAlpha: false, CBORServingAndStorage: true}\nauthorization-mode: [Node, RBAC]\n\
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_cannot_have() {
+    fn rejects_invalid_files() {
         let temp = binnacle_testkit::TempDir::new();
         for (text, want) in [
             ("secure-prot: 1", "--config FILE: unknown flag \"secure-prot\" (did you mean \"secure-port\"?)"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_in_force_or_shown() {
+    fn applies_or_shows_changes_of_file() {
         let temp = binnacle_testkit::TempDir::new();
         let config = start(temp.path(), "v: 2\nsecure-port: 7443", &["--max-requests-inflight=5"]).unwrap();
         let file = config.file.unwrap();
@@ -242,11 +242,11 @@ mod tests {
             (flag["value"].as_str().unwrap().to_owned(), flag["from"].as_str().unwrap().to_owned())
         };
         let pair = |value: &str, from: &str| (value.to_owned(), from.to_owned());
-        let first = shown(&file);
-        assert_eq!(flag(&first, "v"), pair("2", "file"));
-        assert_eq!(flag(&first, "max-requests-inflight"), pair("5", "command line"));
-        assert_eq!(flag(&first, "etcd-prefix"), pair("/registry", "default"));
-        assert_eq!(first["pending"], json!({}));
+        let initial = shown(&file);
+        assert_eq!(flag(&initial, "v"), pair("2", "file"));
+        assert_eq!(flag(&initial, "max-requests-inflight"), pair("5", "command line"));
+        assert_eq!(flag(&initial, "etcd-prefix"), pair("/registry", "default"));
+        assert_eq!(initial["pending"], json!({}));
         let changes = file.changed(b"v: 4\nvmodule: chain=6\nsecure-port: 8443\nmax-requests-inflight: 9\n");
         let modules = vec![Module { pattern: "chain".to_owned(), verbosity: 6 }];
         assert_eq!(changes, Some(Changes { verbosity: 4, modules }));
@@ -257,12 +257,12 @@ mod tests {
         let third = shown(&file);
         assert_eq!(flag(&third, "v"), pair("4", "file"));
         assert!(third["error"].as_str().unwrap().contains("unknown flag"), "{third}");
-        // What a file leaves out has its default again.
+        // Flags that the file omits have their defaults again.
         assert_eq!(file.changed(b""), Some(Changes { verbosity: 0, modules: Vec::new() }));
         assert_eq!(flag(&shown(&file), "v"), pair("0", "default"));
         assert_eq!(shown(&file)["pending"]["secure-port"], json!({"running": "7443", "file": "6443"}));
         // The command line alone has no file.
-        let (given, errors) = parse_line(&GROUPS, ["--v=1"].into_iter().map(OsString::from));
-        assert!(errors.is_empty() && !given.is_from_file("v"));
+        let (flags, errors) = parse_line(&GROUPS, ["--v=1"].into_iter().map(OsString::from));
+        assert!(errors.is_empty() && !flags.is_from_file("v"));
     }
 }

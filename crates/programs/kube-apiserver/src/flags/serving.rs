@@ -9,7 +9,7 @@ use binnacle_transport::{CertificateFiles, NamedCertificate, PortSharing, TlsSet
 
 use super::FromFlags;
 use super::generic::list;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -19,96 +19,103 @@ pub(super) const GROUP: Group = Group {
             "bind-address",
             ValueKind::Value("ip"),
             "127.0.0.1",
-            "Address to listen on. An unspecified one (0.0.0.0 or ::) stands for all interfaces, and is the default where \
-             --advertise-address says that others reach the server, as kubeadm does.",
+            "IP address on which to listen for --secure-port. 0.0.0.0 or :: means all interfaces; this is the default \
+             if --advertise-address is neither unspecified nor loopback, as with kubeadm.",
         ),
         Flag::new(
             "cert-dir",
             ValueKind::Value("string"),
             "",
-            "Directory of apiserver.crt and apiserver.key: taken from there if both exist, otherwise made and kept there. If not \
-             set, the data directory. --tls-cert-file goes before it.",
+            "Directory of the TLS certificate apiserver.crt and its key apiserver.key: used if both exist, otherwise \
+             generated there. Ignored with --tls-cert-file and --tls-private-key-file. If not set, the data \
+             directory.",
         ),
-        Flag::new("disable-http2-serving", ValueKind::Bool, "", "Leave HTTP/2 out."),
+        Flag::new("disable-http2-serving", ValueKind::Bool, "", "Serve HTTP/1.1 only."),
         Flag::new(
             "http2-max-streams-per-connection",
             ValueKind::Value("int"),
             "0",
-            "How many requests one HTTP/2 connection may have in flight; 0 for the default of 250.",
+            "Maximum number of concurrent streams, which are requests in flight, of an HTTP/2 connection. 0 means the \
+             default of 100.",
         ),
         Flag::new(
             "permit-port-sharing",
             ValueKind::Bool,
             "",
-            "Let other processes listen on the same port (SO_REUSEPORT).",
+            "Bind the port with SO_REUSEPORT, so that several processes can listen on the same address and port.",
         ),
         Flag::new(
             "secure-port",
             ValueKind::Value("int"),
             "6443",
-            "Port for HTTPS; 0 takes a free one and prints which.",
+            "Port on which to serve HTTPS, from 1 to 65535. 0 selects a free port, which is printed.",
         ),
         Flag::new(
             "tls-cert-file",
             ValueKind::Value("string"),
             "",
-            "File with the serving certificate, followed by those of its authorities. If not set, the server makes one.",
+            "File with the x509 serving certificate (PEM), followed by intermediate CA certificates if there are any. \
+             Requires --tls-private-key-file. If not set, the server generates a certificate with its own CA.",
         ),
         Flag::new(
             "tls-cipher-suites",
             ValueKind::Value("strings"),
             "",
-            "Cipher suites for TLS 1.2, by Go's names. Those without forward secrecy or authenticated encryption are left out \
-             with a warning.",
+            "Cipher suites for TLS 1.2 by Go's names, comma-separated, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. \
+             Suites without forward secrecy or authenticated encryption are skipped with a warning. If not set, all \
+             supported suites.",
         ),
         Flag::new(
             "tls-curve-preferences",
             ValueKind::Value("int32Slice"),
             "",
-            "Key exchanges by Go's numbers: 23 (P-256), 24 (P-384), 29 (X25519). Others that Go knows are left out with a warning.",
+            "Curves for key exchange by Go's CurveID, comma-separated: 23 (CurveP256), 24 (CurveP384), 29 (X25519). \
+             Others that Go knows are skipped with a warning.",
         ),
         Flag::new(
             "tls-min-version",
             ValueKind::Value("string"),
             "",
-            "VersionTLS12 or VersionTLS13. VersionTLS10 and VersionTLS11 mean 1.2, which is the oldest that is spoken.",
+            "Minimum TLS version: VersionTLS12 (the default) or VersionTLS13. VersionTLS10 and VersionTLS11 are \
+             accepted and mean VersionTLS12.",
         ),
         Flag::new(
             "tls-private-key-file",
             ValueKind::Value("string"),
             "",
-            "File with the private key that belongs to --tls-cert-file.",
+            "File with the x509 private key (PEM) of --tls-cert-file.",
         ),
         Flag::new(
             "tls-sni-cert-key",
             ValueKind::Value("namedCertKey"),
             "",
-            "Certificate and key for clients that ask for certain names: CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,NAME with domains \
-             (whole segments may be *) and addresses. Without names, those in the certificate count. May be given more than once.",
+            "x509 certificate and private key for clients that request certain names (SNI): CERTIFICATE,KEY or \
+             CERTIFICATE,KEY:PATTERN,PATTERN, where patterns are domain names (whole segments may be *) or IP \
+             addresses. Without patterns, the names in the certificate count. May be repeated.",
         ),
     ],
 };
 
-/// Returns the address to listen on. A server whose advertised address is another machine's way to it listens there, as Go's
-/// does without any flag: kubeadm names only that one.
-fn bind_address(given: &Given) -> Result<IpAddr, FlagError> {
+/// Returns the address to listen on. A server whose advertised address is another machine's way to it listens there, as
+/// Go's does without any flag: kubeadm names only that one.
+fn bind_address(flags: &FlagSet) -> Result<IpAddr, FlagError> {
     let default = IpAddr::from([127, 0, 0, 1]);
-    let bound = given.ip("bind-address")?.unwrap_or(default);
-    let advertised = given.ip("advertise-address")?.filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+    let bound = flags.ip("bind-address")?.unwrap_or(default);
+    let advertised = flags.ip("advertise-address")?.filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
     Ok(match advertised {
-        Some(IpAddr::V4(_)) if !given.is_given("bind-address") => Ipv4Addr::UNSPECIFIED.into(),
-        Some(IpAddr::V6(_)) if !given.is_given("bind-address") => Ipv6Addr::UNSPECIFIED.into(),
+        Some(IpAddr::V4(_)) if !flags.is_given("bind-address") => Ipv4Addr::UNSPECIFIED.into(),
+        Some(IpAddr::V6(_)) if !flags.is_given("bind-address") => Ipv6Addr::UNSPECIFIED.into(),
         _ => bound,
     })
 }
 
 impl FromFlags for Serving {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let bind_address = bind_address(given)?;
-        let port = given.integer("secure-port")?;
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let bind_address = bind_address(flags)?;
+        let port = flags.integer("secure-port")?;
         let secure_port = u16::try_from(port)
             .map_err(|_| FlagError::new(format!("--secure-port {port} must be between 0 and 65535, inclusive")))?;
-        let tls_files = match (given.text("tls-cert-file"), given.text("tls-private-key-file")) {
+        let tls_files = match (flags.text("tls-cert-file"), flags.text("tls-private-key-file")) {
             (None, None) => None,
             (Some(certificate), Some(key)) => {
                 Some(CertificateFiles { certificate: certificate.into(), key: key.into() })
@@ -117,17 +124,17 @@ impl FromFlags for Serving {
                 return Err(FlagError::new("--tls-cert-file and --tls-private-key-file must be specified together"));
             }
         };
-        let streams = given.integer("http2-max-streams-per-connection")?;
-        let named = given.all("tls-sni-cert-key").into_iter();
+        let streams = flags.integer("http2-max-streams-per-connection")?;
+        let named = flags.all("tls-sni-cert-key").into_iter();
         let named =
-            named.map(|text| named_certificate(text).map_err(|why| given.invalid("tls-sni-cert-key", text, why)));
-        let sharing = given.flag("permit-port-sharing")?;
+            named.map(|text| named_certificate(text).map_err(|why| flags.invalid("tls-sni-cert-key", text, why)));
+        let sharing = flags.flag("permit-port-sharing")?;
         Ok(Self {
             bind_address,
             secure_port,
             tls_files,
-            cert_dir: given.text("cert-dir").map(PathBuf::from),
-            tls: tls_settings(given)?,
+            cert_dir: flags.text("cert-dir").map(PathBuf::from),
+            tls: tls_settings(flags)?,
             named: named.collect::<Result<_, _>>()?,
             // Numbers below one mean the default, as in kube-apiserver.
             max_streams: u32::try_from(streams).ok().filter(|streams| *streams > 0),
@@ -136,15 +143,15 @@ impl FromFlags for Serving {
     }
 }
 
-fn tls_settings(given: &Given) -> Result<TlsSettings, FlagError> {
-    let mut settings = TlsSettings { without_http2: given.flag("disable-http2-serving")?, ..TlsSettings::default() };
-    settings.set_min_version(given.text("tls-min-version").unwrap_or_default()).map_err(FlagError::new)?;
-    settings.set_suites(&list(given, "tls-cipher-suites")).map_err(FlagError::new)?;
+fn tls_settings(flags: &FlagSet) -> Result<TlsSettings, FlagError> {
+    let mut settings = TlsSettings { without_http2: flags.flag("disable-http2-serving")?, ..TlsSettings::default() };
+    settings.set_min_version(flags.text("tls-min-version").unwrap_or_default()).map_err(FlagError::new)?;
+    settings.set_suites(&list(flags, "tls-cipher-suites")).map_err(FlagError::new)?;
     let mut numbers: Vec<i64> = Vec::new();
-    for text in list(given, "tls-curve-preferences") {
+    for text in list(flags, "tls-curve-preferences") {
         let number = text.trim().parse::<i32>().map_err(|_| {
             let why = format!("strconv.ParseInt: parsing {}: invalid syntax", go_quote(text));
-            given.invalid("tls-curve-preferences", text, &why)
+            flags.invalid("tls-curve-preferences", text, &why)
         })?;
         if !(1..=65_535).contains(&number) {
             let why = format!("curve preference {number} is out of range (must be 1-65535)");

@@ -9,7 +9,7 @@ use binnacle_meta::GroupResource;
 use binnacle_registry::Uncached;
 
 use super::FromFlags;
-use super::parse::Given;
+use super::parse::FlagSet;
 use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
@@ -19,106 +19,123 @@ pub(super) const GROUP: Group = Group {
             "data-dir",
             ValueKind::Value("string"),
             "",
-            "Directory of the objects, of the server's own certificates and keys and of admin.kubeconfig. It is created when it \
-             does not exist. If not set: /var/lib/binnacle for root, otherwise binnacle in $XDG_DATA_HOME or ~/.local/share.",
+            "Directory of the embedded store, of the server's own certificates and keys, and of admin.kubeconfig. It \
+             is created if it does not exist. If not set: /var/lib/binnacle for root, otherwise binnacle in \
+             $XDG_DATA_HOME or ~/.local/share.",
         ),
         Flag::new(
             "delete-collection-workers",
             ValueKind::Value("int"),
             "1",
-            "How many objects of a collection are deleted at once, as when a namespace is emptied.",
+            "Number of workers that delete the objects of a collection in parallel, at least 1. It speeds up the \
+             cleanup of namespaces.",
         ),
         Flag::new(
             "enable-garbage-collector",
             ValueKind::Bool,
             "true",
-            "Whether deletes set the finalizers that ask the garbage collector to orphan or to delete dependents. Must be the \
-             same as that of kube-controller-manager.",
+            "Set the finalizers of the garbage collector on objects that are deleted with the propagation policy \
+             Orphan or Foreground. Must equal the flag of the same name of kube-controller-manager.",
         ),
         Flag::new(
             "encryption-provider-config",
             ValueKind::Value("string"),
             "",
-            "File that says which resources are encrypted in the store, and with which keys (EncryptionConfiguration).",
+            "File with an EncryptionConfiguration: the resources to encrypt at rest, and the providers and keys for \
+             them.",
         ),
         Flag::new(
             "encryption-provider-config-automatic-reload",
             ValueKind::Bool,
             "",
-            "Whether the file named by --encryption-provider-config is read again when it changes. All KMS plugins then share \
-             one health check, kms-providers.",
+            "Reload the file of --encryption-provider-config when it changes. All KMS plugins then share one health \
+             check, kms-providers.",
         ),
         Flag::new(
             "ephemeral",
             ValueKind::Bool,
             "",
-            "Keep all objects in memory and forget them at the end. Certificates are kept only if --data-dir is set.",
+            "Keep all objects in memory only: they are lost when the server stops. Certificates and keys are kept \
+             only if --data-dir is set.",
         ),
         Flag::new(
             "etcd-cafile",
             ValueKind::Value("string"),
             "",
-            "File with the authorities that etcd's certificates must come from. If not set, the system's.",
+            "File with the certificate authorities (PEM) for the serving certificates of etcd. If not set, those of \
+             the system.",
         ),
         Flag::new(
             "etcd-certfile",
             ValueKind::Value("string"),
             "",
-            "File with the certificate that is shown to etcd. It is read again for every connection.",
+            "File with the TLS client certificate for etcd. It is reloaded for each connection.",
         ),
         Flag::new(
             "etcd-compaction-interval",
             ValueKind::Value("duration"),
             "5m0s",
-            "How often the history of all objects is cut off: at the revision that was current one interval ago. 0 keeps all \
-             history.",
+            "Interval of compaction: each one removes the history of all objects before the revision that was current \
+             one interval earlier. 0 turns compaction off.",
         ),
         Flag::new(
             "etcd-count-metric-poll-period",
             ValueKind::Value("duration"),
             "1m0s",
-            "How often the objects of each resource are counted for the metrics. 0 for never.",
+            "Interval at which the stored objects of each resource are counted for metrics. 0 turns it off.",
         ),
         Flag::new(
             "etcd-db-metric-poll-interval",
             ValueKind::Value("duration"),
             "30s",
-            "How often etcd is asked for the size of its database for the metrics. 0 for never.",
+            "Interval at which the size of the etcd database, or of the embedded store, is polled for metrics. 0 \
+             turns it off.",
         ),
         Flag::new(
             "etcd-healthcheck-timeout",
             ValueKind::Value("duration"),
             "2s",
-            "How long the store may take to answer the health check 'etcd'.",
+            "Timeout of the health check 'etcd' of the store. 0 means 2s.",
         ),
-        Flag::new("etcd-keyfile", ValueKind::Value("string"), "", "File with the key that belongs to --etcd-certfile."),
-        Flag::new("etcd-prefix", ValueKind::Value("string"), "/registry", "How the keys of all objects in etcd begin."),
+        Flag::new(
+            "etcd-keyfile",
+            ValueKind::Value("string"),
+            "",
+            "File with the TLS client key for etcd. Required with --etcd-certfile.",
+        ),
+        Flag::new("etcd-prefix", ValueKind::Value("string"), "/registry", "Prefix of the keys of all objects in etcd."),
         Flag::new(
             "etcd-readycheck-timeout",
             ValueKind::Value("duration"),
             "2s",
-            "How long the store may take to answer the health check 'etcd-readiness'.",
+            "Timeout of the readiness check 'etcd-readiness' of the store. 0 means 2s.",
         ),
         Flag::new(
             "etcd-servers",
             ValueKind::Value("strings"),
             "",
-            "URLs of the members of an etcd cluster, separated by commas. The objects are kept there instead of in the data \
-             directory, and several servers may share them.",
+            "Client URLs of the members of an etcd cluster (scheme://host:port), comma-separated. Objects are stored \
+             there instead of in the embedded store, and several API servers can share them.",
         ),
         Flag::new(
             "etcd-servers-overrides",
             ValueKind::Value("strings"),
             "",
-            "Resources that are kept in other etcd clusters, separated by commas: group/resource#URLs, the URLs separated by \
-             semicolons, as in \"/events#http://etcd4:2379;http://etcd5:2379\".",
+            "etcd servers for single resources, comma-separated: group/resource#servers, where servers are URLs \
+             separated by semicolons, as in \"/events#http://etcd4:2379;http://etcd5:2379\".",
         ),
-        Flag::new("event-ttl", ValueKind::Value("duration"), "1h0m0s", "How long events are kept."),
+        Flag::new(
+            "event-ttl",
+            ValueKind::Value("duration"),
+            "1h0m0s",
+            "Time for which events (Event objects) are retained.",
+        ),
         Flag::new(
             "lease-reuse-duration-seconds",
             ValueKind::Value("int"),
             "60",
-            "For how many seconds new events are given the same lease of the store.",
+            "Time in seconds for which one etcd lease is reused for new objects with a TTL, such as events. A shorter \
+             time means more leases.",
         ),
         Flag::new(
             "read-only",
@@ -131,27 +148,28 @@ pub(super) const GROUP: Group = Group {
             "storage-backend",
             ValueKind::Value("string"),
             "",
-            "The kind of store behind --etcd-servers. There is one: etcd3.",
+            "Storage backend of --etcd-servers. The only one is 'etcd3', the default.",
         ),
         Flag::new(
             "storage-media-type",
             ValueKind::Value("string"),
             PROTOBUF,
-            "The form in which objects are stored: application/json, application/yaml or application/vnd.kubernetes.protobuf. \
-             Those that are stored in another form are read all the same.",
+            "Media type in which objects are stored: application/json, application/yaml or \
+             application/vnd.kubernetes.protobuf. Objects that are stored in another one are still read.",
         ),
         Flag::new(
             "watch-cache",
             ValueKind::Bool,
             "true",
-            "Serve reads from memory. If not, only watches are, and every read asks the store.",
+            "Serve get and list requests from the watch cache. If false, they read the store; watches use the watch \
+             cache in either case.",
         ),
         Flag::new(
             "watch-cache-sizes",
             ValueKind::Value("strings"),
             "",
-            "Resources that are to be read from the store, separated by commas: resource[.group]#0. Any other number says \
-             that they are to be read from memory.",
+            "Watch cache settings of single resources, comma-separated: resource[.group]#size. Size 0 reads the \
+             resource from the store; any other size means the watch cache, whose size is dynamic.",
         ),
     ],
 };
@@ -159,56 +177,56 @@ pub(super) const GROUP: Group = Group {
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 impl FromFlags for Storage {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let ephemeral = given.flag("ephemeral")?;
-        let etcd: Option<Etcd> = FromFlags::read(given)?;
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let ephemeral = flags.flag("ephemeral")?;
+        let etcd: Option<Etcd> = FromFlags::read(flags)?;
         if ephemeral && etcd.is_some() {
             return Err(FlagError::new("--ephemeral and --etcd-servers cannot be given together"));
         }
-        let read_only = given.flag("read-only")?;
+        let read_only = flags.flag("read-only")?;
         if read_only && etcd.is_none() {
             return Err(FlagError::new("--read-only requires --etcd-servers"));
         }
-        if given.text("storage-backend").is_some_and(|backend| backend != "etcd3") {
+        if flags.text("storage-backend").is_some_and(|backend| backend != "etcd3") {
             return Err(FlagError::new(
                 "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
             ));
         }
-        // Ignored, but not whatever it says.
-        given.integer("default-watch-cache-size")?;
-        let media_type = given.text("storage-media-type").unwrap_or(PROTOBUF);
+        // Ignored, but validated.
+        flags.integer("default-watch-cache-size")?;
+        let media_type = flags.text("storage-media-type").unwrap_or(PROTOBUF);
         let media_type = media_type.parse().map_err(|()| {
             FlagError::new(format!(
                 "--storage-media-type {media_type:?} invalid, allowed values: application/json, {PROTOBUF}, application/yaml"
             ))
         })?;
         let encryption_file =
-            given.text("encryption-provider-config").filter(|path| !path.is_empty()).map(PathBuf::from);
-        let encryption_reload = given.flag("encryption-provider-config-automatic-reload")?;
+            flags.text("encryption-provider-config").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let encryption_reload = flags.flag("encryption-provider-config-automatic-reload")?;
         if encryption_reload && encryption_file.is_none() {
             return Err(FlagError::new(
                 "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config",
             ));
         }
-        let number = |name: &str| given.integer(name).map(|number| u64::try_from(number).unwrap_or(0));
+        let number = |name: &str| flags.integer(name).map(|number| u64::try_from(number).unwrap_or(0));
         Ok(Self {
-            data_dir: given.text("data-dir").map(PathBuf::from),
+            data_dir: flags.text("data-dir").map(PathBuf::from),
             ephemeral,
             etcd,
             read_only,
             encryption_file,
             encryption_reload,
-            compaction_interval: interval(given, "etcd-compaction-interval")?,
-            count_metric_interval: interval(given, "etcd-count-metric-poll-period")?,
-            size_metric_interval: interval(given, "etcd-db-metric-poll-interval")?,
+            compaction_interval: interval(flags, "etcd-compaction-interval")?,
+            count_metric_interval: interval(flags, "etcd-count-metric-poll-period")?,
+            size_metric_interval: interval(flags, "etcd-db-metric-poll-interval")?,
             // As in kube-apiserver, zero means the default.
-            health_timeout: interval(given, "etcd-healthcheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
-            ready_timeout: interval(given, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            health_timeout: interval(flags, "etcd-healthcheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            ready_timeout: interval(flags, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             media_type,
-            uncached: uncached(given)?,
-            garbage_collector: given.flag("enable-garbage-collector")?,
+            uncached: uncached(flags)?,
+            garbage_collector: flags.flag("enable-garbage-collector")?,
             delete_workers: usize::try_from(number("delete-collection-workers")?).unwrap_or(usize::MAX).max(1),
-            event_ttl: interval(given, "event-ttl")?.unwrap_or_default(),
+            event_ttl: interval(flags, "event-ttl")?.unwrap_or_default(),
             lease_reuse: Duration::from_secs(number("lease-reuse-duration-seconds")?),
         })
     }
@@ -217,20 +235,20 @@ impl FromFlags for Storage {
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl FromFlags for Option<Etcd> {
-    fn read(given: &Given) -> Result<Self, FlagError> {
-        let overrides = given.list("etcd-servers-overrides").into_iter().map(server_override);
+    fn read(flags: &FlagSet) -> Result<Self, FlagError> {
+        let overrides = flags.list("etcd-servers-overrides").into_iter().map(server_override);
         let overrides: HashMap<_, _> = overrides.collect::<Result<_, _>>()?;
-        let servers = given.list("etcd-servers");
-        let path = |name| given.text(name).map(PathBuf::from);
+        let servers = flags.list("etcd-servers");
+        let path = |name| flags.text(name).map(PathBuf::from);
         if servers.is_empty() {
-            // Without the first flag the others would have no effect.
+            // Without --etcd-servers, the other flags would have no effect.
             let lost = ["etcd-servers-overrides", "etcd-cafile", "etcd-certfile", "etcd-keyfile"];
-            return match lost.iter().find(|name| given.text(name).is_some()) {
+            return match lost.iter().find(|name| flags.text(name).is_some()) {
                 Some(name) => Err(FlagError::new(format!("--{name} needs --etcd-servers"))),
                 None => Ok(None),
             };
         }
-        let prefix = given.text("etcd-prefix").unwrap_or_default().trim_matches('/');
+        let prefix = flags.text("etcd-prefix").unwrap_or_default().trim_matches('/');
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
         let (ca_file, cert_file, key_file) = (path("etcd-cafile"), path("etcd-certfile"), path("etcd-keyfile"));
         Ok(Some(Etcd { servers, overrides, ca_file, cert_file, key_file, root }))
@@ -253,9 +271,9 @@ fn server_override(text: String) -> Result<(GroupResource, Vec<String>), FlagErr
     })
 }
 
-fn uncached(given: &Given) -> Result<Uncached, FlagError> {
+fn uncached(flags: &FlagSet) -> Result<Uncached, FlagError> {
     let mut resources = HashSet::new();
-    for text in given.list("watch-cache-sizes") {
+    for text in flags.list("watch-cache-sizes") {
         let invalid = || FlagError::new(format!("invalid value of watch cache size: {text}"));
         let (resource, size) = text.split_once('#').filter(|(_, size)| !size.contains('#')).ok_or_else(invalid)?;
         let size: i64 =
@@ -271,10 +289,10 @@ fn uncached(given: &Given) -> Result<Uncached, FlagError> {
             resources.remove(&resource);
         }
     }
-    Ok(if given.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
+    Ok(if flags.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
 }
 
 /// Reads an interval; `None` if it is 0 or, as in kube-apiserver, negative.
-fn interval(given: &Given, name: &str) -> Result<Option<Duration>, FlagError> {
-    Ok(Some(given.duration(name)?).filter(|interval| !interval.is_zero()))
+fn interval(flags: &FlagSet, name: &str) -> Result<Option<Duration>, FlagError> {
+    Ok(Some(flags.duration(name)?).filter(|interval| !interval.is_zero()))
 }

@@ -1,5 +1,7 @@
 //! Descriptions of flags, for parsing and `--help`.
 
+use super::file::similar;
+
 /// A group of flags under one heading of `--help`.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
@@ -41,16 +43,16 @@ impl Flag {
     }
 }
 
-/// An error of the command line, in one sentence.
+/// An error of the command line, as one sentence.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FlagError {
     #[error("{0}")]
     Other(String),
-    /// A value that is none of the flag's kind.
+    /// A value of the wrong type.
     #[error("{0}")]
     Invalid(String),
-    #[error("unknown flag: --{0}")]
-    Unknown(String),
+    #[error("unknown flag: --{}{}", .name, .suggestion.map(|flag| format!(" (did you mean --{flag}?)")).unwrap_or_default())]
+    Unknown { name: String, suggestion: Option<&'static str> },
 }
 
 impl FlagError {
@@ -58,12 +60,13 @@ impl FlagError {
         Self::Other(message.into())
     }
 
-    /// Returns true if the command line cannot be read, whatever it asks for.
-    pub(super) fn is_of_reading(&self) -> bool {
-        matches!(self, Self::Invalid(_) | Self::Unknown(_))
+    /// Returns true if the command line cannot be parsed.
+    pub(super) fn is_parse_error(&self) -> bool {
+        matches!(self, Self::Invalid(_) | Self::Unknown { .. })
     }
 
     pub(super) fn unknown(name: String) -> Self {
-        Self::Unknown(name)
+        let suggestion = similar(&name);
+        Self::Unknown { name, suggestion }
     }
 }

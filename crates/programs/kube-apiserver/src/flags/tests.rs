@@ -1,8 +1,9 @@
-//! The command line as a whole.
+//! Tests of the whole command line.
 
 use std::collections::HashSet;
 
 use binnacle_apiserver::settings::Source;
+use binnacle_features::Version;
 use binnacle_meta::GroupResource;
 use binnacle_registry::{MediaType, Uncached};
 
@@ -35,7 +36,7 @@ fn modes(config: &Settings) -> Vec<&str> {
 }
 
 #[test]
-fn defaults() {
+fn defaults_start_a_server_on_loopback() {
     let config = config(&[]);
     assert_eq!(config.serving.address().to_string(), "127.0.0.1:6443");
     assert_eq!(modes(&config), ["node", "rbac"]);
@@ -48,13 +49,13 @@ fn defaults() {
 }
 
 #[test]
-fn without_flags_the_settings_are_those_of_the_library() {
+fn defaults_equal_library_defaults() {
     let [read, default] = [config(&[]), Settings::default()].map(|settings| format!("{settings:#?}"));
     assert_eq!(read, default);
 }
 
 #[test]
-fn ways_of_writing() {
+fn accepts_all_flag_spellings_of_pflag() {
     for arguments in [
         &["--secure-port=1", "--ephemeral", "-v=4"][..],
         &["--secure-port", "1", "--ephemeral=true", "-v", "4"],
@@ -77,7 +78,7 @@ fn ways_of_writing() {
 }
 
 #[test]
-fn storage() {
+fn reads_storage_flags() {
     let plain = config(&[]).storage;
     assert!(plain.etcd.is_none());
     assert_eq!((plain.media_type, plain.delete_workers), (MediaType::Protobuf, 1));
@@ -116,14 +117,14 @@ fn storage() {
 }
 
 #[test]
-fn nobody_may_do_everything() {
+fn always_allow_turns_anonymous_requests_off() {
     assert!(config(&[]).authentication.anonymous);
     assert!(!config(&["--authorization-mode=AlwaysAllow"]).authentication.anonymous);
 }
 
 #[test]
-fn admission_plugins() {
-    let asked = |arguments: &[&str], plugin: &str| config(arguments).admission.enables(plugin);
+fn enables_and_disables_admission_plugins() {
+    let enables = |arguments: &[&str], plugin: &str| config(arguments).admission.enables(plugin);
     let both = ["--enable-admission-plugins=AlwaysPullImages", "--disable-admission-plugins=Priority,PodSecurity"];
     for (arguments, plugin, want) in [
         (&[][..], "Priority", true),
@@ -134,14 +135,14 @@ fn admission_plugins() {
         (&["--admission-control=Priority,AlwaysDeny"], "AlwaysDeny", true),
         (&["--admission-control=Priority,AlwaysDeny"], "ResourceQuota", false),
     ] {
-        assert_eq!(asked(arguments, plugin), want, "{arguments:?} {plugin}");
+        assert_eq!(enables(arguments, plugin), want, "{arguments:?} {plugin}");
     }
     let options = config(&["--default-not-ready-toleration-seconds=5"]).admission.options;
     assert_eq!((options.not_ready_toleration_seconds, options.unreachable_toleration_seconds), (5, 300));
 }
 
 #[test]
-fn errors() {
+fn rejects_invalid_flags_like_kube_apiserver() {
     for (arguments, want) in [
         (&["--enable-admission-plugins=Nothing"][..], "enable-admission-plugins plugin \"Nothing\" is unknown"),
         (
@@ -428,14 +429,16 @@ fn errors() {
 }
 
 #[test]
-fn help_and_version() {
+fn prints_help_and_version() {
     for (arguments, want) in [
         (&["--help"][..], "Usage:\n  kube-apiserver [flags]\n"),
+        (&["--help"], "Binnacle: a Kubernetes API server "),
         (&["-h"], "\nSecure serving flags:\n\n      --bind-address ip "),
         (&["--help", "--version"], "Global flags:\n\n      --check-config "),
         (&["--version"], "Kubernetes v1.36.2\n"),
         (&["--version=true"], "Kubernetes v1.36.2\n"),
         (&["--version=raw"], "version.Info{Major:\"1\", Minor:\"36\", "),
+        (&["--version=raw"], concat!("}\nBinnacle ", env!("CARGO_PKG_VERSION"), "\n")),
     ] {
         match run(arguments) {
             Ok(Command::Print(text)) => assert!(text.contains(want), "{text}"),
@@ -452,9 +455,33 @@ fn help_and_version() {
     assert!(matches!(run(&["--version=false"]), Ok(Command::Serve(_))));
 }
 
+/// Defaults and ranges that only the descriptions state, beside those that `defaults_equal_library_defaults` compares.
+#[test]
+fn descriptions_state_the_defaults_of_the_code() {
+    let streams = format!("0 means the default of {}.", binnacle_transport::DEFAULT_MAX_STREAMS);
+    let versions = format!("from 1.33 to {0}. If not set, {0},", Version::BINARY);
+    assert!(run(&["--emulated-version=1.33"]).is_ok() && run(&["--emulated-version=1.32"]).is_err());
+    let previous = format!("The only value is that version, {}.", Version::BINARY.previous());
+    for (name, want) in [
+        ("http2-max-streams-per-connection", streams.as_str()),
+        ("emulated-version", &versions),
+        ("min-compatibility-version", "from 1.33 to the emulated version."),
+        ("show-hidden-metrics-for-version", &previous),
+        ("etcd-healthcheck-timeout", "0 means 2s."),
+        ("etcd-readycheck-timeout", "0 means 2s."),
+    ] {
+        let flag = GROUPS.iter().flat_map(|group| group.flags).find(|flag| flag.name == name).unwrap();
+        assert!(flag.help.contains(want), "--{name}: {}", flag.help);
+    }
+    let storage = config(&["--etcd-healthcheck-timeout=0s", "--etcd-readycheck-timeout=0s"]).storage;
+    assert_eq!([storage.health_timeout, storage.ready_timeout].map(|time| time.as_secs()), [2, 2]);
+    let fragments = GROUPS.iter().flat_map(|group| group.flags).filter(|flag| !flag.help.ends_with(['.', ')']));
+    assert_eq!(fragments.map(|flag| flag.name).collect::<Vec<_>>(), [""; 0], "descriptions are sentences");
+}
+
 /// The default of every flag is valid for its group: defaults are text.
 #[test]
-fn the_tables_are_sound() {
+fn flag_names_are_unique_and_sorted() {
     let mut names: Vec<&str> = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name).collect();
     let count = names.len();
     names.sort_unstable();

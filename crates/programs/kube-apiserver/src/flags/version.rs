@@ -1,4 +1,4 @@
-//! `--version=v1.36.2-suffix`: the version that clients are told, which distributors mark as their own.
+//! `--version=v1.36.2-suffix`: the reported version, which distributors mark as their own.
 
 use binnacle_meta::go_quote;
 
@@ -68,7 +68,7 @@ fn zero_prefixed(component: &str) -> bool {
     component.starts_with('0') && component != "0"
 }
 
-/// Returns the pre-release of what follows the numbers: `-pre.release+build.metadata`, either of which may be missing.
+/// Returns the pre-release in the text after the numbers, `-pre.release+build.metadata`; both parts are optional.
 fn split(extra: &str) -> Option<&str> {
     let extra = extra.trim_end_matches(space);
     let (pre_release, metadata) = extra.split_once('+').map_or((extra, None), |(before, after)| (before, Some(after)));
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checked() {
+    fn accepts_versions_with_suffix_only() {
         for (text, want) in [
             ("v1.36.2", ""),
             ("v1.36.2-custom", ""),

@@ -51,7 +51,7 @@ impl Levels {
             Some(file) => modules.iter().find(|module| matches(&module.pattern, file)).map_or(global, |m| m.verbosity),
             None => global,
         };
-        *metadata.level() <= loudest(verbosity, own) && (verbosity >= 2 || metadata.target() != SLOW_REQUESTS)
+        *metadata.level() <= max_level(verbosity, own) && (verbosity >= 2 || metadata.target() != SLOW_REQUESTS)
     }
 
     fn highest(&self) -> u32 {
@@ -64,7 +64,7 @@ fn is_own(target: &str) -> bool {
     ["binnacle", "kube_apiserver", "http"].iter().any(|own| target.starts_with(own))
 }
 
-fn loudest(verbosity: u32, own: bool) -> Level {
+fn max_level(verbosity: u32, own: bool) -> Level {
     match (verbosity, own) {
         (0..=2, false) => Level::WARN,
         (0..=2, true) | (3..=5, false) => Level::INFO,
@@ -106,9 +106,9 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
                 from += 1;
             }
             _ => match star {
-                Some((behind, begun)) if text[begun] != b'/' => {
-                    star = Some((behind, begun + 1));
-                    (from, at) = (behind, begun + 1);
+                Some((after_star, star_at)) if text[star_at] != b'/' => {
+                    star = Some((after_star, star_at + 1));
+                    (from, at) = (after_star, star_at + 1);
                 }
                 _ => return false,
             },
@@ -130,7 +130,7 @@ impl<S: Subscriber> Layer<S> for LevelsFilter {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(LevelFilter::from_level(loudest(self.0.highest(), true)))
+        Some(LevelFilter::from_level(max_level(self.0.highest(), true)))
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns() {
+    fn matches_vmodule_patterns() {
         for (pattern, file, want) in [
             ("chain", "crates/server/src/chain.rs", true),
             ("chai", "crates/server/src/chain.rs", false),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn maps_verbosity_to_levels() {
         for (verbosity, own, want) in [
             (0, true, Level::INFO),
             (0, false, Level::WARN),
@@ -167,7 +167,7 @@ mod tests {
             (6, true, Level::TRACE),
             (100, false, Level::DEBUG),
         ] {
-            assert_eq!(loudest(verbosity, own), want, "{verbosity} {own}");
+            assert_eq!(max_level(verbosity, own), want, "{verbosity} {own}");
         }
     }
 }

@@ -51,7 +51,10 @@ async fn comes_back(file: &str, before: &Contents) {
     let temp = TempDir::new();
     let data = temp.join("data");
     let said = Tool::succeed(&["restore", file, &data]);
-    assert!(said.contains("clients that ask for older versions are told that they are gone"), "{said}");
+    assert!(
+        said.contains("clients that continue from an older resourceVersion get 410 (Gone) and list again"),
+        "{said}"
+    );
     Tool::succeed(&["check", &data]);
     Tool::succeed(&["doctor", &format!("embedded:{data}")]);
     let server = tokio::task::block_in_place(|| Server::start(&["--data-dir", &data]));

@@ -206,6 +206,29 @@ async fn what_happens_is_told() {
     gone.await.unwrap();
 }
 
+#[tokio::test]
+async fn counts_sent_events_for_each_watcher() {
+    let rig = rig();
+    let mut page = socket(&rig.server, "root", None, None).await.unwrap();
+    let path = "/api/v1/namespaces/default/configmaps?watch=true";
+    let mut watches = Vec::new();
+    for _ in 0..2 {
+        let mut client = rig.client().await;
+        let watch = client.open("GET", path, &[("authorization", "Bearer root")], "").await.unwrap();
+        assert_eq!(watch.status(), 200);
+        watches.push((client, watch));
+    }
+    rig.make("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "c"}})).await;
+    loop {
+        let message = next(&mut page).await.unwrap();
+        let rows = message["caches"]["rows"].as_array().unwrap();
+        if rows.iter().any(|row| row["resource"] == "configmaps" && row["sent"] == 2) {
+            break;
+        }
+    }
+    drop(watches);
+}
+
 /// kubectl's proxy adds the credentials; the origin of its pages is not the name of the server.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]

@@ -186,7 +186,7 @@ async fn killed_and_resumed() {
         if outcome.code.is_none() && Path::new(&data).join("store/log").exists() {
             // Incomplete data is not served.
             let said = refusal(&[format!("--data-dir={data}")]);
-            assert!(said.contains("a migration into this store was not finished"), "{said}");
+            assert!(said.contains("the store has an unfinished migration"), "{said}");
             refused += 1;
         }
     }
@@ -261,7 +261,7 @@ async fn to_members_with_certificates() {
     served.extend(tls("etcd-"));
     let temp = TempDir::new();
     let said = refusal(&[served.clone(), vec![format!("--data-dir={}", temp.join("data"))]].concat());
-    assert!(said.contains("a migration into this store was not finished"), "{said}");
+    assert!(said.contains("the store has an unfinished migration"), "{said}");
     let _ = etcd.ctl(0, &["del", unfinished]);
 
     let tool = Tool::start(&arguments);
@@ -372,14 +372,14 @@ async fn online_until(end: impl Fn(&mut Server)) {
     let (known, done, writers) = start_writers(&client);
     let (from, to) = (data_of(&server), store_of(&etcd));
     let mut tool = Tool::start(&["migrate", "--online", "--from", &from, "--to", &to]);
-    tokio::task::block_in_place(|| tool.wait_for("Following the source"));
+    tokio::task::block_in_place(|| tool.wait_for("Watching the source"));
     let mark = known.lock().len();
     wait_until("more is written", async || (known.lock().len() >= mark.min(60)).then_some(())).await;
     // The tool is killed in between, and continues.
     tool.signal(Signal::KILL);
     let _ = tokio::task::block_in_place(|| tool.wait());
     let mut tool = Tool::start(&["migrate", "--online", "--from", &from, "--to", &to]);
-    tokio::task::block_in_place(|| tool.wait_for("Following the source"));
+    tokio::task::block_in_place(|| tool.wait_for("Watching the source"));
     tokio::task::block_in_place(|| end(&mut server));
     done.store(true, Ordering::SeqCst);
     for writer in writers {
@@ -403,7 +403,7 @@ async fn online_from_etcd() {
     let temp = TempDir::new();
     let (from, to) = (store_of(&etcd), format!("embedded:{}", temp.join("data")));
     let mut tool = Tool::start(&["migrate", "--online", "--from", &from, "--to", &to]);
-    tokio::task::block_in_place(|| tool.wait_for("Following the source"));
+    tokio::task::block_in_place(|| tool.wait_for("Watching the source"));
     wait_until("more is written", async || (known.lock().len() >= 40).then_some(())).await;
     tokio::task::block_in_place(|| server.terminate());
     done.store(true, Ordering::SeqCst);

@@ -50,7 +50,7 @@ async fn a_directory_is_measured_examined_and_damaged() {
     let running = sizes(&["--largest", "3"]);
     assert_eq!(running["largest"].as_array().unwrap().len(), 3);
     let doctor = Tool::run(&["doctor", &store]);
-    assert!(doctor.code == Some(0) && doctor.out.contains("can take the store over"), "{doctor:?}");
+    assert!(doctor.code == Some(0) && doctor.out.contains("can serve the store"), "{doctor:?}");
     let check = Tool::run(&["check", &data]);
     assert!(check.code == Some(1) && check.err.contains("in use by the process"), "{check:?}");
     server.terminate();
@@ -82,7 +82,7 @@ async fn an_etcd_is_examined() {
     server.terminate();
     let store = format!("etcd:{}", etcd.endpoints().join(","));
     let healthy = Tool::succeed(&["doctor", &store]);
-    assert!(healthy.contains("can take the store over"), "{healthy}");
+    assert!(healthy.contains("can serve the store"), "{healthy}");
     for (key, value) in [
         ("/registry/gadgets/a", "{}"),
         ("/registry/configmaps/looked-at/odd", r#"{"apiVersion":"v7","kind":"ConfigMap"}"#),

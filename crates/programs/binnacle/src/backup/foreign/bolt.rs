@@ -1,4 +1,4 @@
-//! bbolt's files, read only: pages of a B+ tree whose leaves hold keys, values and buckets.
+//! Reads bbolt databases: pages of a B+ tree whose leaves hold keys, values and buckets.
 //!
 //! A page: id 8, flags 2, count 2, number of pages that follow it 4; then its elements. Numbers are little endian.
 
@@ -18,9 +18,9 @@ const BRANCH: u16 = 0x01;
 const LEAF: u16 = 0x02;
 /// The flag of a leaf's element that is a bucket.
 const BUCKET: u32 = 0x01;
-/// The longest way from a root to a leaf; a real tree is far from it.
+/// The maximum depth of a tree; real ones are much lower.
 const MAX_DEPTH: u32 = 64;
-/// The largest run of pages.
+/// The maximum length of consecutive pages in bytes.
 const MAX_RUN: u64 = 256 << 20;
 
 pub(super) struct Bolt {
@@ -28,28 +28,28 @@ pub(super) struct Bolt {
     len: u64,
     page: u64,
     root: u64,
-    /// How many more pages may be read in this pass: each is read once, unless the file is damaged.
+    /// The number of pages that may still be read in this pass: each is read once, unless the file is damaged.
     left: Cell<u64>,
 }
 
-/// The keys of a bucket: below a page, or in the value that is the bucket.
+/// The keys of a bucket: below a page, or inline in the bucket's value.
 pub(super) enum Bucket {
     Page(u64),
     Inline(Vec<u8>),
 }
 
-/// Takes the elements of leaves: flags, key, value.
+/// A callback that receives the elements of leaves: flags, key, value.
 type Each<'a> = &'a mut dyn FnMut(u32, &[u8], &[u8]) -> io::Result<()>;
 
-/// True if a file that begins so is one.
-pub(super) fn is_one(start: &[u8]) -> bool {
+/// Returns true if a file with this start is a bbolt database.
+pub(super) fn is_format(start: &[u8]) -> bool {
     number::<4>(start, HEADER).is_some_and(|magic| magic == u64::from(MAGIC))
 }
 
 // === impl Bolt ===
 
 impl Bolt {
-    /// Opens a file with the newer one of its two meta pages that is whole.
+    /// Opens a file, with the newer of its two meta pages that is intact.
     pub(super) fn open(file: File) -> io::Result<Self> {
         let len = file.metadata()?.len();
         let mut first = [0; HEADER + 64];
@@ -92,7 +92,7 @@ impl Bolt {
         Ok(found)
     }
 
-    /// Hands all keys of a bucket with their values on, in order.
+    /// Passes all keys of a bucket with their values, in order.
     pub(super) fn each(&self, bucket: &Bucket, mut each: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
         let each: Each<'_> = &mut |flags, key, value| if flags & BUCKET == 0 { each(key, value) } else { Ok(()) };
         self.left.set(self.len / self.page);
@@ -120,7 +120,7 @@ impl Bolt {
         }
     }
 
-    /// Reads a page with those that belong to it.
+    /// Reads a page and its overflow pages.
     fn read(&self, id: u64) -> io::Result<Vec<u8>> {
         let left = self.left.get().checked_sub(1).ok_or_else(|| damaged("its pages lead in a circle"))?;
         self.left.set(left);
@@ -159,13 +159,13 @@ fn count(page: &[u8]) -> usize {
     number::<2>(page, 10).and_then(|count| usize::try_from(count).ok()).unwrap_or_default()
 }
 
-/// The number of so many bytes at a place.
+/// Parses a number of this length at an offset.
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(N)?)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// The checksum of a meta page: FNV-1a.
+/// Returns the checksum of a meta page: FNV-1a.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,4 +1,4 @@
-//! The table in which kine (of k3s) keeps objects: a row for each change, whose id is the revision.
+//! The table of kine (k3s): a row for each change, whose id is the revision.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,10 +10,10 @@ use binnacle_store::{KeyValue, LeaseId, Revision};
 use super::{Each, Value, damaged};
 use crate::backup::file::{Frame, Head, Writer};
 
-/// The columns that count, in the order in which rows are taken.
+/// The columns that are read, in the order of a row's values.
 pub(super) const COLUMNS: &[&str] =
     &["id", "name", "created", "deleted", "create_revision", "prev_revision", "lease", "value"];
-/// The row whose previous revision says up to where history was compacted.
+/// The name of the row whose previous revision is the compacted revision.
 const COMPACTED: &[u8] = b"compact_rev_key";
 
 struct Change {
@@ -23,12 +23,12 @@ struct Change {
     deleted: bool,
     create_revision: u64,
     previous: u64,
-    /// Seconds that the key has from its last change on; 0 for all time.
+    /// The TTL of the key in seconds since its last change; 0 for none.
     lease: i64,
     value: Vec<u8>,
 }
 
-/// Writes what the rows tell as a backup. They are read twice: where the history begins comes first in the file.
+/// Writes the rows as a backup. They are read twice, because the start of the history comes first in the file.
 pub(super) fn convert(out: File, rows: &mut dyn FnMut(Each<'_>) -> io::Result<()>) -> io::Result<()> {
     let (mut begins, mut newest, mut found) = (0, 0, false);
     rows(&mut |row| {
@@ -54,7 +54,7 @@ pub(super) fn convert(out: File, rows: &mut dyn FnMut(Each<'_>) -> io::Result<()
         if change.deleted {
             return writer.write(&Frame::Delete { key: change.name.into(), revision });
         }
-        // Keys with the same time share a lease, which is named by it.
+        // Keys with the same TTL share a lease, whose id is the TTL.
         let lease = (change.lease > 0).then_some(LeaseId(change.lease));
         leases.extend(lease.map(|lease| lease.0));
         writer.write(&Frame::Put(KeyValue {

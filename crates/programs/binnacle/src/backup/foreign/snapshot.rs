@@ -1,6 +1,6 @@
-//! What `etcdctl snapshot save` writes: etcd's database, and the SHA-256 of it.
+//! Files of `etcdctl snapshot save`: etcd's database and its SHA-256 checksum.
 //!
-//! The bucket `key` has a value for each revision of each key, `lease` the leases, `meta` up to where history was compacted.
+//! The bucket `key` has a value for each revision of each key, `lease` has the leases, `meta` the compacted revision.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -14,12 +14,12 @@ use super::bolt::Bolt;
 use super::damaged;
 use crate::backup::file::{Frame, Head, Writer};
 
-/// The bytes of a checksum, which a file of whole pages does not have.
+/// The length of the checksum at the end, by which a snapshot differs from a database of whole pages.
 const CHECKSUM: u64 = 32;
-/// The length of a deletion's key: that of a revision, and a mark.
+/// The length of the key of a deletion: a revision and a mark.
 const TOMBSTONE: usize = 18;
 
-/// Writes what the snapshot tells as a backup.
+/// Writes the snapshot as a backup.
 pub(super) fn convert(out: File, mut file: File) -> io::Result<()> {
     verify(&mut file)?;
     let bolt = Bolt::open(file)?;
@@ -67,7 +67,7 @@ pub(super) fn convert(out: File, mut file: File) -> io::Result<()> {
     writer.finish(Revision(newest)).map(drop)
 }
 
-/// Compares the checksum at the end. A copy of a stopped member's database has none.
+/// Verifies the checksum at the end. A copy of a stopped member's database has none.
 fn verify(file: &mut File) -> io::Result<()> {
     let len = file.metadata()?.len();
     if len % 512 != CHECKSUM {
@@ -83,12 +83,16 @@ fn verify(file: &mut File) -> io::Result<()> {
         sum.update(&buffer[..part]);
         rest -= part as u64;
     }
-    let mut told = [0; CHECKSUM as usize];
-    file.read_exact(&mut told)?;
-    if sum.finalize().as_slice() == told { Ok(()) } else { Err(damaged("the checksum of the snapshot does not match")) }
+    let mut stored = [0; CHECKSUM as usize];
+    file.read_exact(&mut stored)?;
+    if sum.finalize().as_slice() == stored {
+        Ok(())
+    } else {
+        Err(damaged("the checksum of the snapshot does not match"))
+    }
 }
 
-/// The revision with which the bytes begin: 8 bytes, big endian.
+/// Parses the revision at the start of the bytes: 8 bytes, big endian.
 fn revision(bytes: &[u8]) -> io::Result<u64> {
     let bytes = bytes.first_chunk::<8>().ok_or_else(|| damaged("a revision is cut off"))?;
     Ok(u64::from_be_bytes(*bytes))
@@ -118,7 +122,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Hands the fields of a message on; etcd's have numbers and bytes only.
+/// Passes each field of a message; messages of etcd have only numbers and bytes.
 fn fields<'a>(mut bytes: &'a [u8], mut each: impl FnMut(u64, Field<'a>)) -> io::Result<()> {
     let cut = || damaged("a value of etcd's own cannot be read");
     while !bytes.is_empty() {

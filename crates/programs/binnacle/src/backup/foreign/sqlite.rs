@@ -1,7 +1,7 @@
-//! SQLite's files, read only: the rows of a table, with what stands in the write-ahead log beside it.
+//! Reads SQLite databases: the rows of a table, including those in the write-ahead log.
 //!
-//! Numbers are big endian. A page of a table's B-tree has a header (its kind 1, 2, number of cells 2, 2, 1, in inner pages the
-//! last child 4), and then the places of its cells.
+//! Numbers are big endian. A page of a table's B-tree has a header (its kind 1, 2, number of cells 2, 2, 1, in inner
+//! pages the last child 4), and then the places of its cells.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -21,28 +21,28 @@ const MAX_DEPTH: u32 = 32;
 const MAX_ROW: u64 = 256 << 20;
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// How a log begins whose checksums are of little-endian numbers; the last bit says big-endian.
+/// The magic number of a log with little-endian checksums; with the last bit set, they are big-endian.
 const LOG_MAGIC: u32 = 0x377f_0682;
 
 pub(super) struct Database {
     file: File,
     page: usize,
-    /// The bytes of a page that are used.
+    /// The usable bytes of a page.
     usable: usize,
     log: Log,
-    /// How many more pages may be read: each is read once, unless the file is damaged.
+    /// The number of pages that may still be read: each is read once, unless the file is damaged.
     left: Cell<u64>,
 }
 
-/// The pages that are newer in the log.
+/// The write-ahead log, with newer versions of pages.
 #[derive(Default)]
 struct Log {
     file: Option<File>,
-    /// The place of each page in the log, as of the last transaction that is whole.
+    /// The offset of each page in the log, as of the last complete transaction.
     pages: HashMap<u32, u64>,
 }
 
-/// Takes the number and the payload of one row after the other.
+/// A callback that receives the number and the payload of each row.
 type Payloads<'a> = &'a mut dyn FnMut(i64, &[u8]) -> io::Result<()>;
 
 // === impl Database ===
@@ -74,7 +74,7 @@ impl Database {
         Ok(Self { file, page, usable, log, left: Cell::new(pages) })
     }
 
-    /// Hands the rows of a table on, with the values of these columns, of which the first is the row's number.
+    /// Passes the values of these columns for each row of a table; the first column is the row's number.
     pub(super) fn rows(&self, table: &str, columns: &[&str], each: Each<'_>) -> io::Result<()> {
         let mut found = None;
         self.below(1, 0, &mut |_, payload| {
@@ -88,19 +88,19 @@ impl Database {
             }
             Ok(())
         })?;
-        let (root, made) = found.ok_or_else(|| damaged(format!("it has no table {table}")))?;
+        let (root, statement) = found.ok_or_else(|| damaged(format!("it has no table {table}")))?;
         let root = u32::try_from(root).map_err(|_| damaged("a table has no page"))?;
-        let names = column_names(&made);
+        let names = column_names(&statement);
         let places = columns.iter().map(|column| {
-            let place = names.iter().position(|name| name == column);
-            place.ok_or_else(|| damaged(format!("the table {table} has no column {column}")))
+            let location = names.iter().position(|name| name == column);
+            location.ok_or_else(|| damaged(format!("the table {table} has no column {column}")))
         });
         let places: Vec<usize> = places.collect::<io::Result<_>>()?;
         self.below(root, 0, &mut |number, payload| {
             let record = record(payload)?;
-            let value = |place: &usize| record.get(*place).cloned().unwrap_or(Value::Null);
+            let value = |location: &usize| record.get(*location).cloned().unwrap_or(Value::Null);
             let mut row: Vec<Value> = places.iter().map(value).collect();
-            // The column that is the row's number is stored as nothing.
+            // The column with the row's number is stored as NULL.
             if let Some(id) = row.first_mut() {
                 *id = Value::Integer(number);
             }
@@ -139,7 +139,7 @@ impl Database {
         }
     }
 
-    /// Puts a row together that may go on in pages of its own.
+    /// Reads a row, which may continue on overflow pages.
     fn payload(&self, len: u64, cell: &[u8]) -> io::Result<Vec<u8>> {
         let cut = || damaged("a row is cut off");
         let len = usize::try_from(len).ok().filter(|len| *len as u64 <= MAX_ROW).ok_or_else(cut)?;
@@ -154,7 +154,7 @@ impl Database {
         let mut payload = cell.get(..local).ok_or_else(cut)?.to_vec();
         let mut next = if local < len { big(cell.get(local..local + 4).ok_or_else(cut)?) } else { 0 };
         while payload.len() < len {
-            // Each page brings some of the row, so this ends.
+            // Each page has a part of the row, so the loop ends.
             let page = self.read(next)?;
             let part = (len - payload.len()).min(self.usable - 4);
             payload.extend_from_slice(&page[4..4 + part]);
@@ -181,7 +181,7 @@ impl Database {
 // === impl Log ===
 
 impl Log {
-    /// Reads a log up to its last transaction that is whole.
+    /// Reads a log up to its last complete transaction.
     fn read(file: File, page: usize) -> io::Result<Self> {
         let mut header = [0; LOG_HEADER];
         if file.read_exact_at(&mut header, 0).is_err() {
@@ -216,7 +216,7 @@ impl Log {
     }
 }
 
-/// The values of a row.
+/// Parses the values of a row.
 fn record(payload: &[u8]) -> io::Result<Vec<Value>> {
     let cut = || damaged("a row cannot be read");
     let (header, _) = varint(payload).ok_or_else(cut)?;
@@ -249,7 +249,7 @@ fn record(payload: &[u8]) -> io::Result<Vec<Value>> {
     Ok(values)
 }
 
-/// The names of the columns in a statement that makes a table: the first word of each.
+/// Returns the names of the columns in a CREATE TABLE statement: the first word of each definition.
 fn column_names(statement: &str) -> Vec<String> {
     let columns = statement.split_once('(').map_or("", |(_, columns)| columns);
     let word = |column: &str| {
@@ -258,7 +258,7 @@ fn column_names(statement: &str) -> Vec<String> {
     columns.split(',').map(word).collect()
 }
 
-/// SQLite's variable-length numbers: seven bits a byte, the ninth has eight.
+/// Parses a variable-length number of SQLite: seven bits per byte, eight in the ninth.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0_u64;
     for n in 0..9 {
@@ -274,7 +274,7 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// An unsigned number of at most four bytes.
+/// Parses an unsigned number of at most four bytes.
 fn big(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
@@ -284,7 +284,7 @@ fn signed(bytes: &[u8]) -> i64 {
     bytes.iter().fold(if negative { -1 } else { 0 }, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// Goes on with the two sums of a log, over pairs of numbers.
+/// Continues the two checksums of a log over pairs of numbers.
 fn checksum((mut a, mut b): (u32, u32), bytes: &[u8], big_endian: bool) -> (u32, u32) {
     let word = |bytes: &[u8]| if big_endian { big(bytes) } else { big(bytes).swap_bytes() };
     for pair in bytes.chunks_exact(8) {
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
+    fn reads_varints_and_signed_integers() {
         for (bytes, want) in [(&[0x7f][..], 127), (&[0x81, 0x00], 128), (&[0xff; 9], u64::MAX)] {
             assert_eq!(varint(bytes).map(|(number, rest)| (number, rest.len())), Some((want, 0)));
         }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_columns() {
+    fn reads_column_names_of_create_table() {
         let statement = "CREATE TABLE kine\n(\n id INTEGER PRIMARY KEY AUTOINCREMENT,\n name TEXT, \"value\" BLOB\n)";
         assert_eq!(column_names(statement), ["id", "name", "value"]);
     }

@@ -1,28 +1,28 @@
-//! A table as databases write it: separated by commas or tabs, with the names of its columns first, bytes as hexadecimal digits.
+//! Tables as text, as databases export them: separated by commas or tabs, with a header line, and bytes in hexadecimal.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
 use super::{Each, Value, damaged};
 
-/// Longer lines are refused: twice etcd's largest value with room to spare.
+/// The maximum length of a line: twice etcd's largest value, with a margin.
 const MAX_LINE: u64 = 256 << 20;
 
-/// How the fields of a line are told apart.
+/// The separator of the fields in a line.
 #[derive(Clone, Copy)]
 enum Form {
-    /// As psql and others write it: fields may stand in quotes.
+    /// As psql and other programs write it: fields may be quoted.
     Commas,
-    /// As MySQL's client writes it with `--batch --raw`: nothing is quoted.
+    /// As MySQL's client writes it with `--batch --raw`: fields are never quoted.
     Tabs,
 }
 
-/// True if the file begins with the names of kine's columns.
-pub(super) fn is_one(start: &[u8]) -> bool {
+/// Returns true if the file begins with the names of kine's columns.
+pub(super) fn is_format(start: &[u8]) -> bool {
     [&b"id,name,"[..], b"\"id\",\"name\",", b"id\tname\t"].iter().any(|names| start.starts_with(names))
 }
 
-/// Reads all rows, with the values of these columns: the first and all but the second and last are numbers.
+/// Reads the values of these columns for each row. `name` and `value` are bytes, all other columns are numbers.
 pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<()> {
     let mut input = BufReader::with_capacity(1 << 20, file);
     let mut line = String::new();
@@ -30,8 +30,8 @@ pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<(
     let form = Form::of(head);
     let head = form.fields(head);
     let places = columns.iter().map(|name| {
-        let place = head.iter().position(|column| column == name);
-        place.ok_or_else(|| damaged(format!("its first line names no column {name}")))
+        let location = head.iter().position(|column| column == name);
+        location.ok_or_else(|| damaged(format!("its first line names no column {name}")))
     });
     let places: Vec<usize> = places.collect::<io::Result<_>>()?;
     let width = head.len();
@@ -42,8 +42,8 @@ pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<(
         if fields.len() != width {
             return Err(damaged(format!("line {number} has {} columns, not {width}", fields.len())));
         }
-        let row = columns.iter().zip(&places).map(|(column, place)| {
-            let value = value(column, &fields[*place]);
+        let row = columns.iter().zip(&places).map(|(column, location)| {
+            let value = value(column, &fields[*location]);
             value.ok_or_else(|| damaged(format!("line {number}: {column} is not to be read")))
         });
         each(row.collect::<io::Result<_>>()?)?;
@@ -66,7 +66,7 @@ fn next<'a>(input: &mut BufReader<File>, line: &'a mut String) -> io::Result<Opt
 // === impl Form ===
 
 impl Form {
-    /// The form of a table whose first line this is.
+    /// Returns the separator of a table with this header line.
     fn of(head: &str) -> Self {
         if head.contains('\t') { Self::Tabs } else { Self::Commas }
     }
@@ -79,7 +79,7 @@ impl Form {
     }
 }
 
-/// The fields between commas. A comma in quotes is part of its field, and two quotes in quotes are one.
+/// Splits a line at its commas, except in quotes, where two quotes stand for one.
 fn unquoted(line: &str) -> Vec<String> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.chars().peekable();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_databases() {
+    fn reads_tables_of_each_database() {
         let row = |id, name: &str, value: Value| vec![Value::Integer(id), Value::Bytes(name.into()), value];
         let bytes = |bytes: &[u8]| Value::Bytes(bytes.to_vec());
         let cases = [
@@ -152,8 +152,8 @@ mod tests {
             ("id,name,value\n1,/a,f\n", "line 2: value"),
             ("id,name,value\nx,/a,\n", "line 2: id"),
         ] {
-            let said = read(text).expect_err(text).to_string();
-            assert!(said.contains(part), "{said}");
+            let message = read(text).expect_err(text).to_string();
+            assert!(message.contains(part), "{message}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Combinations of flags that kube-apiserver refuses.
+//! Combinations of flags that kube-apiserver rejects.
 
 use super::*;
 
 #[test]
-fn refused_combinations() {
+fn rejects_conflicting_flags() {
     for (arguments, want) in [
         (
             &["--bind-address=192.0.2.1", "--service-cluster-ip-range=fd00::/112"][..],
@@ -61,7 +61,7 @@ fn refused_combinations() {
 }
 
 #[test]
-fn groups_of_apis_can_be_turned_off() {
+fn accepts_disabled_api_groups() {
     for arguments in [
         &["--runtime-config=api/all=false,flowcontrol.apiserver.k8s.io/v1=true"][..],
         &["--runtime-config=api/all=false,api/ga=true"],

@@ -292,7 +292,10 @@ async fn the_page_shows_texts_as_texts() {
 
     browser.look(390, 844, "dark").await;
     browser.until("the dark", "getComputedStyle(document.body).backgroundColor === 'rgb(17, 21, 27)'").await;
-    // Wide tables scroll by themselves: the page does not.
+    // Rows are cards with labels, and neither the page nor a table is wider than the screen.
+    assert_eq!(browser.value("document.querySelector('#requests td').dataset.label").await, "Verb");
+    let wide = "[...document.querySelectorAll('.scroll')].filter((table) => table.scrollWidth > 390).length";
+    assert_eq!(browser.value(wide).await, 0);
     assert_eq!(browser.value("document.documentElement.scrollWidth <= 390").await, true);
     browser.picture("live-narrow.png").await;
     traffic.abort();

@@ -13,50 +13,52 @@ use futures::future::BoxFuture;
 use tokio::time::sleep;
 
 /// The longest wait for a cluster without answers.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(200);
+pub(crate) const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const DENIED: &str = "permission denied";
 
 /// A store that retries calls without an answer. Writes are retried too, so they must be idempotent.
-pub(crate) struct Patient(Arc<dyn Store>);
+pub(crate) struct RetryingStore(Arc<dyn Store>);
 
 /// Retries calls without an answer. A denied call is not retried: it would be denied again.
-pub(crate) async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, StoreError>
+pub(crate) async fn retry<T, F>(mut call: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
-        match ask().await {
+        match call().await {
             Err(StoreError::Unavailable(reason)) if reason.ends_with(DENIED) => {
                 return Err(StoreError::Unavailable(reason));
             }
-            Err(StoreError::Unavailable(_) | StoreError::Timeout) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            Err(StoreError::Unavailable(_) | StoreError::Timeout) if started.elapsed() < RETRY_TIMEOUT => {
+                sleep(RETRY_INTERVAL).await
+            }
             answer => return answer,
         }
     }
 }
 
-// === impl Patient ===
+// === impl RetryingStore ===
 
-impl Patient {
+impl RetryingStore {
     pub(crate) fn over(store: Arc<dyn Store>) -> Arc<dyn Store> {
         Arc::new(Self(store))
     }
 
     /// Retries one call of the store.
-    fn repeat<'a, T: Send + 'a>(
+    fn retry<'a, T: Send + 'a>(
         &'a self,
-        ask: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<T, StoreError>> + Send + Sync + 'a,
+        call: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<T, StoreError>> + Send + Sync + 'a,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         let store = &*self.0;
-        insist(move || ask(store)).boxed()
+        retry(move || call(store)).boxed()
     }
 }
 
-impl Store for Patient {
+impl Store for RetryingStore {
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.repeat(|store| store.current_revision())
+        self.retry(|store| store.current_revision())
     }
 
     fn get(
@@ -64,39 +66,39 @@ impl Store for Patient {
         key: Bytes,
         revision: Option<Revision>,
     ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
-        self.repeat(move |store| store.get(key.clone(), revision))
+        self.retry(move |store| store.get(key.clone(), revision))
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
-        self.repeat(move |store| store.range(request.clone()))
+        self.retry(move |store| store.range(request.clone()))
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
-        self.repeat(move |store| store.txn(txn.clone()))
+        self.retry(move |store| store.txn(txn.clone()))
     }
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
-        self.repeat(move |store| store.watch(range.clone(), after))
+        self.retry(move |store| store.watch(range.clone(), after))
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.repeat(move |store| store.compact(revision))
+        self.retry(move |store| store.compact(revision))
     }
 
     fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.repeat(|store| store.compacted_revision())
+        self.retry(|store| store.compacted_revision())
     }
 
     fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
-        self.repeat(move |store| store.grant_lease(ttl_seconds))
+        self.retry(move |store| store.grant_lease(ttl_seconds))
     }
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.repeat(move |store| store.revoke_lease(lease))
+        self.retry(move |store| store.revoke_lease(lease))
     }
 
     fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>> {
-        self.repeat(move |store| store.lease_remaining(lease))
+        self.retry(move |store| store.lease_remaining(lease))
     }
 
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -1,4 +1,4 @@
-//! An assembled server, from its first request to its last.
+//! A server, from its first request to its last.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::admin_socket::AdminSocket;
 use crate::data_dir::DataDir;
 use crate::encryption::AtRest;
 use crate::health::FailedTasks;
+use crate::store_maintenance::StoreMaintenance;
 use crate::stores::Stores;
-use crate::upkeep::Upkeep;
 
 /// A server that is ready to run.
-pub(crate) struct Assembled {
+pub(crate) struct AssembledServer {
     pub(crate) server: Server,
     pub(crate) resources: Catalog,
     pub(crate) stores: Stores,
@@ -27,28 +27,28 @@ pub(crate) struct Assembled {
     pub(crate) admin_socket: Option<AdminSocket>,
     pub(crate) at_rest: Option<AtRest>,
     pub(crate) controllers: Manager,
-    /// Tasks that follow the authorizers' data; they end with the server.
-    pub(crate) followers: JoinSet<()>,
+    /// Tasks that watch the data of components; they end with the server.
+    pub(crate) watch_tasks: JoinSet<()>,
     pub(crate) failed_tasks: FailedTasks,
-    /// Background tasks beside the requests.
-    pub(crate) upkeep: Upkeep,
+    /// Background tasks for the stores.
+    pub(crate) store_maintenance: StoreMaintenance,
     pub(crate) auditor: Option<Arc<Auditor>>,
     /// Directories that are removed with the server, if they are temporary.
     pub(crate) data: Option<DataDir>,
     /// Notified when the disk of the store has failed.
     pub(crate) disk_failed: Arc<Notify>,
     /// Its connections end on drop.
-    pub(crate) front: Front,
-    pub(crate) ending: Ending,
+    pub(crate) front: FrontRuntime,
+    pub(crate) shutdown_on_drop: ShutdownOnDrop,
 }
 
 /// The runtime for accepting connections, TLS handshakes and health checks, which the work of requests never blocks.
-pub(crate) struct Front(Option<Runtime>);
+pub(crate) struct FrontRuntime(Option<Runtime>);
 
 /// A guard that ends all tasks on drop: neither a failed start nor the shutdown of the runtime leaves a task behind.
-pub(crate) struct Ending(pub(crate) ShutdownTrigger);
+pub(crate) struct ShutdownOnDrop(pub(crate) ShutdownTrigger);
 
-impl Assembled {
+impl AssembledServer {
     /// Serves until `stop` is done. Sends `ready` when the objects of every cluster exist.
     pub(crate) async fn run(mut self, ready: watch::Sender<bool>, stop: impl Future<Output = ()>) {
         let disk_failed = self.disk_failed.clone();
@@ -72,25 +72,25 @@ impl Assembled {
             };
             tokio::select! {
                 () = serving => {}
-                () = self.failed_tasks.watch(&mut self.followers) => {}
+                () = self.failed_tasks.watch(&mut self.watch_tasks) => {}
             }
         }
-        drop((self.upkeep, self.at_rest));
+        drop((self.store_maintenance, self.at_rest));
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
         }
         self.controllers.ended().await;
-        self.failed_tasks.wait(&mut self.followers).await;
+        self.failed_tasks.wait(&mut self.watch_tasks).await;
         drop(self.admin_socket);
         self.resources.close();
         self.stores.close().await;
-        drop((self.ending, self.front, self.data));
+        drop((self.shutdown_on_drop, self.front, self.data));
     }
 }
 
-// === impl Front ===
+// === impl FrontRuntime ===
 
-impl Front {
+impl FrontRuntime {
     pub(crate) fn start() -> std::io::Result<Self> {
         // At least two threads, so that one handshake does not delay the next.
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("front").enable_all().build()?;
@@ -109,7 +109,7 @@ impl Front {
     }
 }
 
-impl Drop for Front {
+impl Drop for FrontRuntime {
     fn drop(&mut self) {
         // This may be a thread of another runtime, which must not block.
         if let Some(runtime) = self.0.take() {
@@ -118,9 +118,9 @@ impl Drop for Front {
     }
 }
 
-// === impl Ending ===
+// === impl ShutdownOnDrop ===
 
-impl Drop for Ending {
+impl Drop for ShutdownOnDrop {
     fn drop(&mut self) {
         self.0.fire();
     }

@@ -13,13 +13,13 @@ use crate::settings::Storage;
 use crate::stores::Stores;
 
 /// Background tasks, which end on drop.
-pub(crate) struct Upkeep {
+pub(crate) struct StoreMaintenance {
     _compactors: Vec<Compactor>,
     tasks: Vec<JoinHandle<()>>,
     counted: FirstCount,
 }
 
-impl Upkeep {
+impl StoreMaintenance {
     pub(crate) fn start(
         stores: &Stores,
         resources: &[Arc<Resource>],
@@ -49,7 +49,7 @@ impl Upkeep {
     }
 }
 
-impl Drop for Upkeep {
+impl Drop for StoreMaintenance {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
@@ -58,7 +58,7 @@ impl Drop for Upkeep {
 /// Starts one compactor for each store, which reports its revisions to the caches of that store.
 fn compactors(stores: &Stores, resources: &[Arc<Resource>], every: Duration) -> Vec<Compactor> {
     let compactor = |(at, store)| {
-        let inside = resources.iter().filter(|resource| stores.place_of(&resource.group_resource()) == at);
+        let inside = resources.iter().filter(|resource| stores.index_of(&resource.group_resource()) == at);
         let caches: Vec<_> = inside.map(|resource| Arc::clone(&resource.collection)).collect();
         spawn_compactor(store, every, move |revision| {
             caches.iter().for_each(|collection| collection.cache.forget_before(revision));

@@ -1,4 +1,4 @@
-//! Following of the source's watch from the end of a pass until the switch.
+//! The watch of the source, from the end of a pass until the switch.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::{Migration, or_gone};
+use super::{Migration, none_if_stopped};
 use crate::Error;
 
-/// The reason why following ended.
-pub(super) enum Ended {
+/// The reason why the watch ended.
+pub(super) enum WatchEnd {
     /// The switch was made, and everything up to this revision is in the target.
     CaughtUp(Revision),
     /// The server that owns the source has stopped.
@@ -37,13 +37,13 @@ impl Switch {
 
     /// Returns the switch by SIGUSR1, or by the word `switch` on standard input.
     pub(super) fn by_operator() -> Result<Self, Error> {
-        let mut told =
-            signal(SignalKind::user_defined1()).map_err(|error| Error::doing("waiting for signals", error))?;
+        let mut user_signal =
+            signal(SignalKind::user_defined1()).map_err(|error| Error::context("waiting for signals", error))?;
         let (sender, receiver) = watch::channel(false);
         let sender = Arc::new(sender);
         let typed = Arc::clone(&sender);
         tokio::spawn(async move {
-            if told.recv().await.is_some() {
+            if user_signal.recv().await.is_some() {
                 sender.send_replace(true);
             }
         });
@@ -58,38 +58,40 @@ impl Switch {
         Ok(Self(receiver))
     }
 
-    fn made(&self) -> bool {
+    fn is_made(&self) -> bool {
         *self.0.borrow()
     }
 }
 
 impl Migration<'_> {
     /// Copies the changes after `after`. Returns `None` if the source has compacted some of them.
-    pub(super) async fn follow(
+    pub(super) async fn watch_source(
         &mut self,
         source: &dyn Store,
         after: Revision,
         switch: &Switch,
         live: Option<&Path>,
-    ) -> Result<Option<Ended>, Error> {
+    ) -> Result<Option<WatchEnd>, Error> {
         let (socket, live) = (live, live.is_some());
         let range = prefix_range(self.source_root.as_bytes());
         let mut watch = match source.watch(range, after).await {
             Err(StoreError::Compacted { .. }) => return Ok(None),
-            opened => match or_gone(opened.map_err(Into::into), live)? {
+            opened => match none_if_stopped(opened.map_err(Into::into), live)? {
                 Some(watch) => watch,
-                None => return Ok(Some(Ended::SourceGone("the server does not answer".to_owned()))),
+                None => return Ok(Some(WatchEnd::SourceGone("its server does not answer".to_owned()))),
             },
         };
         // A server that owns the source ends the migration by stopping; the operator's switch has no effect then.
-        let switched = || !live && switch.made();
+        let switched = || !live && switch.is_made();
         if !switched() {
             self.progress.say(match live {
-                true => "All is copied. Following the source until its server stops.",
-                false => "All is copied. Following the source until the switch: stop its servers, then type 'switch' or send SIGUSR1.",
+                true => "All objects are copied. Watching the source until its server stops.",
+                false => {
+                    "All objects are copied. Watching the source: stop its servers, then type 'switch' or send SIGUSR1."
+                }
             });
         }
-        let mut noted = Instant::now();
+        let mut saved = Instant::now();
         let mut reached = after;
         loop {
             if switched() {
@@ -102,9 +104,9 @@ impl Migration<'_> {
                         && UnixStream::connect(socket).await.is_err()
                     {
                         self.reached(reached.0).await?;
-                        return Ok(Some(Ended::SourceGone("nobody answers at its socket".to_owned())));
+                        return Ok(Some(WatchEnd::SourceGone("its socket does not answer".to_owned())));
                     }
-                    self.progress.state(|| format!("following the source: revision {}", reached.0));
+                    self.progress.state(|| format!("watching the source: revision {}", reached.0));
                     continue;
                 }
                 Ok(message) => message.unwrap_or(Err(StoreError::Closed)),
@@ -113,14 +115,14 @@ impl Migration<'_> {
                 Ok(message) => reached = self.apply(source, message).await?.max(reached),
                 Err(StoreError::Compacted { .. }) => return Ok(None),
                 Err(error) => {
-                    let gone = or_gone::<()>(Err(error.into()), live)?;
-                    debug_assert!(gone.is_none());
+                    let stopped = none_if_stopped::<()>(Err(error.into()), live)?;
+                    debug_assert!(stopped.is_none());
                     self.reached(reached.0).await?;
-                    return Ok(Some(Ended::SourceGone("the server ended the watch".to_owned())));
+                    return Ok(Some(WatchEnd::SourceGone("the server ended the watch".to_owned())));
                 }
             }
-            if noted.elapsed() >= NOTE_EVERY {
-                noted = Instant::now();
+            if saved.elapsed() >= NOTE_EVERY {
+                saved = Instant::now();
                 self.reached(reached.0).await?;
             }
         }
@@ -133,22 +135,22 @@ impl Migration<'_> {
         watch: &mut Watch,
         mut reached: Revision,
         live: bool,
-    ) -> Result<Option<Ended>, Error> {
-        let Some(barrier) = or_gone(watch.control.barrier().await.map_err(Into::into), live)? else {
-            return Ok(Some(Ended::SourceGone("the server does not answer".to_owned())));
+    ) -> Result<Option<WatchEnd>, Error> {
+        let Some(barrier) = none_if_stopped(watch.control.barrier().await.map_err(Into::into), live)? else {
+            return Ok(Some(WatchEnd::SourceGone("its server does not answer".to_owned())));
         };
         while reached < barrier.last_event {
             match watch.messages.next().await.unwrap_or(Err(StoreError::Closed)) {
                 Ok(message) => reached = self.apply(source, message).await?.max(reached),
                 Err(StoreError::Compacted { .. }) => return Ok(None),
-                Err(error) => match or_gone::<()>(Err(error.into()), live)? {
+                Err(error) => match none_if_stopped::<()>(Err(error.into()), live)? {
                     Some(()) => {}
-                    None => return Ok(Some(Ended::SourceGone("the server ended the watch".to_owned()))),
+                    None => return Ok(Some(WatchEnd::SourceGone("the server ended the watch".to_owned()))),
                 },
             }
         }
         self.reached(barrier.current.0).await?;
-        Ok(Some(Ended::CaughtUp(barrier.current)))
+        Ok(Some(WatchEnd::CaughtUp(barrier.current)))
     }
 
     /// Applies the changes of a message. Returns the newest of their revisions.
@@ -162,7 +164,7 @@ impl Migration<'_> {
                     match event {
                         Event::Put { kv, .. } => {
                             let key = kv.key.clone();
-                            self.bring(source, &key, kv).await?;
+                            self.copy_key(source, &key, kv).await?;
                         }
                         Event::Delete { key, .. } => self.target.delete(self.key(&key)).await?,
                     }

@@ -1,4 +1,4 @@
-//! A file that is read again when it changes while the server runs.
+//! A file that is reloaded when it changes.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,52 +9,52 @@ use tokio::task::spawn_blocking;
 use crate::read;
 
 /// The interval between two checks of the file's modification time and size.
-const LOOK: Duration = Duration::from_secs(1);
-/// After this many checks the file is read even if both are unchanged.
-const READ_ANYWAY: u32 = 60;
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// After this many checks, the file is read even if both are unchanged.
+const MAX_SKIPPED_READS: u32 = 60;
 
-/// A file and its last known contents.
+/// A watched file and its last accepted contents.
 pub struct Followed {
     path: PathBuf,
-    known: Vec<u8>,
-    seen: Option<(SystemTime, u64)>,
-    looks: u32,
+    accepted: Vec<u8>,
+    last_metadata: Option<(SystemTime, u64)>,
+    skipped_reads: u32,
 }
 
 impl Followed {
-    /// Follows a file; `known` is its contents when it was first read.
-    pub fn new(path: PathBuf, known: Vec<u8>) -> Self {
-        Self { path, known, seen: None, looks: READ_ANYWAY }
+    /// Watches a file; `contents` is what the first read returned.
+    pub fn new(path: PathBuf, contents: Vec<u8>) -> Self {
+        Self { path, accepted: contents, last_metadata: None, skipped_reads: MAX_SKIPPED_READS }
     }
 
-    /// Returns the last known contents: those first read, or last settled.
+    /// Returns the last accepted contents: those of the first read, or of [`settle`](Self::settle).
     pub fn known(&self) -> &[u8] {
-        &self.known
+        &self.accepted
     }
 
-    /// Waits until the file's contents differ from the known ones. Unless they are settled, or the file changes again,
-    /// the same contents are returned again a minute later; an error is, too.
+    /// Waits until the file's contents differ from the accepted ones. Unless they are accepted, or the file changes
+    /// again, the same contents are returned again a minute later; an error is, too.
     pub async fn changed(&mut self) -> io::Result<Vec<u8>> {
         loop {
-            tokio::time::sleep(LOOK).await;
-            self.looks += 1;
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            self.skipped_reads += 1;
             let found = tokio::fs::metadata(&self.path).await.ok();
-            let looks_like = found.and_then(|found| Some((found.modified().ok()?, found.len())));
-            if looks_like == self.seen && self.looks < READ_ANYWAY {
+            let metadata = found.and_then(|found| Some((found.modified().ok()?, found.len())));
+            if metadata == self.last_metadata && self.skipped_reads < MAX_SKIPPED_READS {
                 continue;
             }
-            (self.seen, self.looks) = (looks_like, 0);
+            (self.last_metadata, self.skipped_reads) = (metadata, 0);
             let path = self.path.clone();
             let data = spawn_blocking(move || read(&path)).await??;
-            if data != self.known {
+            if data != self.accepted {
                 return Ok(data);
             }
         }
     }
 
-    /// Sets the known contents, which are not returned again, even if they were not usable.
+    /// Accepts contents, valid or not, so that they are not returned again.
     pub fn settle(&mut self, data: Vec<u8>) {
-        self.known = data;
+        self.accepted = data;
     }
 }
 
@@ -63,14 +63,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn changes() {
+    async fn returns_changed_contents_until_accepted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, "one").unwrap();
         let mut file = Followed::new(path.clone(), b"one".to_vec());
         std::fs::write(&path, "three").unwrap();
         assert_eq!(file.changed().await.unwrap(), b"three");
-        // The contents were not settled: they are returned again.
+        // Contents that were not accepted are returned again.
         assert_eq!(file.changed().await.unwrap(), b"three");
         file.settle(b"three".to_vec());
         std::fs::remove_file(&path).unwrap();

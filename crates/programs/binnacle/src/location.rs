@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 
 use crate::Error;
 
-/// A store by name.
+/// A store, as named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreLocation {
     /// The data directory of a server, or the store's directory in it.
@@ -27,7 +27,7 @@ pub(crate) enum StoreLocation {
     Etcd(Vec<String>),
 }
 
-/// Credentials and key prefix of an etcd.
+/// Credentials and key prefix for an etcd cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EtcdAccess {
     pub(crate) tls: TlsPaths,
@@ -36,7 +36,7 @@ pub(crate) struct EtcdAccess {
 }
 
 /// A store that can be read.
-pub(crate) struct Opened {
+pub(crate) struct ReadableStore {
     pub(crate) store: Arc<dyn Store>,
     /// The prefix of the keys of all objects.
     pub(crate) root: String,
@@ -44,11 +44,12 @@ pub(crate) struct Opened {
     _guard: Option<OfflineStore>,
 }
 
-// === impl Place ===
+// === impl StoreLocation ===
 
 impl StoreLocation {
-    /// Opens the store for reading. An embedded store is not changed; if a server uses it, the server is asked.
-    pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<Opened, Error> {
+    /// Opens the store for reading. An embedded store is not changed; if a server uses it, it is read through that
+    /// server.
+    pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<ReadableStore, Error> {
         match self {
             Self::Embedded(dir) => {
                 let dir = store_dir(dir);
@@ -56,10 +57,10 @@ impl StoreLocation {
                     return Ok(running);
                 }
                 let opened = tokio::task::spawn_blocking(move || open_offline(&dir)).await;
-                let offline = opened.map_err(|error| Error::doing("opening the store", error))??;
-                Ok(Opened::offline(offline))
+                let offline = opened.map_err(|error| Error::context("opening the store", error))??;
+                Ok(ReadableStore::offline(offline))
             }
-            Self::Etcd(endpoints) => Ok(Opened::of(Arc::new(etcd(endpoints, access)?), &access.root)),
+            Self::Etcd(endpoints) => Ok(ReadableStore::of(Arc::new(etcd(endpoints, access)?), &access.root)),
         }
     }
 }
@@ -82,19 +83,32 @@ impl FromStr for StoreLocation {
             Some(("etcd", urls)) if !urls.is_empty() => {
                 let urls: Vec<_> = urls.split(',').map(str::to_owned).collect();
                 match urls.iter().any(String::is_empty) {
-                    true => Err("an empty URL among etcd's".to_owned()),
+                    true => Err("one of the etcd URLs is empty".to_owned()),
                     false => Ok(Self::Etcd(urls)),
                 }
             }
-            _ => Err("a store is named as embedded:DIR or etcd:URL[,URL...]".to_owned()),
+            Some(("http" | "https", _)) => Err(format!("use etcd:{text} for an etcd cluster")),
+            None if is_path(text) => Ok(Self::Embedded(text.into())),
+            _ => Err("use embedded:DIR for a data directory, or etcd:URL[,URL...] for an etcd cluster".to_owned()),
         }
     }
+}
+
+/// Returns true for text that names a directory rather than a kind of store: `/var/lib/binnacle`, `./data`, or `data`
+/// if it exists.
+fn is_path(text: &str) -> bool {
+    text.contains('/') || Path::new(text).is_dir()
+}
+
+/// Returns the path in an argument that takes a directory, which may be written like a store.
+pub(crate) fn directory(text: &str) -> PathBuf {
+    text.strip_prefix("embedded:").filter(|path| !path.is_empty()).unwrap_or(text).into()
 }
 
 // === impl EtcdAccess ===
 
 impl EtcdAccess {
-    /// `prefix` is that of the keys of all objects, the server's `--etcd-prefix`.
+    /// `prefix` is the server's `--etcd-prefix`, the prefix of the keys of all objects.
     pub(crate) fn new(tls: TlsPaths, prefix: &str) -> Self {
         let prefix = prefix.trim_matches('/');
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
@@ -102,12 +116,12 @@ impl EtcdAccess {
     }
 }
 
-/// Opens the store of a stopped server, and reports how far that is.
+/// Opens the store of a stopped server, and reports the progress.
 pub(crate) fn open_offline(dir: &Path) -> Result<OfflineStore, OpenError> {
     OfflineStore::open(dir, Some(Progress::new().report("reading the store")))
 }
 
-/// Returns the directory of the store, given that or a server's data directory.
+/// Returns the directory of the store for that directory or a server's data directory.
 pub(crate) fn store_dir(dir: &Path) -> PathBuf {
     let inner = dir.join("store");
     if !is_store(dir) && is_store(&inner) { inner } else { dir.to_owned() }
@@ -126,7 +140,7 @@ impl NewStore {
         if is_store(&dir) || is_store(data) {
             return Ok(None);
         }
-        let about = |error: io::Error| Error::doing(&unfinished.display().to_string(), error);
+        let about = |error: io::Error| Error::context(&unfinished.display().to_string(), error);
         match fs::remove_dir_all(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(about(error)),
             _ => {}
@@ -137,28 +151,28 @@ impl NewStore {
 
     /// Moves the closed store to its final place.
     pub(crate) fn finish(&self) -> Result<(), Error> {
-        let about = |error: io::Error| Error::doing(&self.dir.display().to_string(), error);
+        let about = |error: io::Error| Error::context(&self.dir.display().to_string(), error);
         fs::rename(&self.unfinished, &self.dir).map_err(about)?;
         let parent = self.dir.parent().unwrap_or(Path::new("."));
         File::open(parent).and_then(|parent| parent.sync_all()).map_err(about)
     }
 }
 
-/// Returns the socket through which a running server offers its store.
+/// Returns the path of the socket on which a running server serves its store.
 pub(crate) fn socket(dir: &Path) -> PathBuf {
     dir.join(ADMIN_SOCKET)
 }
 
 /// Opens the store of a running server through the socket in its directory.
-pub(crate) async fn admin_socket(dir: &Path) -> Result<Opened, Error> {
+pub(crate) async fn admin_socket(dir: &Path) -> Result<ReadableStore, Error> {
     let socket = socket(dir);
-    let unreachable = |error| Error::doing(&format!("no server answers at {}", socket.display()), error);
+    let unreachable = |error| Error::context(&format!("no server is running with {}", socket.display()), error);
     let path = socket.canonicalize().map_err(unreachable)?;
     // A killed server leaves its socket behind.
     UnixStream::connect(&path).await.map_err(unreachable)?;
     let access = EtcdAccess { tls: TlsPaths::default(), root: ROOT.to_owned() };
     let store = etcd(&[format!("unix://{}", path.display())], &access)?;
-    Ok(Opened::of(Arc::new(store), ROOT))
+    Ok(ReadableStore::of(Arc::new(store), ROOT))
 }
 
 pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStore, Error> {
@@ -167,13 +181,13 @@ pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStor
         endpoints: endpoints.to_vec(),
         tls: access.tls.clone(),
         watched: prefix_range(access.root.as_bytes()),
-        metrics: metrics.map_err(|error| Error::doing("metrics", error))?,
+        metrics: metrics.map_err(|error| Error::context("metrics", error))?,
         dialer: None,
     };
     Ok(EtcdStore::new(&options)?)
 }
 
-impl Opened {
+impl ReadableStore {
     pub(crate) fn of(store: Arc<dyn Store>, root: &str) -> Self {
         Self { store, root: root.to_owned(), _guard: None }
     }
@@ -193,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn parses_store_locations() {
         for (text, want) in [
             ("embedded:/var/lib/binnacle", Ok(StoreLocation::Embedded("/var/lib/binnacle".into()))),
             ("embedded:data", Ok(StoreLocation::Embedded("data".into()))),
@@ -201,10 +215,18 @@ mod tests {
             ("etcd:a:1,https://b:2", Ok(StoreLocation::Etcd(vec!["a:1".into(), "https://b:2".into()]))),
         ] {
             assert_eq!(text.parse(), want, "{text}");
-            assert_eq!(want.map(|place: StoreLocation| place.to_string()), Ok(text.to_owned()));
+            assert_eq!(want.map(|location: StoreLocation| location.to_string()), Ok(text.to_owned()));
         }
-        for text in ["", "embedded", "embedded:", "etcd:", "etcd:a:1,", "/var/lib", "redis:a"] {
+        for (text, want) in [("/var/lib/binnacle", "/var/lib/binnacle"), ("./data", "./data"), ("src", "src")] {
+            assert_eq!(text.parse(), Ok(StoreLocation::Embedded(want.into())), "{text}");
+        }
+        for text in ["", "embedded", "embedded:", "etcd:", "etcd:a:1,", "missing", "redis:a"] {
             assert!(text.parse::<StoreLocation>().is_err(), "{text}");
+        }
+        let url = "https://10.0.0.1:2379".parse::<StoreLocation>();
+        assert_eq!(url, Err("use etcd:https://10.0.0.1:2379 for an etcd cluster".to_owned()));
+        for (text, want) in [("embedded:/data", "/data"), ("/data", "/data"), ("embedded:", "embedded:")] {
+            assert_eq!(directory(text), PathBuf::from(want), "{text}");
         }
         for (prefix, root) in [("/registry", "/registry/"), ("a/b/", "/a/b/"), ("", "/"), ("/", "/")] {
             assert_eq!(EtcdAccess::new(TlsPaths::default(), prefix).root, root);
