@@ -61,16 +61,16 @@ impl Fingerprint {
 // === impl Digest ===
 
 impl Digest {
-    pub fn add(&mut self, object: Fingerprint) {
+    pub fn add(&mut self, fingerprint: Fingerprint) {
         self.objects = self.objects.wrapping_add(1);
-        self.versions = self.versions.wrapping_add(object.version);
-        self.values = self.values.wrapping_add(object.value);
+        self.versions = self.versions.wrapping_add(fingerprint.version);
+        self.values = self.values.wrapping_add(fingerprint.value);
     }
 
-    pub fn remove(&mut self, object: Fingerprint) {
+    pub fn remove(&mut self, fingerprint: Fingerprint) {
         self.objects = self.objects.wrapping_sub(1);
-        self.versions = self.versions.wrapping_sub(object.version);
-        self.values = self.values.wrapping_sub(object.value);
+        self.versions = self.versions.wrapping_sub(fingerprint.version);
+        self.values = self.values.wrapping_sub(fingerprint.value);
     }
 
     /// Returns the number of objects.
@@ -95,19 +95,19 @@ impl RangeDigest {
 mod tests {
     use super::*;
 
-    fn object(path: &str, revision: u64, value: &str) -> Fingerprint {
+    fn fingerprint(path: &str, revision: u64, value: &str) -> Fingerprint {
         Fingerprint::new(path.as_bytes(), Revision(revision), ValueHash::of(value.as_bytes()))
     }
 
     fn digest(objects: &[Fingerprint]) -> Digest {
         let mut digest = Digest::default();
-        objects.iter().for_each(|object| digest.add(*object));
+        objects.iter().for_each(|fingerprint| digest.add(*fingerprint));
         digest
     }
 
     #[test]
-    fn the_order_of_changes_does_not_matter() {
-        let (a, b, c) = (object("a", 2, "1"), object("b", 3, "2"), object("c", 4, "3"));
+    fn digest_is_independent_of_order() {
+        let (a, b, c) = (fingerprint("a", 2, "1"), fingerprint("b", 3, "2"), fingerprint("c", 4, "3"));
         let mut other = digest(&[c, b, a]);
         assert_eq!(digest(&[a, b, c]), other);
         other.remove(b);
@@ -120,20 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn path_revision_and_value_count() {
+    fn digest_depends_on_path_revision_and_value() {
         let digests =
-            [object("a", 2, "1"), object("b", 2, "1"), object("a", 3, "1"), object("a", 2, "2")].map(|o| digest(&[o]));
+            [fingerprint("a", 2, "1"), fingerprint("b", 2, "1"), fingerprint("a", 3, "1"), fingerprint("a", 2, "2")]
+                .map(|o| digest(&[o]));
         for (at, one) in digests.iter().enumerate() {
             assert!(digests[at + 1..].iter().all(|other| other != one));
         }
         // Two objects that exchanged their values.
-        let straight = digest(&[object("a", 2, "1"), object("b", 2, "2")]);
-        assert_ne!(straight, digest(&[object("a", 2, "2"), object("b", 2, "1")]));
+        let straight = digest(&[fingerprint("a", 2, "1"), fingerprint("b", 2, "2")]);
+        assert_ne!(straight, digest(&[fingerprint("a", 2, "2"), fingerprint("b", 2, "1")]));
     }
 
     #[test]
-    fn values_that_have_another_form_are_not_compared() {
-        let (stored, read) = (digest(&[object("a", 2, "sealed")]), digest(&[object("a", 2, "open")]));
+    fn ignores_values_unless_reader_sees_them() {
+        let (stored, read) = (digest(&[fingerprint("a", 2, "sealed")]), digest(&[fingerprint("a", 2, "open")]));
         let of = |has_values| RangeDigest { digest: stored, last_event: Revision(2), has_values, is_delayed: true };
         assert!(of(false).matches(&read));
         assert!(!of(true).matches(&read));

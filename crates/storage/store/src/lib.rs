@@ -8,8 +8,8 @@ mod compactor;
 pub mod contract;
 mod digest;
 mod layered;
+mod range_watchers;
 mod trace;
-mod watched;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
-pub use layered::{LayeredStore, Values};
-pub use trace::{CallSpan, CallTrace, caller_trace, told_trace};
-pub use watched::WatchedRanges;
+pub use layered::{LayeredStore, ValueTransformer};
+pub use range_watchers::RangeWatchers;
+pub use trace::{CallSpan, CallTrace, current_trace, with_trace};
 
 /// The future returned by a store's method.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;

@@ -25,11 +25,11 @@ tokio::task_local! {
 }
 
 /// Runs a call as part of a trace.
-pub async fn told_trace<T>(trace: Arc<dyn CallTrace>, call: impl Future<Output = T>) -> T {
+pub async fn with_trace<T>(trace: Arc<dyn CallTrace>, call: impl Future<Output = T>) -> T {
     TRACE.scope(trace, call).await
 }
 
 /// Returns the trace of the current call, if it has one.
-pub fn caller_trace() -> Option<Arc<dyn CallTrace>> {
+pub fn current_trace() -> Option<Arc<dyn CallTrace>> {
     TRACE.try_with(Arc::clone).ok()
 }

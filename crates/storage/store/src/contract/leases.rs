@@ -7,7 +7,7 @@ use super::{Reader, bytes, delete, get, list, pairs, put, put_with_lease};
 use crate::{Event, Expect, LeaseId, Op, Store, StoreError, Txn};
 
 /// Revoking deletes all keys at once, with events like those of other deletions.
-pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
+pub async fn revoking_lease_deletes_its_keys(store: Arc<dyn Store>) {
     let lease = store.grant_lease(3600).await.expect("a lease");
     put_with_lease(&*store, "/l/a", lease).await;
     put_with_lease(&*store, "/l/b", lease).await;
@@ -34,7 +34,7 @@ pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
 }
 
 /// A lease expires by itself at the end of its time.
-pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
+pub async fn expired_lease_deletes_its_keys(store: Arc<dyn Store>) {
     let short = store.grant_lease(1).await.expect("a lease");
     let long = store.grant_lease(3600).await.expect("a lease");
     let start = put_with_lease(&*store, "/l/short", short).await;
@@ -52,7 +52,7 @@ pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
 }
 
 /// A lease that was never granted is an error.
-pub async fn unknown_leases(store: Arc<dyn Store>) {
+pub async fn rejects_unknown_lease(store: Arc<dyn Store>) {
     let op = Op::Put { value: bytes("x"), lease: Some(LeaseId(4711)) };
     let answer = store.txn(Txn { key: bytes("/l/a"), expect: Expect::Anything, op }).await;
     assert!(matches!(answer, Err(StoreError::LeaseNotFound)), "{answer:?}");
@@ -61,7 +61,7 @@ pub async fn unknown_leases(store: Arc<dyn Store>) {
 }
 
 /// A lease has a remaining time until it ends.
-pub async fn what_is_left_of_a_lease(store: Arc<dyn Store>) {
+pub async fn lease_has_remaining_time(store: Arc<dyn Store>) {
     let lease = store.grant_lease(3600).await.expect("a lease");
     let left = store.lease_remaining(lease).await.expect("what is left");
     assert!(left <= Duration::from_secs(3600), "{left:?}");
@@ -71,7 +71,7 @@ pub async fn what_is_left_of_a_lease(store: Arc<dyn Store>) {
 }
 
 /// Only the lease of the newest put counts, or none.
-pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
+pub async fn newest_put_sets_lease_of_key(store: Arc<dyn Store>) {
     let first = store.grant_lease(3600).await.expect("a lease");
     let second = store.grant_lease(3600).await.expect("a lease");
     assert_ne!(first, second);
@@ -91,7 +91,7 @@ pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
 }
 
 /// A put during the end of the key's lease either fails or is deleted with it.
-pub async fn puts_race_with_the_end_of_their_lease(store: Arc<dyn Store>) {
+pub async fn put_during_revocation_leaves_no_key(store: Arc<dyn Store>) {
     for round in 0..20 {
         let lease = store.grant_lease(3600).await.expect("a lease");
         let put = |n: usize| {
