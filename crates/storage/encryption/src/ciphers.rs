@@ -157,18 +157,18 @@ fn seal_cbc(key: &[u8], data: &[u8]) -> Result<Vec<u8>, TransformError> {
 mod tests {
     use super::*;
 
-    fn all() -> Vec<(&'static str, Cipher)> {
-        let mut all = vec![("secretbox", Cipher::secretbox(&[7; 32]).unwrap())];
+    fn all_ciphers() -> Vec<(&'static str, Cipher)> {
+        let mut all_ciphers = vec![("secretbox", Cipher::secretbox(&[7; 32]).unwrap())];
         for size in [16, 24, 32] {
-            all.push(("gcm", Cipher::gcm(&vec![3; size]).unwrap()));
-            all.push(("cbc", Cipher::Cbc(vec![5; size])));
+            all_ciphers.push(("gcm", Cipher::gcm(&vec![3; size]).unwrap()));
+            all_ciphers.push(("cbc", Cipher::Cbc(vec![5; size])));
         }
-        all
+        all_ciphers
     }
 
     #[test]
-    fn round_trips_and_damage() {
-        for (name, cipher) in all() {
+    fn round_trips_and_rejects_damage() {
+        for (name, cipher) in all_ciphers() {
             for length in [0, 1, 15, 16, 17, 4096] {
                 let data: Vec<u8> = (0..length).map(|i| i as u8).collect();
                 let sealed = cipher.seal(&data, b"/registry/secrets/a/b").unwrap();
@@ -198,7 +198,7 @@ mod tests {
 
     /// Published test vectors: NIST's AES-128-CBC (SP 800-38A F.2.1) and NaCl's secret box.
     #[test]
-    fn known_answers() {
+    fn matches_published_test_vectors() {
         let hex = |text: &str| -> Vec<u8> {
             (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
         };

@@ -25,8 +25,8 @@ impl StorageKeys {
         let mut segments = path.split('/');
         let first = segments.next()?;
         let two = segments.next().map_or(first.len(), |second| first.len() + 1 + second.len());
-        let known = self.resources.get(&path[..two]).or_else(|| self.resources.get(first));
-        known.cloned().or_else(|| {
+        let found = self.resources.get(&path[..two]).or_else(|| self.resources.get(first));
+        found.cloned().or_else(|| {
             // A group of custom resources has a dot.
             let (group, rest) = path.split_once('/').filter(|(group, _)| group.contains('.'))?;
             let resource = rest.split('/').next().filter(|resource| !resource.is_empty())?;

@@ -19,21 +19,21 @@ use crate::metrics::Metrics;
 use crate::transform::TransformError;
 
 /// The intervals of status requests to the plugin, while it is healthy and while it is not.
-const ASK_WELL: Duration = Duration::from_secs(60);
-const ASK_UNWELL: Duration = Duration::from_secs(10);
+const STATUS_INTERVAL: Duration = Duration::from_secs(60);
+const STATUS_INTERVAL_UNHEALTHY: Duration = Duration::from_secs(10);
 /// The times for which the outcomes of a health check are cached.
-const ANSWER_WELL: Duration = Duration::from_secs(20);
-const ANSWER_UNWELL: Duration = Duration::from_secs(3);
+const RESULT_TTL: Duration = Duration::from_secs(20);
+const RESULT_TTL_UNHEALTHY: Duration = Duration::from_secs(3);
 /// The time for which a seed is used for writes after the plugin last confirmed its key as the current one. After that
 /// time, an administrator who changed the key can rely on the old one not being used for writes.
-const WRITE_AT_MOST: Duration = Duration::from_secs(3 * 60);
+const SEED_VALIDITY: Duration = Duration::from_secs(3 * 60);
 
 /// A plugin in use. Dropping the last handle stops its status requests.
 pub(crate) struct Plugin {
     name: String,
     client: Client,
     metrics: Metrics,
-    current: RwLock<Option<Arc<Current>>>,
+    current: RwLock<Option<Arc<CurrentSeed>>>,
     probe: Mutex<Probe>,
 }
 
@@ -45,22 +45,22 @@ struct Probe {
 }
 
 /// The seed for writes.
-pub(crate) struct Current {
+pub(crate) struct CurrentSeed {
     pub key: Arc<DataKey>,
     /// Without data.
     pub object: EncryptedObject,
-    until: SystemTime,
+    expires: SystemTime,
 }
 
-impl Current {
+impl CurrentSeed {
     /// Returns an error if the plugin has not confirmed the key for too long. Reads are always possible.
-    pub(crate) fn may_write(&self) -> Result<(), TransformError> {
+    pub(crate) fn check_writable(&self) -> Result<(), TransformError> {
         let now = SystemTime::now();
-        if now <= self.until {
+        if now <= self.expires {
             return Ok(());
         }
-        let (hash, until, now) = (hash(&self.object.key_id), time(self.until), time(now));
-        let why = format!("encryptedDEKSource with keyID hash {hash:?} expired at {until} (current time is {now})");
+        let (hash, expires, now) = (hash(&self.object.key_id), time(self.expires), time(now));
+        let why = format!("encryptedDEKSource with keyID hash {hash:?} expired at {expires} (current time is {now})");
         Err(TransformError::new(why))
     }
 }
@@ -84,15 +84,15 @@ impl Plugin {
             current: RwLock::new(None),
             probe: Mutex::default(),
         });
-        let well = plugin.check_and_log().await;
+        let healthy = plugin.check_and_log().await;
         let weak = Arc::downgrade(&plugin);
         tokio::spawn(supervise("kms plugin", move || {
-            let (weak, mut well) = (weak.clone(), well);
+            let (weak, mut healthy) = (weak.clone(), healthy);
             async move {
                 loop {
-                    tokio::time::sleep(if well { ASK_WELL } else { ASK_UNWELL }).await;
+                    tokio::time::sleep(if healthy { STATUS_INTERVAL } else { STATUS_INTERVAL_UNHEALTHY }).await;
                     let Some(plugin) = weak.upgrade() else { return };
-                    well = plugin.check_and_log().await;
+                    healthy = plugin.check_and_log().await;
                 }
             }
         }));
@@ -111,14 +111,14 @@ impl Plugin {
     pub(crate) async fn check(&self) -> Result<(), String> {
         let mut probe = self.probe.lock().await;
         if let Some((answer, when)) = &probe.answer {
-            let good_for = if answer.is_ok() { ANSWER_WELL } else { ANSWER_UNWELL };
-            if when.elapsed() < good_for {
+            let ttl = if answer.is_ok() { RESULT_TTL } else { RESULT_TTL_UNHEALTHY };
+            if when.elapsed() < ttl {
                 return answer.clone();
             }
         }
         match self.client.status().await {
             Ok(status) => {
-                let answer = self.judge(&mut probe, &status).await;
+                let answer = self.validate_status(&mut probe, &status).await;
                 probe.answer = Some((answer.clone(), Instant::now()));
                 answer
             }
@@ -133,7 +133,7 @@ impl Plugin {
         }
     }
 
-    async fn judge(&self, probe: &mut Probe, status: &StatusResponse) -> Result<(), String> {
+    async fn validate_status(&self, probe: &mut Probe, status: &StatusResponse) -> Result<(), String> {
         let mut wrong = Vec::new();
         if status.healthz != "ok" {
             wrong.push(format!("got unexpected healthz status: {}", status.healthz));
@@ -152,12 +152,12 @@ impl Plugin {
         match validate_key_id(&status.key_id) {
             Err(why) => {
                 let kind = if status.key_id.is_empty() { "empty" } else { "too_long" };
-                self.metrics.invalid_key_id(&self.name, kind);
+                self.metrics.record_invalid_key_id(&self.name, kind);
                 wrong.push(format!("got invalid KMSv2 KeyID hash {:?}: {why}", hash(&status.key_id)));
             }
             Ok(()) => {
-                self.metrics.key_in_status(&self.name, &status.key_id);
-                wrong.extend(self.follow_key(&status.key_id).await.err());
+                self.metrics.record_key_in_status(&self.name, &status.key_id);
+                wrong.extend(self.update_seed(&status.key_id).await.err());
             }
         }
         if wrong.is_empty() {
@@ -167,34 +167,34 @@ impl Plugin {
     }
 
     /// Prolongs the use of the seed if the plugin's key is unchanged; otherwise makes a new seed.
-    async fn follow_key(&self, key_id: &str) -> Result<(), String> {
+    async fn update_seed(&self, key_id: &str) -> Result<(), String> {
         // Taken before the call, since the time is an upper bound.
-        let until = SystemTime::now() + WRITE_AT_MOST;
+        let expires = SystemTime::now() + SEED_VALIDITY;
         let old = self.current.read().clone();
         if let Some(old) = old.as_ref().filter(|old| old.object.key_id == key_id) {
-            let current = Current { key: Arc::clone(&old.key), object: old.object.clone(), until };
+            let current = CurrentSeed { key: Arc::clone(&old.key), object: old.object.clone(), expires };
             *self.current.write() = Some(Arc::new(current));
             return Ok(());
         }
         let uid = uuid::Uuid::new_v4().to_string();
-        match self.make(&uid, until).await {
-            Ok(made) if made.object.key_id == key_id => {
-                *self.current.write() = Some(Arc::new(made));
+        match self.generate_seed(&uid, expires).await {
+            Ok(seed) if seed.object.key_id == key_id => {
+                *self.current.write() = Some(Arc::new(seed));
                 Ok(())
             }
-            made => {
-                let (error, made_id) = match &made {
-                    Ok(made) => ("<nil>".to_owned(), hash(&made.object.key_id)),
+            generated => {
+                let (error, generated_id) = match &generated {
+                    Ok(seed) => ("<nil>".to_owned(), hash(&seed.object.key_id)),
                     Err(error) => (error.clone(), String::new()),
                 };
                 let state = old.as_ref().map_or("got unexpected nil transformer", |_| "<nil>");
                 let (state_id, state_until) = old.as_ref().map_or_else(
                     || (String::new(), "0001-01-01T00:00:00Z".to_owned()),
-                    |old| (hash(&old.object.key_id), time(old.until).to_string()),
+                    |old| (hash(&old.object.key_id), time(old.expires).to_string()),
                 );
                 Err(format!(
                     "failed to rotate DEK uid={uid:?}, useSeed=true, errState={state}, errGen={error}, \
-                     statusKeyIDHash={:?}, encryptKeyIDHash={made_id:?}, stateKeyIDHash={state_id:?}, \
+                     statusKeyIDHash={:?}, encryptKeyIDHash={generated_id:?}, stateKeyIDHash={state_id:?}, \
                      expirationTimestamp={state_until}",
                     hash(key_id)
                 ))
@@ -203,10 +203,10 @@ impl Plugin {
     }
 
     /// Makes a new seed and has the plugin encrypt it.
-    async fn make(&self, uid: &str, until: SystemTime) -> Result<Current, String> {
-        let begun = std::time::Instant::now();
+    async fn generate_seed(&self, uid: &str, expires: SystemTime) -> Result<CurrentSeed, String> {
+        let started = std::time::Instant::now();
         let generated = DataKey::generate();
-        self.metrics.generated(begun, generated.is_ok());
+        self.metrics.record_generation(started, generated.is_ok());
         let (key, plaintext) = generated.map_err(|error| error.to_string())?;
         let answer = self.client.encrypt(EncryptRequest { plaintext, uid: uid.to_owned() }).await;
         let answer = answer.map_err(|error| format!("failed to encrypt DEK, error: {error}"))?;
@@ -218,7 +218,7 @@ impl Plugin {
             source_type: SOURCE_SEED,
         };
         object.validate_source().map_err(|error| error.to_string())?;
-        Ok(Current { key: Arc::new(key), object, until })
+        Ok(CurrentSeed { key: Arc::new(key), object, expires })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -226,7 +226,7 @@ impl Plugin {
     }
 
     /// Returns the current seed for writes.
-    pub(crate) fn current(&self) -> Result<Arc<Current>, TransformError> {
+    pub(crate) fn current(&self) -> Result<Arc<CurrentSeed>, TransformError> {
         self.current.read().clone().ok_or_else(|| TransformError::new("got unexpected nil transformer"))
     }
 
@@ -240,7 +240,7 @@ impl Plugin {
         };
         match self.client.decrypt(request).await {
             Ok(answer) => Ok(answer.plaintext),
-            Err(error) => Err(TransformError::of_call(format!("failed to decrypt DEK, error: {error}"), error.code)),
+            Err(error) => Err(TransformError::from_call(format!("failed to decrypt DEK, error: {error}"), error.code)),
         }
     }
 }
