@@ -34,10 +34,10 @@ pub fn measure_databases(
     registry.register(size.clone())?;
     Ok(tokio::spawn(async move {
         supervise("database size", || async {
-            let mut turn = interval(every);
-            turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut ticker = interval(every);
+            ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                turn.tick().await;
+                ticker.tick().await;
                 if let Some(embedded) = &embedded {
                     size.with_label_values(&["embedded"]).set(embedded.stats().disk_bytes as f64);
                 }

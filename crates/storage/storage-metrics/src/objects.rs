@@ -61,10 +61,10 @@ pub fn count_objects(
     let first = counted.clone();
     let task = tokio::spawn(async move {
         supervise("object counts", || async {
-            let mut turn = interval(every);
-            turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut ticker = interval(every);
+            ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                turn.tick().await;
+                ticker.tick().await;
                 for resource in &resources {
                     let collection = &resource.collection;
                     let range = prefix_range(&collection.prefix);

@@ -31,15 +31,15 @@ impl TimedStore {
         key: Bytes,
         answer: BoxFuture<'_, Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let answer = answer.await;
-        self.metrics.request(operation, &key, begun, answer.is_err());
+        self.metrics.request(operation, &key, started, answer.is_err());
         answer
     }
 }
 
 impl Store for TimedStore {
-    binnacle_store::passes_upkeep_to!(store);
+    binnacle_store::delegate_maintenance_to!(store);
 
     fn get(
         &self,
