@@ -19,7 +19,7 @@ pub trait Indexer: Send + Sync + 'static {
     fn index(&self, key: &[u8], value: &Bytes, revision: Revision) -> Result<Attrs, IndexError>;
 
     /// Returns true if objects are large and rarely read, so that their values are compressed after a while.
-    fn packs(&self) -> bool {
+    fn compresses(&self) -> bool {
         false
     }
 }
@@ -69,7 +69,7 @@ impl Meta {
     }
 
     /// Creates a path without attributes, for lookups.
-    pub(crate) fn place(path: &str) -> Self {
+    pub(crate) fn lookup_key(path: &str) -> Self {
         Self::new(path, &[], &[])
     }
 
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packing() {
+    fn packs_and_reads_attributes() {
         let long = "x".repeat(5000);
         for (path, labels, fields) in [
             ("ns/name", vec![], vec![]),
@@ -215,7 +215,7 @@ mod tests {
             }
             assert_eq!(meta.field(fields.len() + 2), "");
         }
-        assert_eq!((Meta::place("a/b").namespace(), Meta::place("a/b").name()), ("a", "b"));
-        assert_eq!((Meta::place("b").namespace(), Meta::place("b").name()), ("", "b"));
+        assert_eq!((Meta::lookup_key("a/b").namespace(), Meta::lookup_key("a/b").name()), ("a", "b"));
+        assert_eq!((Meta::lookup_key("b").namespace(), Meta::lookup_key("b").name()), ("", "b"));
     }
 }

@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
 use crate::backlog::Backlog;
-use crate::consistency::CheckTimes;
+use crate::consistency::CheckIntervals;
 use crate::distribution::Distribution;
 use crate::entry::Entry;
 use crate::error::{CacheError, WatchError};
-use crate::follower;
+use crate::reflector;
 use crate::selection::{Interest, Selection};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
@@ -53,7 +53,7 @@ impl Cache {
     }
 
     /// Lets the cache compare itself with the store from its start on.
-    pub fn checked(self, times: CheckTimes) -> Self {
+    pub fn with_checks(self, times: CheckIntervals) -> Self {
         let _ = self.shared.checks.set(times);
         self
     }
@@ -101,8 +101,8 @@ impl Cache {
     }
 
     /// Returns true if a value was unreadable from the start, or for so long that nothing is served any more.
-    pub fn is_lost(&self) -> bool {
-        self.shared.is_lost()
+    pub fn is_unavailable(&self) -> bool {
+        self.shared.is_unavailable()
     }
 
     /// Returns the error for readers while the cache cannot serve reads.
@@ -163,8 +163,8 @@ impl Cache {
     /// Returns the state at exactly this revision if it can be computed from at most `most` recent events, and keeps it
     /// as [`Cache::retain`] does. Otherwise the store's history must be read. kube-apiserver keeps a snapshot for each
     /// of these events (KEP 4988).
-    pub async fn rewound(&self, revision: Revision, most: usize, deadline: Instant) -> Option<Snapshot> {
-        self.shared.rewound(revision, most, deadline).await
+    pub async fn rewind(&self, revision: Revision, most: usize, deadline: Instant) -> Option<Snapshot> {
+        self.shared.rewind(revision, most, deadline).await
     }
 
     /// Forgets the states before `revision`, which the store has compacted, so that a list in pages expires with the
@@ -208,28 +208,28 @@ impl Cache {
         deadline: Instant,
     ) -> Result<Watcher, WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
-        if self.shared.is_lost() {
+        if self.shared.is_unavailable() {
             return Err(WatchError::NotReady);
         }
         if let Start::After(revision) = start
             && revision > NOTHING
         {
-            self.shared.reach_back(revision, deadline).await?;
+            self.shared.load_history(revision, deadline).await?;
         }
         Watcher::open(Arc::clone(&self.shared), selection, start)
     }
 
     /// Extends the recent events back to `revision`, if the store's history reaches that far. [`Cache::subscribe`] does
     /// this itself, except for the revision of an empty store.
-    pub async fn reach_back(&self, revision: Revision, deadline: Instant) -> Result<(), WatchError> {
+    pub async fn load_history(&self, revision: Revision, deadline: Instant) -> Result<(), WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
-        self.shared.reach_back(revision, deadline).await
+        self.shared.load_history(revision, deadline).await
     }
 
     /// Returns an entry for an object from the store's history: for lists of states that the cache has forgotten.
     pub fn entry(&self, kv: &KeyValue) -> Result<Arc<Entry>, StoreError> {
         let path = kv.key.get(self.shared.range.start.len()..).map(String::from_utf8_lossy).unwrap_or_default();
-        follower::historic(&self.shared, &path, kv).map(Arc::new)
+        reflector::entry_from_history(&self.shared, &path, kv).map(Arc::new)
     }
 
     /// Returns the revision up to which the cache is complete.

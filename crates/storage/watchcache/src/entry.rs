@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::attrs::{Labels, Meta};
 use crate::backlog::{Backlog, Charge};
-use crate::forms::{FormBudget, FormId, FormSlot};
-use crate::packing::{Value, ValueRef};
+use crate::compression::{Value, ValueRef};
+use crate::encodings::{EncodingBudget, EncodingSlot, FormId};
 
 /// An object at one revision. Immutable, except for the wire forms that are kept with it.
 #[derive(Debug)]
@@ -19,21 +19,21 @@ pub struct Entry {
     revision: Revision,
     create_revision: Revision,
     value_hash: ValueHash,
-    forms: FormSlot,
+    encodings: EncodingSlot,
 }
 
 impl Entry {
-    /// Makes an entry; if `packs` is true, its value is compressed after a while.
-    pub(crate) fn new(meta: Meta, value: Bytes, packs: bool, kv: &KeyValue) -> Self {
+    /// Makes an entry; if `compresses` is true, its value is compressed after a while.
+    pub(crate) fn new(meta: Meta, value: Bytes, compresses: bool, kv: &KeyValue) -> Self {
         let (revision, create_revision) = (kv.mod_revision, kv.create_revision);
         let value_hash = ValueHash::of(&kv.value);
         Self {
             meta,
-            value: Value::new(value, packs),
+            value: Value::new(value, compresses),
             revision,
             create_revision,
             value_hash,
-            forms: FormSlot::default(),
+            encodings: EncodingSlot::default(),
         }
     }
 
@@ -64,13 +64,13 @@ impl Entry {
     }
 
     #[cfg(test)]
-    pub(crate) fn is_packed(&self) -> bool {
-        self.value.is_packed()
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.value.is_compressed()
     }
 
     /// Compresses the value; returns true if it is kept compressed.
-    pub(crate) fn pack(&self) -> bool {
-        self.value.pack()
+    pub(crate) fn compress(&self) -> bool {
+        self.value.compress()
     }
 
     /// Returns the revision at which this value was written.
@@ -105,19 +105,19 @@ impl Entry {
         self.meta.field(position)
     }
 
-    /// Returns the wire form `id`, made on first use and shared. `make` must not request a form of this entry.
-    pub fn form<E>(
+    /// Returns the wire form `id`, made on first use and shared. `encode` must not request a form of this entry.
+    pub fn encoding<E>(
         &self,
-        budget: &Arc<FormBudget>,
+        budget: &Arc<EncodingBudget>,
         id: FormId,
-        make: impl FnOnce() -> Result<Bytes, E>,
+        encode: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
-        self.forms.get_or_make(budget, (id, 0), make)
+        self.encodings.get_or_encode(budget, (id, 0), encode)
     }
 
     /// Returns the wire form `id` if it is kept.
-    pub fn kept_form(&self, id: FormId) -> Option<Bytes> {
-        self.forms.get((id, 0))
+    pub fn cached_encoding(&self, id: FormId) -> Option<Bytes> {
+        self.encodings.get((id, 0))
     }
 
     /// Returns the approximate memory of the object in the cache, without wire forms.
@@ -146,14 +146,14 @@ pub struct Event {
     pub(crate) at: Instant,
     /// The sequence number among all events of the cache.
     pub(crate) sequence: u64,
-    forms: FormSlot,
+    encodings: EncodingSlot,
     /// Set when the window has dropped the event while watchers still hold it.
     charge: OnceLock<Charge>,
 }
 
 impl Event {
     pub(crate) fn new(revision: Revision, old: Option<Arc<Entry>>, new: Option<Arc<Entry>>, at: Instant) -> Self {
-        Self { revision, old, new, at, sequence: 0, forms: FormSlot::default(), charge: OnceLock::new() }
+        Self { revision, old, new, at, sequence: 0, encodings: EncodingSlot::default(), charge: OnceLock::new() }
     }
 
     /// Returns the revision of the change; no entry has the revision of a deletion.
@@ -178,14 +178,14 @@ impl Event {
     }
 
     /// Returns the bytes of memory that a reader which has not read this event keeps alive.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn retained_bytes(&self) -> usize {
         let created = if self.old.is_none() { self.new.as_ref() } else { None };
         self.size() + created.map_or(0, |entry| entry.size())
     }
 
     /// Counts the event in the backlog, when the window drops it while watchers still hold it.
     pub(crate) fn charge(&self, backlog: &Arc<Backlog>) {
-        self.charge.get_or_init(|| Charge::new(backlog, self.held()));
+        self.charge.get_or_init(|| Charge::new(backlog, self.retained_bytes()));
     }
 }
 
@@ -238,16 +238,16 @@ impl WatchItem {
     }
 
     /// Returns the framed bytes of the item in the encoding `id`. They are shared by all watchers for which the event
-    /// is the same type of change; other items are encoded each time. `make` may request a form of the entry.
+    /// is the same type of change; other items are encoded each time. `encode` may request a form of the entry.
     pub fn frame<E>(
         &self,
-        budget: &Arc<FormBudget>,
+        budget: &Arc<EncodingBudget>,
         id: FormId,
-        make: impl FnOnce() -> Result<Bytes, E>,
+        encode: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         match self {
-            Self::Event { change, event } => event.forms.get_or_make(budget, (id, *change as u8), make),
-            Self::Initial(_) | Self::InitialEventsEnd(_) => make(),
+            Self::Event { change, event } => event.encodings.get_or_encode(budget, (id, *change as u8), encode),
+            Self::Initial(_) | Self::InitialEventsEnd(_) => encode(),
         }
     }
 }

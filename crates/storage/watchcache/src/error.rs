@@ -2,7 +2,7 @@
 
 use binnacle_store::{Revision, StoreError};
 
-use crate::follow_failure::FollowFailure;
+use crate::reflector_failure::ReflectorFailure;
 
 /// The error of a read that the cache cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum CacheError {
     TooLargeRevision { requested: Revision, current: Revision },
     /// The cache has not read its range yet, or reads it again; with the failure, if there is one.
     #[error("storage is (re)initializing")]
-    NotReady(Option<FollowFailure>),
+    NotReady(Option<ReflectorFailure>),
     /// The store did not return its revision.
     #[error(transparent)]
     Store(#[from] StoreError),

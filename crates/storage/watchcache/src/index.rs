@@ -84,8 +84,8 @@ impl Index {
     /// order, and possibly a few others.
     pub(crate) fn paths<'a>(&'a self, value: &str, start: &str, end: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let hash = self.hasher.hash_one(value);
-        let end = (!end.is_empty()).then(|| Meta::place(end));
-        let from = Member { hash, meta: Meta::place(start) };
+        let end = (!end.is_empty()).then(|| Meta::lookup_key(end));
+        let from = Member { hash, meta: Meta::lookup_key(start) };
         self.members
             .range::<_, Member>(from..)
             .take_while(move |member| member.hash == hash && end.as_ref().is_none_or(|end| member.meta < *end))

@@ -9,7 +9,7 @@ use binnacle_store::Revision;
 use parking_lot::Mutex;
 
 use crate::entry::{Change, Event};
-use crate::hub::Home;
+use crate::hub::BucketKey;
 use crate::selection::Selection;
 use crate::snapshot::Cursor;
 
@@ -18,7 +18,7 @@ const MAX_QUEUE: usize = 1024;
 /// The maximum memory of waiting events, unless there is only one.
 const MAX_QUEUE_BYTES: usize = 8 << 20;
 /// The number of events for which an idle watch keeps room.
-const KEPT: usize = 4;
+const RETAINED_CAPACITY: usize = 4;
 
 /// The hub's part of a watch.
 #[derive(Debug)]
@@ -26,18 +26,18 @@ pub(crate) struct Mailbox {
     selection: Arc<Selection>,
     /// The revision up to which events are not delivered.
     pub(crate) from: Revision,
-    home: Home,
+    bucket_key: BucketKey,
     /// The index in the bucket; accessed under the hub's lock.
     slot: AtomicUsize,
     /// The state that is sent before any event. Locked before the queue if both are.
-    pub(crate) initial: Mutex<Option<Initial>>,
+    pub(crate) initial: Mutex<Option<InitialState>>,
     /// Locked after the hub if both are.
     pub(crate) queue: Mutex<Queue>,
 }
 
 /// The initial state of a watch.
 #[derive(Debug)]
-pub(crate) struct Initial {
+pub(crate) struct InitialState {
     pub(crate) cursor: Cursor,
     pub(crate) mark_end: bool,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Queue {
     /// The memory that the events keep alive.
     bytes: usize,
     pub(crate) waker: Option<Waker>,
-    pub(crate) ending: Option<Ending>,
+    pub(crate) end_reason: Option<EndReason>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ pub(crate) enum Mode {
 
 /// The reason for the end of a watch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ending {
+pub(crate) enum EndReason {
     Gap,
     Closed,
     /// The cache has lost the store for too long to leave watchers without an error.
@@ -75,13 +75,13 @@ impl Mailbox {
     pub(crate) fn new(
         selection: Arc<Selection>,
         from: Revision,
-        home: Home,
-        initial: Option<Initial>,
+        bucket_key: BucketKey,
+        initial: Option<InitialState>,
         mode: Mode,
     ) -> Self {
-        let queue = Queue { mode, events: VecDeque::new(), bytes: 0, waker: None, ending: None };
+        let queue = Queue { mode, events: VecDeque::new(), bytes: 0, waker: None, end_reason: None };
         let (initial, queue) = (Mutex::new(initial), Mutex::new(queue));
-        Self { selection, from, home, slot: AtomicUsize::new(0), initial, queue }
+        Self { selection, from, bucket_key, slot: AtomicUsize::new(0), initial, queue }
     }
 
     /// Adds an event that the watch selects. Never waits for the reader.
@@ -90,19 +90,21 @@ impl Mailbox {
             return;
         }
         let mut queue = self.queue.lock();
-        if queue.ending.is_some() {
+        if queue.end_reason.is_some() {
             return;
         }
         if matches!(queue.mode, Mode::Live) {
-            let held = event.held();
+            let retained_bytes = event.retained_bytes();
             match queue.events.front() {
-                Some((_, front)) if queue.events.len() >= MAX_QUEUE || queue.bytes + held > MAX_QUEUE_BYTES => {
+                Some((_, front))
+                    if queue.events.len() >= MAX_QUEUE || queue.bytes + retained_bytes > MAX_QUEUE_BYTES =>
+                {
                     let next = front.sequence;
                     queue.clear();
                     queue.mode = Mode::Behind { next };
                 }
                 _ => {
-                    queue.bytes += held;
+                    queue.bytes += retained_bytes;
                     queue.events.push_back((change, Arc::clone(event)));
                 }
             }
@@ -114,8 +116,8 @@ impl Mailbox {
         }
     }
 
-    pub(crate) fn end(&self, ending: Ending) {
-        self.end_with(&mut self.queue.lock(), ending);
+    pub(crate) fn end(&self, end_reason: EndReason) {
+        self.end_with(&mut self.queue.lock(), end_reason);
     }
 
     /// Ends a watch that holds events from before number `first`, and releases them. Returns true if it did.
@@ -124,28 +126,28 @@ impl Mailbox {
         let late = queue.events.front().is_some_and(|(_, event)| event.sequence < first);
         if late {
             queue.clear();
-            self.end_with(&mut queue, Ending::Gap);
+            self.end_with(&mut queue, EndReason::Gap);
         }
         late
     }
 
     /// Ends a watch that is still reading its initial state, if that state keeps more than `most` of the `written`
     /// bytes alive. Returns true if the watch is still reading it.
-    pub(crate) fn goes_on_beginning(&self, written: u64, most: u64) -> bool {
+    pub(crate) fn bound_initial(&self, written: u64, most: u64) -> bool {
         let mut initial = self.initial.lock();
-        let Some(beginning) = &*initial else { return false };
-        if written.saturating_sub(beginning.cursor.snapshot().inner.written) <= most {
+        let Some(state) = &*initial else { return false };
+        if written.saturating_sub(state.cursor.snapshot().inner.written) <= most {
             return true;
         }
         *initial = None;
         let mut queue = self.queue.lock();
         queue.clear();
-        self.end_with(&mut queue, Ending::Gap);
+        self.end_with(&mut queue, EndReason::Gap);
         false
     }
 
-    fn end_with(&self, queue: &mut Queue, ending: Ending) {
-        queue.ending = Some(ending);
+    fn end_with(&self, queue: &mut Queue, end_reason: EndReason) {
+        queue.end_reason = Some(end_reason);
         if let Some(waker) = queue.waker.take() {
             waker.wake();
         }
@@ -155,8 +157,8 @@ impl Mailbox {
         &self.selection
     }
 
-    pub(crate) fn home(&self) -> &Home {
-        &self.home
+    pub(crate) fn bucket_key(&self) -> &BucketKey {
+        &self.bucket_key
     }
 
     pub(crate) fn slot(&self) -> usize {
@@ -174,7 +176,7 @@ impl Queue {
     /// Takes the next event. An idle watch keeps no buffer but a very small one.
     pub(crate) fn pop(&mut self) -> Option<(Change, Arc<Event>)> {
         let (change, event) = self.events.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(event.held());
+        self.bytes = self.bytes.saturating_sub(event.retained_bytes());
         if self.events.is_empty() {
             self.clear();
         }
@@ -183,7 +185,7 @@ impl Queue {
 
     fn clear(&mut self) {
         // Events of a quiet resource come one by one, and each would cost an allocation.
-        if self.events.capacity() > KEPT {
+        if self.events.capacity() > RETAINED_CAPACITY {
             self.events = VecDeque::new();
         } else {
             self.events.clear();

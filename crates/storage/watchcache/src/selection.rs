@@ -65,7 +65,7 @@ pub(crate) enum Property {
 }
 
 impl Selection {
-    pub(crate) fn new(interest: Interest, known: &[Text]) -> Self {
+    pub(crate) fn new(interest: Interest, field_names: &[Text]) -> Self {
         let mut nothing = interest.labels.is_nothing();
         let mut selection = Self {
             namespace: interest.namespace,
@@ -73,14 +73,14 @@ impl Selection {
             label_terms: LabelTerms::of(&interest.labels),
             labels: interest.labels,
             fields: vec![],
-            shard: interest.shard.map(|shard| (Field::of_shard(shard.key, known), shard)),
+            shard: interest.shard.map(|shard| (Field::of_shard(shard.key, field_names), shard)),
             nothing,
         };
         for term in interest.fields.terms() {
             let (field, narrowed) = match term.field.as_str() {
                 "metadata.name" => (Field::Name, Some(&mut selection.name)),
                 "metadata.namespace" => (Field::Namespace, Some(&mut selection.namespace)),
-                other => (known.iter().position(|own| own == other).map_or(Field::Unknown, Field::At), None),
+                other => (field_names.iter().position(|own| own == other).map_or(Field::Unknown, Field::At), None),
             };
             match narrowed {
                 // An empty name or namespace is an ordinary term: objects without a namespace match it.
@@ -177,7 +177,7 @@ impl Selection {
     }
 
     /// Returns how many of the objects before and after a change are of other shards.
-    pub(crate) fn of_other_shards(&self, old: Option<&Meta>, new: Option<&Meta>) -> u64 {
+    pub(crate) fn count_of_other_shards(&self, old: Option<&Meta>, new: Option<&Meta>) -> u64 {
         let Some((field, shard)) = &self.shard else { return 0 };
         [old, new].into_iter().flatten().map(|meta| u64::from(!shard.selects(field.of(meta)))).sum()
     }
@@ -208,10 +208,10 @@ impl FieldTerms {
 }
 
 impl Field {
-    fn of_shard(key: ShardKey, known: &[Text]) -> Self {
+    fn of_shard(key: ShardKey, field_names: &[Text]) -> Self {
         match key {
             ShardKey::Namespace => Self::Namespace,
-            ShardKey::Uid => known.iter().position(|own| own == UID).map_or(Self::Unknown, Self::At),
+            ShardKey::Uid => field_names.iter().position(|own| own == UID).map_or(Self::Unknown, Self::At),
         }
     }
 
@@ -243,13 +243,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matching() {
+    fn matches_terms() {
         let meta = Meta::new(
             "ns/pod",
             &[(Text::new("app"), Text::new("web"))],
             &[Text::new("node-1"), Text::default(), Text::new("Running")],
         );
-        let known = ["spec.nodeName", "spec.other", "status.phase"].map(Text::new);
+        let field_names = ["spec.nodeName", "spec.other", "status.phase"].map(Text::new);
         for (namespace, name, labels, fields, want) in [
             (None, None, "", "", true),
             (Some("ns"), Some("pod"), "app=web", "spec.nodeName=node-1", true),
@@ -279,20 +279,20 @@ mod tests {
                 shard: None,
             };
             let case = format!("{interest:?}");
-            assert_eq!(Selection::new(interest, &known).matches(&meta), want, "{case}");
+            assert_eq!(Selection::new(interest, &field_names).matches(&meta), want, "{case}");
         }
         let nothing = Interest { labels: LabelSelector::nothing(), ..Interest::default() };
-        assert!(!Selection::new(nothing, &known).matches(&meta));
+        assert!(!Selection::new(nothing, &field_names).matches(&meta));
     }
 
     #[test]
-    fn shards() {
+    fn matches_half_of_shard_range() {
         let meta = |path: &str, uid: &str| Meta::new(path, &[], &[Text::default(), Text::new(uid)]);
-        let known = ["spec.nodeName", UID].map(Text::new);
+        let field_names = ["spec.nodeName", UID].map(Text::new);
         let half = |key, upper: bool| {
             let (start, end) = if upper { (1 << 63, 1 << 64) } else { (0, 1 << 63) };
             let shard = ShardSelector { key, ranges: vec![ShardRange { start, end }] };
-            Selection::new(Interest { shard: Some(shard), ..Interest::default() }, &known)
+            Selection::new(Interest { shard: Some(shard), ..Interest::default() }, &field_names)
         };
         // The hash of "a" is in the upper half.
         for (path, uid, by_uid, by_namespace) in [("ns/x", "a", true, false), ("a/x", "foo", true, true)] {

@@ -33,11 +33,11 @@ pub(crate) struct SnapshotInner {
     /// The cache to notify when an index would have helped.
     pub(crate) owner: Weak<Shared>,
     /// The numbers of objects from a path on, which all pages of a list need.
-    pub(crate) counts: Mutex<Vec<Count>>,
+    pub(crate) counts: Mutex<Vec<RemainingCount>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Count {
+pub(crate) struct RemainingCount {
     end: String,
     from: String,
     remaining: usize,
@@ -83,11 +83,11 @@ impl Snapshot {
         &'a self,
         selection: &'a Selection,
         start: &str,
-        seen: Option<&'a Cell<usize>>,
+        examined: Option<&'a Cell<usize>>,
     ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a> {
-        let look = move |_: &&'a Arc<Entry>| {
-            if let Some(seen) = seen {
-                seen.set(seen.get() + 1);
+        let count = move |_: &&'a Arc<Entry>| {
+            if let Some(examined) = examined {
+                examined.set(examined.get() + 1);
             }
         };
         if selection.is_nothing() {
@@ -99,28 +99,28 @@ impl Snapshot {
             return Box::new(
                 found
                     .into_iter()
-                    .inspect(look)
+                    .inspect(count)
                     .filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)),
             );
         }
         if let (None, Some(name), false) = (selection.namespace(), selection.name(), self.inner.has_namespaces()) {
             // Without namespaces the name is the whole path.
             let start = start.to_owned();
-            let found = self.get(name).into_iter().inspect(look);
+            let found = self.get(name).into_iter().inspect(count);
             return Box::new(found.filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)));
         }
         let (first, end) = bounds(selection.namespace(), start);
         if selection.is_whole_namespace() {
-            return Box::new(self.inner.range(&first, &end).map(|(_, entry)| entry).inspect(look));
+            return Box::new(self.inner.range(&first, &end).map(|(_, entry)| entry).inspect(count));
         }
         if let Some((index, value)) = self.inner.useful_index(selection, &first, &end) {
             let objects = &self.inner.objects;
-            let found = index.paths(value, &first, &end).filter_map(|path| objects.get(path)).inspect(look);
+            let found = index.paths(value, &first, &end).filter_map(|path| objects.get(path)).inspect(count);
             return Box::new(found.filter(|entry| selection.matches(&entry.meta)));
         }
         let range = self.inner.range(&first, &end);
-        let steps = VISIT + selection.terms() as u64;
-        Box::new(Scan { range, snapshot: &self.inner, selection, counted: seen, steps, seen: 0, matched: 0 })
+        let steps = STEPS_PER_VISIT + selection.terms() as u64;
+        Box::new(Scan { range, snapshot: &self.inner, selection, counted: examined, steps, examined: 0, matched: 0 })
     }
 
     /// Returns the index used for a list of the selection: `f:` and a field, `l` for labels, empty for none.
@@ -137,7 +137,7 @@ impl Snapshot {
 
     /// Returns a reader of the selected objects that can be paused.
     pub fn cursor(&self, selection: Arc<Selection>, start: &str) -> Cursor {
-        Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), seen: 0 }
+        Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), examined: 0 }
     }
 
     /// Returns the number of objects from `start` on, in one namespace or all, at the cost of a page for each page.
@@ -147,29 +147,29 @@ impl Snapshot {
             return self.len();
         }
         // Objects are counted without the lock, since there may be many.
-        let known = {
+        let nearest = {
             let counts = self.inner.counts.lock();
-            let known = counts.iter().filter(|count| count.end == end && count.from <= first);
-            known.max_by(|a, b| a.from.cmp(&b.from)).map(|count| (count.from.clone(), count.remaining))
+            let nearest = counts.iter().filter(|count| count.end == end && count.from <= first);
+            nearest.max_by(|a, b| a.from.cmp(&b.from)).map(|count| (count.from.clone(), count.remaining))
         };
-        let remaining = match &known {
-            Some((from, remaining)) => remaining - paced(self.inner.range(from, &first)),
+        let remaining = match &nearest {
+            Some((from, remaining)) => remaining - count_paced(self.inner.range(from, &first)),
             None if end.is_empty() && namespace.is_none() => {
                 let before = (Bound::Unbounded, Bound::Excluded(first.as_str()));
-                self.len() - paced(self.inner.objects.range::<_, str>(before))
+                self.len() - count_paced(self.inner.objects.range::<_, str>(before))
             }
-            None => paced(self.inner.range(&first, &end)),
+            None => count_paced(self.inner.range(&first, &end)),
         };
         let mut counts = self.inner.counts.lock();
         let replaced =
-            known.and_then(|(from, _)| counts.iter().position(|count| count.end == end && count.from == from));
+            nearest.and_then(|(from, _)| counts.iter().position(|count| count.end == end && count.from == from));
         match replaced {
-            Some(at) => counts[at] = Count { end, from: first, remaining },
+            Some(at) => counts[at] = RemainingCount { end, from: first, remaining },
             None => {
                 if counts.len() >= MAX_COUNTS {
                     counts.remove(0);
                 }
-                counts.push(Count { end, from: first, remaining });
+                counts.push(RemainingCount { end, from: first, remaining });
             }
         }
         remaining
@@ -215,11 +215,11 @@ impl SnapshotInner {
     }
 
     /// Requests the index that a scan would have needed.
-    fn miss_index(&self, selection: &Selection) {
+    fn request_missing_index(&self, selection: &Selection) {
         let has = |property: &Property| self.indexes.iter().any(|index| index.property() == property);
-        let missed = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
-        if let (Some(property), Some(owner)) = (missed, self.owner.upgrade()) {
-            owner.want_index(property);
+        let missing = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
+        if let (Some(property), Some(owner)) = (missing, self.owner.upgrade()) {
+            owner.request_index(property);
         }
     }
 }
@@ -232,7 +232,7 @@ struct Scan<'a, I> {
     counted: Option<&'a Cell<usize>>,
     /// The steps of the work budget for one object.
     steps: u64,
-    seen: usize,
+    examined: usize,
     matched: usize,
 }
 
@@ -242,7 +242,7 @@ impl<'a, I: Iterator<Item = (&'a Meta, &'a Arc<Entry>)>> Iterator for Scan<'a, I
     fn next(&mut self) -> Option<Self::Item> {
         for (meta, entry) in self.range.by_ref() {
             binnacle_work::pace(self.steps);
-            self.seen += 1;
+            self.examined += 1;
             if self.selection.matches(meta) {
                 self.matched += 1;
                 return Some(entry);
@@ -255,10 +255,10 @@ impl<'a, I: Iterator<Item = (&'a Meta, &'a Arc<Entry>)>> Iterator for Scan<'a, I
 impl<I> Drop for Scan<'_, I> {
     fn drop(&mut self) {
         if let Some(counted) = self.counted {
-            counted.set(counted.get() + self.seen);
+            counted.set(counted.get() + self.examined);
         }
-        if self.seen >= LARGE_SCAN && self.matched < self.seen / SELECTIVE {
-            self.snapshot.miss_index(self.selection);
+        if self.examined >= LARGE_SCAN && self.matched < self.examined / SELECTIVE {
+            self.snapshot.request_missing_index(self.selection);
         }
     }
 }
@@ -270,7 +270,7 @@ pub struct Cursor {
     selection: Arc<Selection>,
     /// The path to continue from; `None` at the end.
     next: Option<String>,
-    seen: usize,
+    examined: usize,
 }
 
 impl Cursor {
@@ -278,9 +278,9 @@ impl Cursor {
     pub fn fill(&mut self, max: usize, out: &mut Vec<Arc<Entry>>) -> bool {
         let Some(start) = self.next.take() else { return false };
         let before = out.len();
-        let seen = Cell::new(self.seen);
-        out.extend(self.snapshot.iter_counted(&self.selection, &start, Some(&seen)).take(max).cloned());
-        self.seen = seen.get();
+        let examined = Cell::new(self.examined);
+        out.extend(self.snapshot.iter_counted(&self.selection, &start, Some(&examined)).take(max).cloned());
+        self.examined = examined.get();
         match out.last() {
             Some(last) if max > 0 && out.len() - before == max => {
                 // The smallest string that is greater than the path.
@@ -296,17 +296,17 @@ impl Cursor {
     }
 
     /// Returns the number of objects examined so far.
-    pub fn seen(&self) -> usize {
-        self.seen
+    pub fn examined(&self) -> usize {
+        self.examined
     }
 }
 
 /// The steps of the work budget to visit an object in a map.
-const VISIT: u64 = 4;
+const STEPS_PER_VISIT: u64 = 4;
 
 /// Counts what an iterator visits.
-fn paced<T>(visited: impl Iterator<Item = T>) -> usize {
-    visited.inspect(|_| binnacle_work::pace(VISIT)).count()
+fn count_paced<T>(visited: impl Iterator<Item = T>) -> usize {
+    visited.inspect(|_| binnacle_work::pace(STEPS_PER_VISIT)).count()
 }
 
 /// Returns the bounds of the paths from `start` on in a namespace; an empty second string means no end.

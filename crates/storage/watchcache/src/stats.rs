@@ -24,7 +24,7 @@ pub struct CacheStats {
     pub initializations: u64,
     pub initial_events: u64,
     /// Items sent to watchers before they had caught up.
-    pub told_initially: u64,
+    pub initial_items_sent: u64,
     /// Events received from the store, and the number of them passed to watchers.
     pub events_received: u64,
     pub events_dispatched: u64,
@@ -60,7 +60,7 @@ pub struct ShardStats {
 pub(crate) struct Counters {
     pub(crate) initializations: AtomicU64,
     pub(crate) initial_events: AtomicU64,
-    pub(crate) told_initially: AtomicU64,
+    pub(crate) initial_items_sent: AtomicU64,
     pub(crate) events_received: AtomicU64,
     pub(crate) events_dispatched: AtomicU64,
     pub(crate) terminated: AtomicU64,

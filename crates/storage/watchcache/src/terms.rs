@@ -14,7 +14,7 @@ pub(crate) struct LabelTerms {
     /// Sorted by key.
     keys: Vec<KeyTerms>,
     /// The number of keys that an object must have.
-    needed: usize,
+    required: usize,
 }
 
 /// All requirements on one key, combined.
@@ -48,8 +48,8 @@ impl LabelTerms {
             }
         }
         keys.iter_mut().for_each(|terms| sort(&mut terms.none_of));
-        let needed = keys.iter().filter(|terms| terms.needs_label()).count();
-        Some(Self { keys, needed })
+        let required = keys.iter().filter(|terms| terms.needs_label()).count();
+        Some(Self { keys, required })
     }
 
     pub(crate) fn match_labels(&self, labels: Labels<'_>) -> bool {
@@ -62,7 +62,7 @@ impl LabelTerms {
             }
             found += usize::from(terms.needs_label());
         }
-        found == self.needed
+        found == self.required
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
 
     /// Combined terms select the same objects as single ones.
     #[test]
-    fn together_and_one_by_one() {
+    fn combined_terms_match_like_single_ones() {
         let padding: String = (0..FEW).map(|n| format!(",pad{n}!=x")).collect();
         for text in [
             "a=1",
@@ -169,7 +169,7 @@ mod tests {
 
     /// An object costs one lookup for each of its labels, and each lookup halves the remaining keys.
     #[test]
-    fn work_does_not_grow_with_the_terms() {
+    fn comparisons_do_not_grow_with_terms() {
         let labels = ["a", "key0512", "key1023", "z"].map(|key| (Text::from(key), Text::from("v")));
         let meta = Meta::new("ns/name", &labels, &[]);
         for (text, most) in [
@@ -187,9 +187,9 @@ mod tests {
 
     /// Memory and comparisons do not grow with the number of terms on one key.
     #[test]
-    fn terms_on_one_key_are_one() {
+    fn combines_terms_of_one_key() {
         let text = (0..1000).map(|n| format!("a!=v{n}")).collect::<Vec<_>>().join(",");
         let terms = LabelTerms::of(&LabelSelector::parse(&text).unwrap()).unwrap();
-        assert_eq!((terms.keys.len(), terms.needed, terms.keys[0].none_of.len()), (1, 0, 1000));
+        assert_eq!((terms.keys.len(), terms.required, terms.keys[0].none_of.len()), (1, 0, 1000));
     }
 }

@@ -37,12 +37,12 @@ pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
     first: u64,
     /// The revision after which the window has every event.
-    floor: Revision,
+    baseline: Revision,
     bytes: usize,
     limits: WindowLimits,
     /// The count of dropped events that watchers still hold.
     backlog: Arc<Backlog>,
-    overhangs: bool,
+    has_dropped_events: bool,
 }
 
 /// The first number, high enough to leave room for prepended events.
@@ -50,18 +50,18 @@ const FIRST: u64 = 1 << 62;
 
 impl Window {
     pub(crate) fn new(limits: WindowLimits, backlog: Arc<Backlog>) -> Self {
-        let (events, floor) = (VecDeque::new(), Revision(0));
-        Self { events, first: FIRST, floor, bytes: 0, limits, backlog, overhangs: false }
+        let (events, baseline) = (VecDeque::new(), Revision(0));
+        Self { events, first: FIRST, baseline, bytes: 0, limits, backlog, has_dropped_events: false }
     }
 
     /// Returns true if watchers may hold events that the window dropped.
-    pub(crate) fn overhangs(&self) -> bool {
-        self.overhangs
+    pub(crate) fn has_dropped_events(&self) -> bool {
+        self.has_dropped_events
     }
 
     /// Notes that all mailboxes were searched for dropped events.
-    pub(crate) fn set_relieved(&mut self) {
-        self.overhangs = false;
+    pub(crate) fn clear_dropped(&mut self) {
+        self.has_dropped_events = false;
     }
 
     pub(crate) fn backlog(&self) -> &Backlog {
@@ -84,16 +84,16 @@ impl Window {
         event
     }
 
-    /// Prepends the events between `floor` and the oldest one. Events that were dropped before get their former
+    /// Prepends the events between `baseline` and the oldest one. Events that were dropped before get their former
     /// numbers.
-    pub(crate) fn prepend(&mut self, events: VecDeque<Event>, floor: Revision) {
+    pub(crate) fn prepend(&mut self, events: VecDeque<Event>, baseline: Revision) {
         for mut event in events.into_iter().rev() {
             self.first -= 1;
             event.sequence = self.first;
             self.bytes += event.size();
             self.events.push_front(Arc::new(event));
         }
-        self.floor = floor;
+        self.baseline = baseline;
     }
 
     /// Returns the maximum number of events.
@@ -118,7 +118,7 @@ impl Window {
                 break;
             }
             self.bytes -= oldest.size();
-            self.floor = oldest.revision();
+            self.baseline = oldest.revision();
             self.first += 1;
             let dropped = self.events.pop_front();
             self.account(dropped);
@@ -133,25 +133,25 @@ impl Window {
     fn account(&mut self, dropped: Option<Arc<Event>>) {
         if let Some(event) = dropped.filter(|event| Arc::strong_count(event) > 1) {
             event.charge(&self.backlog);
-            self.overhangs = true;
+            self.has_dropped_events = true;
         }
     }
 
-    /// Drops all events: there is a gap before `floor`.
-    pub(crate) fn reset(&mut self, floor: Revision) {
+    /// Drops all events: there is a gap before `baseline`.
+    pub(crate) fn reset(&mut self, baseline: Revision) {
         // The gap gets a number of its own, so that no reader can miss it.
         self.first = self.end() + 1;
         while let Some(dropped) = self.events.pop_front() {
             self.account(Some(dropped));
         }
         self.bytes = 0;
-        self.floor = floor;
+        self.baseline = baseline;
     }
 
     /// Returns the number of the first event after `revision`; `None` if events after it were dropped.
     pub(crate) fn after(&self, revision: Revision) -> Option<u64> {
         let position = self.events.partition_point(|event| event.revision() <= revision);
-        (revision >= self.floor).then_some(self.first + position as u64)
+        (revision >= self.baseline).then_some(self.first + position as u64)
     }
 
     /// Copies up to `max` events from number `sequence` on; `None` if that one was dropped.
@@ -171,7 +171,7 @@ impl Window {
     /// Returns the revision of the event before number `first`, which must be present; without one, the floor.
     pub(crate) fn change_before(&self, first: u64) -> Revision {
         let before = (first - self.first).checked_sub(1).and_then(|at| self.events.get(usize::try_from(at).ok()?));
-        before.map_or(self.floor, |event| event.revision())
+        before.map_or(self.baseline, |event| event.revision())
     }
 
     /// Returns the number of the next event.
@@ -181,12 +181,12 @@ impl Window {
 
     /// Returns the oldest revision that a watch can start after.
     pub(crate) fn oldest(&self) -> Revision {
-        self.floor
+        self.baseline
     }
 
     /// Returns the revision of the newest event, or the floor if there is none.
     pub(crate) fn newest(&self) -> Revision {
-        self.events.back().map_or(self.floor, |event| event.revision())
+        self.events.back().map_or(self.baseline, |event| event.revision())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn drops_events_beyond_limits() {
         let now = Instant::now();
         let later = now + Duration::from_secs(80);
         for (limits, want_len, want_oldest) in
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn reading() {
+    fn reads_events_but_not_across_gaps() {
         let mut window = window(1, 10, usize::MAX);
         window.reset(Revision(5));
         assert_eq!(window.after(Revision(4)), None);

@@ -21,13 +21,13 @@ use tokio::sync::Notify;
 use crate::support::{PREFIX, Things, interest, list, put, soon};
 
 /// One store before the restore, and another one after it.
-struct TwoPasts {
+struct RestorableStore {
     stores: [EmbeddedStore; 2],
     is_restored: AtomicBool,
     restored: Arc<Notify>,
 }
 
-impl TwoPasts {
+impl RestorableStore {
     fn new() -> Arc<Self> {
         let stores = [EmbeddedStore::ephemeral(), EmbeddedStore::ephemeral()];
         Arc::new(Self { stores, is_restored: false.into(), restored: Arc::default() })
@@ -43,7 +43,7 @@ impl TwoPasts {
     }
 }
 
-impl Store for TwoPasts {
+impl Store for RestorableStore {
     fn get(&self, key: Bytes, at: Option<Revision>) -> Answer<'_, (Option<KeyValue>, Revision)> {
         self.now().get(key, at)
     }
@@ -100,23 +100,23 @@ impl Store for TwoPasts {
 
 /// The other history has the same revisions, and may be shorter, as long or longer: nothing of the first is shown.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_another_past_is_shown() {
+async fn restored_store_shows_nothing_of_replaced_history() {
     for more in 0..4 {
-        let store = TwoPasts::new();
+        let store = RestorableStore::new();
         let [before, after] = &store.stores;
         put(before, "a/same", "||1").await;
         put(after, "a/same", "||1").await;
         let changed = put(before, "a/one", "||old").await;
         assert_eq!(put(after, "a/one", "||new").await, changed);
-        let known = put(before, "/registry/elsewhere", "").await;
+        let latest = put(before, "/registry/elsewhere", "").await;
         for _ in 0..more {
             put(after, "/registry/elsewhere", "").await;
         }
         let cache = Cache::new(store.clone(), PREFIX, Things::new(), WindowLimits::default());
-        let snapshot = cache.wait_for(known, soon()).await.unwrap();
+        let snapshot = cache.wait_for(latest, soon()).await.unwrap();
         cache.retain(&snapshot);
         let selection = cache.selection(interest("", "", ""));
-        let mut watcher = cache.subscribe(selection, Start::After(known), soon()).await.unwrap();
+        let mut watcher = cache.subscribe(selection, Start::After(latest), soon()).await.unwrap();
         store.restore();
         let mut items = Vec::new();
         let ended = watcher.next_batch(10, &mut items).await;
@@ -129,7 +129,7 @@ async fn nothing_of_another_past_is_shown() {
         // A reader that started before would keep its snapshot for the next page.
         cache.retain(&snapshot);
         for revision in changed.0..last.0 {
-            let past = [cache.snapshot_at(Revision(revision)), cache.rewound(Revision(revision), 100, soon()).await];
+            let past = [cache.snapshot_at(Revision(revision)), cache.rewind(Revision(revision), 100, soon()).await];
             for shown in past.iter().flatten() {
                 let value = shown.get("a/one").map(|entry| entry.value().clone());
                 assert_eq!(value.as_deref(), Some("||new".as_bytes()), "{more} more, at {revision}");

@@ -105,16 +105,16 @@ pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listin
 
 /// One item of a watch: its type, object, revision and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedItem {
     pub(crate) change: Change,
     pub(crate) path: String,
     pub(crate) revision: u64,
     pub(crate) value: String,
 }
 
-pub(crate) fn seen(item: &WatchItem) -> Option<Seen> {
+pub(crate) fn observed(item: &WatchItem) -> Option<ObservedItem> {
     let entry = item.entry()?;
-    Some(Seen {
+    Some(ObservedItem {
         change: item.change()?,
         path: entry.path().to_owned(),
         revision: item.revision().0,
@@ -176,7 +176,7 @@ pub(crate) fn expected(
     history: &[binnacle_store::Event],
     from: Revision,
     wants: impl Fn(&str, &str) -> bool,
-) -> Vec<Seen> {
+) -> Vec<ObservedItem> {
     let mut present: BTreeMap<String, String> = BTreeMap::new();
     let mut out = Vec::new();
     for event in history {
@@ -199,14 +199,14 @@ pub(crate) fn expected(
         };
         let revision = revision_of(event).0;
         if revision > from.0 {
-            out.push(Seen { change, path, revision, value: value.unwrap_or_default() });
+            out.push(ObservedItem { change, path, revision, value: value.unwrap_or_default() });
         }
     }
     out
 }
 
 /// Applies a stream to a listing; panics if the stream contradicts itself.
-pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
+pub(crate) fn replay(mut listing: Listing, items: &[ObservedItem]) -> Listing {
     let mut newest = 0;
     for item in items {
         assert!(item.revision >= newest, "{item:?} after {newest}");
@@ -224,27 +224,27 @@ pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
 /// A mistake with one message of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    Lost,
-    Doubled,
-    Reordered,
-    Flipped,
+    Loss,
+    Duplicate,
+    Reorder,
+    BitFlip,
 }
 
 /// Returns the messages to send instead of one; `held` keeps one that comes too late.
-fn spoil(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Event>>) -> Vec<Vec<Event>> {
+fn inject(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Event>>) -> Vec<Vec<Event>> {
     match fault {
         None => [Some(events), held.take()].into_iter().flatten().collect(),
-        Some(Fault::Lost) => Vec::new(),
-        Some(Fault::Doubled) => vec![events.clone(), events],
-        Some(Fault::Reordered) if events.len() > 1 => {
+        Some(Fault::Loss) => Vec::new(),
+        Some(Fault::Duplicate) => vec![events.clone(), events],
+        Some(Fault::Reorder) if events.len() > 1 => {
             events.reverse();
             vec![events]
         }
-        Some(Fault::Reordered) => {
+        Some(Fault::Reorder) => {
             *held = Some(events);
             Vec::new()
         }
-        Some(Fault::Flipped) => {
+        Some(Fault::BitFlip) => {
             for event in &mut events {
                 if let Event::Put { kv, .. } = event {
                     let mut value = kv.value.to_vec();
@@ -259,7 +259,7 @@ fn spoil(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Eve
 }
 
 /// A store whose watches can be broken and whose methods can fail.
-pub(crate) struct Faulty {
+pub(crate) struct FaultyStore {
     me: Weak<Self>,
     pub(crate) inner: EmbeddedStore,
     /// True when watches end at once and no new ones can start.
@@ -274,7 +274,7 @@ pub(crate) struct Faulty {
     pub(crate) ranges: AtomicUsize,
 }
 
-impl Faulty {
+impl FaultyStore {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -295,20 +295,20 @@ impl Faulty {
         }
     }
 
-    fn open(&self) -> Result<(), StoreError> {
+    fn check_sealed(&self) -> Result<(), StoreError> {
         if self.sealed.load(Ordering::Relaxed) {
             return Err(StoreError::Transform { key: PREFIX.to_owned(), why: "the key is gone".to_owned() });
         }
         Ok(())
     }
 
-    fn up(&self) -> Result<(), StoreError> {
+    fn check_down(&self) -> Result<(), StoreError> {
         if self.down.load(Ordering::Relaxed) { Err(StoreError::Timeout) } else { Ok(()) }
     }
 }
 
-impl Store for Faulty {
-    binnacle_store::passes_upkeep_to!(inner);
+impl Store for FaultyStore {
+    binnacle_store::delegate_maintenance_to!(inner);
 
     fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
         self.inner.get(key, at)
@@ -317,8 +317,8 @@ impl Store for Faulty {
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
         self.ranges.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            self.up()?;
-            self.open()?;
+            self.check_down()?;
+            self.check_sealed()?;
             self.inner.range(request).await
         })
     }
@@ -329,7 +329,7 @@ impl Store for Faulty {
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
         Box::pin(async move {
-            self.up()?;
+            self.check_down()?;
             assert!(!self.panics.swap(false, Ordering::Relaxed), "a task that nobody expected to panic");
             let watch = self.inner.watch(range, after).await?;
             let (cut, end) = tokio::sync::oneshot::channel();
@@ -338,9 +338,9 @@ impl Store for Faulty {
             let (fault, mut held) = (Arc::clone(&self.fault), None);
             let messages = watch.messages.take_until(end).flat_map(move |message| {
                 stream::iter(match message {
-                    Ok(WatchMessage::Events(events)) => match me.upgrade().map_or(Ok(()), |me| me.open()) {
+                    Ok(WatchMessage::Events(events)) => match me.upgrade().map_or(Ok(()), |me| me.check_sealed()) {
                         Ok(()) => {
-                            let sent = spoil(fault.lock().take(), events, &mut held);
+                            let sent = inject(fault.lock().take(), events, &mut held);
                             sent.into_iter().map(|events| Ok(WatchMessage::Events(events))).collect()
                         }
                         Err(error) => vec![Err(error)],

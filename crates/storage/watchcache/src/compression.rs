@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use crate::entry::Entry;
 
 /// The time between a change and the compression of its value: what a controller changes, it often changes again.
-const FRESH: Duration = Duration::from_secs(5);
+const COMPRESS_AFTER: Duration = Duration::from_secs(5);
 /// The number of values that are compressed before events are processed.
-const TURN: usize = 32;
+const MAX_PER_TURN: usize = 32;
 /// The fastest level: most of the time for a new definition that is not read goes here.
 const LEVEL: Compression = Compression::fast();
 
@@ -26,27 +26,27 @@ const LEVEL: Compression = Compression::fast();
 #[derive(Debug)]
 pub(crate) enum Value {
     Plain(Bytes),
-    Packing(Box<Packing>),
+    Compressible(Box<CompressibleValue>),
 }
 
 /// A value that is compressed after a while.
 #[derive(Debug)]
-pub(crate) struct Packing {
+pub(crate) struct CompressibleValue {
     length: usize,
-    form: Mutex<Form>,
+    representation: Mutex<Representation>,
 }
 
 #[derive(Debug)]
-enum Form {
+enum Representation {
     Plain(Bytes),
-    Packed(Box<[u8]>),
+    Compressed(Box<[u8]>),
 }
 
 /// The stored bytes of an object, decompressed if they were kept compressed.
 #[derive(Debug)]
 pub enum ValueRef<'e> {
-    Kept(&'e Bytes),
-    Unpacked(Bytes),
+    Borrowed(&'e Bytes),
+    Owned(Bytes),
 }
 
 impl Deref for ValueRef<'_> {
@@ -55,18 +55,18 @@ impl Deref for ValueRef<'_> {
     #[inline]
     fn deref(&self) -> &Bytes {
         match self {
-            Self::Kept(bytes) => bytes,
-            Self::Unpacked(bytes) => bytes,
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
         }
     }
 }
 
 impl Value {
-    pub(crate) fn new(bytes: Bytes, packs: bool) -> Self {
-        match packs {
+    pub(crate) fn new(bytes: Bytes, compresses: bool) -> Self {
+        match compresses {
             true => {
-                let (length, form) = (bytes.len(), Mutex::new(Form::Plain(bytes)));
-                Self::Packing(Box::new(Packing { length, form }))
+                let (length, representation) = (bytes.len(), Mutex::new(Representation::Plain(bytes)));
+                Self::Compressible(Box::new(CompressibleValue { length, representation }))
             }
             false => Self::Plain(bytes),
         }
@@ -75,8 +75,8 @@ impl Value {
     #[inline]
     pub(crate) fn get(&self) -> ValueRef<'_> {
         match self {
-            Self::Plain(bytes) => ValueRef::Kept(bytes),
-            Self::Packing(packing) => ValueRef::Unpacked(packing.get()),
+            Self::Plain(bytes) => ValueRef::Borrowed(bytes),
+            Self::Compressible(value) => ValueRef::Owned(value.get()),
         }
     }
 
@@ -85,49 +85,49 @@ impl Value {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Plain(bytes) => bytes.len(),
-            Self::Packing(packing) => packing.length,
+            Self::Compressible(value) => value.length,
         }
     }
 
     /// Compresses the bytes if that makes them smaller; returns true if they are compressed.
-    pub(crate) fn pack(&self) -> bool {
+    pub(crate) fn compress(&self) -> bool {
         match self {
             Self::Plain(_) => false,
-            Self::Packing(packing) => packing.pack(),
+            Self::Compressible(value) => value.compress(),
         }
     }
 
     #[cfg(test)]
-    pub(crate) fn is_packed(&self) -> bool {
-        matches!(self, Self::Packing(packing) if matches!(*packing.form.lock(), Form::Packed(_)))
+    pub(crate) fn is_compressed(&self) -> bool {
+        matches!(self, Self::Compressible(value) if matches!(*value.representation.lock(), Representation::Compressed(_)))
     }
 }
 
-impl Packing {
+impl CompressibleValue {
     fn get(&self) -> Bytes {
-        let form = self.form.lock();
-        let packed = match &*form {
-            Form::Plain(bytes) => return bytes.clone(),
-            Form::Packed(packed) => packed,
+        let representation = self.representation.lock();
+        let compressed = match &*representation {
+            Representation::Plain(bytes) => return bytes.clone(),
+            Representation::Compressed(compressed) => compressed,
         };
         let mut bytes = Vec::with_capacity(self.length);
-        let read = DeflateDecoder::new(&**packed).read_to_end(&mut bytes);
+        let read = DeflateDecoder::new(&**compressed).read_to_end(&mut bytes);
         assert!(read.is_ok() && bytes.len() == self.length, "memory is damaged: a compressed value cannot be read");
         bytes.into()
     }
 
     /// Readers do not wait for it.
-    fn pack(&self) -> bool {
-        let bytes = match &*self.form.lock() {
-            Form::Plain(bytes) => bytes.clone(),
-            Form::Packed(_) => return true,
+    fn compress(&self) -> bool {
+        let bytes = match &*self.representation.lock() {
+            Representation::Plain(bytes) => bytes.clone(),
+            Representation::Compressed(_) => return true,
         };
         let mut encoder = DeflateEncoder::new(Vec::with_capacity(bytes.len() / 4), LEVEL);
         // Writing to memory does not fail.
-        let Ok(packed) = encoder.write_all(&bytes).and_then(|()| encoder.finish()) else { return false };
-        let is_smaller = packed.len() < bytes.len();
+        let Ok(compressed) = encoder.write_all(&bytes).and_then(|()| encoder.finish()) else { return false };
+        let is_smaller = compressed.len() < bytes.len();
         if is_smaller {
-            *self.form.lock() = Form::Packed(packed.into());
+            *self.representation.lock() = Representation::Compressed(compressed.into());
         }
         is_smaller
     }
@@ -135,9 +135,9 @@ impl Packing {
 
 /// The entries whose values are to be compressed, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Unpacked(Mutex<VecDeque<(Instant, Weak<Entry>)>>);
+pub(crate) struct CompressionQueue(Mutex<VecDeque<(Instant, Weak<Entry>)>>);
 
-impl Unpacked {
+impl CompressionQueue {
     pub(crate) fn extend<'e>(&self, entries: impl IntoIterator<Item = &'e Arc<Entry>>) {
         let now = Instant::now();
         self.0.lock().extend(entries.into_iter().map(|entry| (now, Arc::downgrade(entry))));
@@ -147,26 +147,27 @@ impl Unpacked {
         self.0.lock().is_empty()
     }
 
-    /// Compresses some of the values that are old enough at `now`, and calls `packed` with their entries. Returns true
+    /// Compresses some of the values that are old enough at `now`, and calls `compressed` with their entries. Returns true
     /// if there may be more of them.
-    pub(crate) fn pack(&self, now: Instant, packed: impl Fn(&Entry)) -> bool {
-        for _ in 0..TURN {
-            let mut unpacked = self.0.lock();
-            let entry = match unpacked.front() {
-                Some((at, entry)) if now.saturating_duration_since(*at) >= FRESH => entry.upgrade(),
+    pub(crate) fn compress(&self, now: Instant, compressed: impl Fn(&Entry)) -> bool {
+        for _ in 0..MAX_PER_TURN {
+            let mut compression_queue = self.0.lock();
+            let entry = match compression_queue.front() {
+                Some((at, entry)) if now.saturating_duration_since(*at) >= COMPRESS_AFTER => entry.upgrade(),
                 _ => {
                     // Frees the memory of a burst.
-                    if unpacked.capacity() > 1024 && unpacked.capacity() > 4 * unpacked.len() {
-                        let left = unpacked.len();
-                        unpacked.shrink_to(2 * left);
+                    if compression_queue.capacity() > 1024 && compression_queue.capacity() > 4 * compression_queue.len()
+                    {
+                        let left = compression_queue.len();
+                        compression_queue.shrink_to(2 * left);
                     }
                     return false;
                 }
             };
-            unpacked.pop_front();
-            drop(unpacked);
-            if let Some(entry) = entry.filter(|entry| entry.pack()) {
-                packed(&entry);
+            compression_queue.pop_front();
+            drop(compression_queue);
+            if let Some(entry) = entry.filter(|entry| entry.compress()) {
+                compressed(&entry);
             }
         }
         true
@@ -183,24 +184,24 @@ mod tests {
     use crate::attrs::Meta;
 
     #[test]
-    fn bytes_are_the_same_packed_and_unpacked() {
-        for (bytes, packs, smaller) in [
+    fn compression_preserves_values() {
+        for (bytes, compresses, smaller) in [
             (vec![], true, false),
             (vec![7], true, false),
             (b"field ".repeat(1000), true, true),
             (b"field ".repeat(1000), false, false),
             ((0..=255).collect(), true, false),
         ] {
-            let value = Value::new(bytes.clone().into(), packs);
-            value.pack();
-            assert_eq!(value.is_packed(), smaller, "{} bytes, {packs}", bytes.len());
-            value.pack();
+            let value = Value::new(bytes.clone().into(), compresses);
+            value.compress();
+            assert_eq!(value.is_compressed(), smaller, "{} bytes, {compresses}", bytes.len());
+            value.compress();
             assert_eq!((&**value.get() == bytes.as_slice(), value.len()), (true, bytes.len()));
         }
     }
 
     #[test]
-    fn what_changed_a_while_ago_is_packed() {
+    fn compresses_values_after_a_while() {
         let text = b"description ".repeat(100);
         let make = |n: u64| {
             let meta = Meta::new("a", &[], &[]);
@@ -209,21 +210,21 @@ mod tests {
             let kv = KeyValue { key, value: value.clone(), create_revision, mod_revision, lease: None };
             Arc::new(Entry::new(meta, value, true, &kv))
         };
-        let unpacked = Unpacked::default();
+        let compression_queue = CompressionQueue::default();
         let entries: Vec<Arc<Entry>> = (1..=50).map(make).collect();
         let size = entries[0].size();
-        unpacked.extend(&entries);
+        compression_queue.extend(&entries);
         // Those that are gone do not count.
-        unpacked.extend([&make(51)]);
-        let packed = || entries.iter().filter(|entry| entry.is_packed()).count();
+        compression_queue.extend([&make(51)]);
+        let compressed = || entries.iter().filter(|entry| entry.is_compressed()).count();
         let now = Instant::now();
-        let told = Cell::new(0);
-        let pack = |now| unpacked.pack(now, |_| told.set(told.get() + 1));
-        assert_eq!((pack(now), packed()), (false, 0), "all are fresh");
-        assert_eq!((pack(now + FRESH), packed()), (true, TURN));
-        assert_eq!((pack(now + FRESH), packed()), (false, 50));
-        assert!(unpacked.is_empty());
-        assert_eq!(told.get(), 50);
+        let notified = Cell::new(0);
+        let compress = |now| compression_queue.compress(now, |_| notified.set(notified.get() + 1));
+        assert_eq!((compress(now), compressed()), (false, 0), "all are fresh");
+        assert_eq!((compress(now + COMPRESS_AFTER), compressed()), (true, MAX_PER_TURN));
+        assert_eq!((compress(now + COMPRESS_AFTER), compressed()), (false, 50));
+        assert!(compression_queue.is_empty());
+        assert_eq!(notified.get(), 50);
         assert!(entries.iter().all(|entry| **entry.value() == text && entry.value_len() == text.len()));
         assert_eq!(entries[0].size(), size, "what is accounted does not change");
     }

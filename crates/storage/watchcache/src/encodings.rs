@@ -16,11 +16,11 @@ pub struct FormId(pub u16);
 /// Forms are in a ring that a clock hand passes; a form that was used since the last pass is spared once. If nothing
 /// can be evicted at once, a new form is returned but not kept.
 #[derive(Debug)]
-pub struct FormBudget {
+pub struct EncodingBudget {
     limit: usize,
     used: AtomicUsize,
     /// Every set with at least one form, once.
-    ring: Mutex<VecDeque<Weak<FormSet>>>,
+    ring: Mutex<VecDeque<Weak<EncodingSet>>>,
     /// The number of ring entries whose set was dropped.
     dead: AtomicUsize,
 }
@@ -30,7 +30,7 @@ const OVERHEAD: usize = 64;
 /// The maximum steps of the hand for one new form, so that no reader waits for a long sweep.
 const HAND_STEPS: usize = 32;
 
-impl FormBudget {
+impl EncodingBudget {
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, used: AtomicUsize::new(0), ring: Mutex::default(), dead: AtomicUsize::new(0) })
     }
@@ -44,7 +44,7 @@ impl FormBudget {
         self.limit
     }
 
-    fn admit(&self, size: usize) -> bool {
+    fn make_room(&self, size: usize) -> bool {
         if size > self.limit {
             return false;
         }
@@ -64,23 +64,23 @@ impl FormBudget {
         self.used.fetch_sub(size, Ordering::Relaxed);
     }
 
-    fn evict(&self, wanted: usize) {
+    fn evict(&self, needed: usize) {
         // Sets are dropped after the ring is unlocked, because a drop may lock the ring.
-        let mut passed = Vec::new();
+        let mut visited = Vec::new();
         let mut freed = 0;
         let mut ring = self.ring.lock();
         for _ in 0..HAND_STEPS.min(ring.len()) {
             let Some(weak) = ring.pop_front() else { break };
             let Some(set) = weak.upgrade() else {
-                self.forget_dead(1);
+                self.uncount_dead(1);
                 continue;
             };
             // A locked set is being read, or belongs to the caller.
             match set.used.swap(false, Ordering::Relaxed) {
-                false => match set.forms.try_lock() {
-                    Some(mut forms) => {
-                        let size = forms.iter().map(|(_, bytes)| bytes.len() + OVERHEAD).sum();
-                        forms.clear();
+                false => match set.encodings.try_lock() {
+                    Some(mut encodings) => {
+                        let size = encodings.iter().map(|(_, bytes)| bytes.len() + OVERHEAD).sum();
+                        encodings.clear();
                         self.release(size);
                         freed += size;
                     }
@@ -88,15 +88,15 @@ impl FormBudget {
                 },
                 true => ring.push_back(weak),
             }
-            passed.push(set);
-            if freed >= wanted {
+            visited.push(set);
+            if freed >= needed {
                 break;
             }
         }
         drop(ring);
     }
 
-    fn enter(&self, set: &Arc<FormSet>) {
+    fn add_to_ring(&self, set: &Arc<EncodingSet>) {
         let mut ring = self.ring.lock();
         ring.push_back(Arc::downgrade(set));
         if self.dead.load(Ordering::Relaxed) > ring.len() / 2 + 256 {
@@ -105,7 +105,7 @@ impl FormBudget {
         }
     }
 
-    fn forget_dead(&self, count: usize) {
+    fn uncount_dead(&self, count: usize) {
         let minus = |dead: usize| Some(dead.saturating_sub(count));
         let _ = self.dead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, minus);
     }
@@ -116,38 +116,42 @@ pub(crate) type SlotKey = (FormId, u8);
 
 /// The slot for the forms of an entry or event: empty until the first one is made.
 #[derive(Debug, Default)]
-pub(crate) struct FormSlot(OnceLock<Arc<FormSet>>);
+pub(crate) struct EncodingSlot(OnceLock<Arc<EncodingSet>>);
 
 #[derive(Debug)]
-struct FormSet {
-    forms: Mutex<Vec<(SlotKey, Bytes)>>,
+struct EncodingSet {
+    encodings: Mutex<Vec<(SlotKey, Bytes)>>,
     /// True if the set was used since the hand last passed.
     used: AtomicBool,
-    budget: Arc<FormBudget>,
+    budget: Arc<EncodingBudget>,
 }
 
-impl FormSlot {
-    /// Returns the form `id`, made by `make` if it does not exist. Concurrent readers wait for it, so that it is made
-    /// once; `make` must not request a form of the same object.
-    pub(crate) fn get_or_make<E>(
+impl EncodingSlot {
+    /// Returns the form `id`, made by `encode` if it does not exist. Concurrent readers wait for it, so that it is made
+    /// once; `encode` must not request a form of the same object.
+    pub(crate) fn get_or_encode<E>(
         &self,
-        budget: &Arc<FormBudget>,
+        budget: &Arc<EncodingBudget>,
         id: SlotKey,
-        make: impl FnOnce() -> Result<Bytes, E>,
+        encode: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         let set = self.0.get_or_init(|| {
-            Arc::new(FormSet { forms: Mutex::default(), used: AtomicBool::new(false), budget: Arc::clone(budget) })
+            Arc::new(EncodingSet {
+                encodings: Mutex::default(),
+                used: AtomicBool::new(false),
+                budget: Arc::clone(budget),
+            })
         });
-        let mut forms = set.forms.lock();
-        if let Some((_, bytes)) = forms.iter().find(|(own, _)| *own == id) {
+        let mut encodings = set.encodings.lock();
+        if let Some((_, bytes)) = encodings.iter().find(|(own, _)| *own == id) {
             set.used.store(true, Ordering::Relaxed);
             return Ok(bytes.clone());
         }
-        let bytes = make()?;
-        if set.budget.admit(bytes.len() + OVERHEAD) {
-            forms.push((id, bytes.clone()));
-            if forms.len() == 1 {
-                set.budget.enter(set);
+        let bytes = encode()?;
+        if set.budget.make_room(bytes.len() + OVERHEAD) {
+            encodings.push((id, bytes.clone()));
+            if encodings.len() == 1 {
+                set.budget.add_to_ring(set);
             }
         }
         Ok(bytes)
@@ -155,18 +159,18 @@ impl FormSlot {
 
     pub(crate) fn get(&self, id: SlotKey) -> Option<Bytes> {
         let set = self.0.get()?;
-        let forms = set.forms.lock();
-        let (_, bytes) = forms.iter().find(|(own, _)| *own == id)?;
+        let encodings = set.encodings.lock();
+        let (_, bytes) = encodings.iter().find(|(own, _)| *own == id)?;
         set.used.store(true, Ordering::Relaxed);
         Some(bytes.clone())
     }
 }
 
-impl Drop for FormSet {
+impl Drop for EncodingSet {
     fn drop(&mut self) {
-        let forms = self.forms.get_mut();
-        if !forms.is_empty() {
-            self.budget.release(forms.iter().map(|(_, bytes)| bytes.len() + OVERHEAD).sum());
+        let encodings = self.encodings.get_mut();
+        if !encodings.is_empty() {
+            self.budget.release(encodings.iter().map(|(_, bytes)| bytes.len() + OVERHEAD).sum());
             self.budget.dead.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -176,25 +180,25 @@ impl Drop for FormSet {
 mod tests {
     use super::*;
 
-    fn make(slot: &FormSlot, budget: &Arc<FormBudget>, id: u16, size: usize) -> bool {
-        let mut made = false;
-        let result: Result<Bytes, ()> = slot.get_or_make(budget, (FormId(id), 0), || {
-            made = true;
+    fn encode(slot: &EncodingSlot, budget: &Arc<EncodingBudget>, id: u16, size: usize) -> bool {
+        let mut was_encoded = false;
+        let result: Result<Bytes, ()> = slot.get_or_encode(budget, (FormId(id), 0), || {
+            was_encoded = true;
             Ok(Bytes::from(vec![0; size]))
         });
         assert_eq!(result.map(|bytes| bytes.len()), Ok(size));
-        made
+        was_encoded
     }
 
     #[test]
-    fn made_once_and_freed_with_the_object() {
-        let budget = FormBudget::new(10_000);
-        let slot = FormSlot::default();
-        assert!(make(&slot, &budget, 0, 1000));
-        assert!(!make(&slot, &budget, 0, 1000));
-        assert!(make(&slot, &budget, 1, 500));
+    fn encodes_once_and_frees_with_object() {
+        let budget = EncodingBudget::new(10_000);
+        let slot = EncodingSlot::default();
+        assert!(encode(&slot, &budget, 0, 1000));
+        assert!(!encode(&slot, &budget, 0, 1000));
+        assert!(encode(&slot, &budget, 1, 500));
         assert_eq!(budget.used(), 1500 + 2 * OVERHEAD);
-        let failed: Result<Bytes, &str> = slot.get_or_make(&budget, (FormId(2), 0), || Err("no"));
+        let failed: Result<Bytes, &str> = slot.get_or_encode(&budget, (FormId(2), 0), || Err("no"));
         assert_eq!(failed, Err("no"));
         assert_eq!(slot.get((FormId(1), 0)).map(|bytes| bytes.len()), Some(500));
         drop(slot);
@@ -202,42 +206,42 @@ mod tests {
     }
 
     #[test]
-    fn eviction_spares_what_is_used() {
-        let budget = FormBudget::new(10 * (1000 + OVERHEAD));
-        let slots: Vec<FormSlot> = (0..30).map(|_| FormSlot::default()).collect();
+    fn eviction_spares_used_encodings() {
+        let budget = EncodingBudget::new(10 * (1000 + OVERHEAD));
+        let slots: Vec<EncodingSlot> = (0..30).map(|_| EncodingSlot::default()).collect();
         for slot in &slots {
-            assert!(make(slot, &budget, 0, 1000));
+            assert!(encode(slot, &budget, 0, 1000));
             // The first form is used all the time.
-            make(&slots[0], &budget, 0, 1000);
+            encode(&slots[0], &budget, 0, 1000);
             assert!(budget.used() <= budget.limit());
         }
-        assert!(!make(&slots[0], &budget, 0, 1000), "the form in use was evicted");
+        assert!(!encode(&slots[0], &budget, 0, 1000), "the form in use was evicted");
         assert!(slots[29].get((FormId(0), 0)).is_some(), "the newest form was not kept");
         assert!(slots[5].get((FormId(0), 0)).is_none(), "an old form was kept");
-        assert!(make(&slots[1], &budget, 9, budget.limit() + 1), "more than the budget");
+        assert!(encode(&slots[1], &budget, 9, budget.limit() + 1), "more than the budget");
         drop(slots);
         assert_eq!(budget.used(), 0);
     }
 
     #[test]
-    fn the_ring_forgets_the_dead() {
-        let budget = FormBudget::new(usize::MAX);
+    fn ring_drops_dead_sets() {
+        let budget = EncodingBudget::new(usize::MAX);
         for _ in 0..10_000 {
-            make(&FormSlot::default(), &budget, 0, 10);
+            encode(&EncodingSlot::default(), &budget, 0, 10);
         }
         assert!(budget.ring.lock().len() < 1000);
     }
 
     #[test]
-    fn many_threads() {
-        let budget = FormBudget::new(50 * 1064);
-        let slots: Vec<FormSlot> = (0..100).map(|_| FormSlot::default()).collect();
+    fn budget_holds_with_concurrent_readers() {
+        let budget = EncodingBudget::new(50 * 1064);
+        let slots: Vec<EncodingSlot> = (0..100).map(|_| EncodingSlot::default()).collect();
         std::thread::scope(|scope| {
             for seed in 0..4usize {
                 let (slots, budget) = (&slots, &budget);
                 scope.spawn(move || {
                     for step in 0..5000usize {
-                        make(&slots[(step * 7 + seed * 31) % 100], budget, (step % 3) as u16, 1000);
+                        encode(&slots[(step * 7 + seed * 31) % 100], budget, (step % 3) as u16, 1000);
                     }
                 });
             }

@@ -11,36 +11,36 @@ use crate::error::CacheError;
 use crate::shared::Shared;
 
 /// The time that the cache serves its state while an event cannot be read, as in kube-apiserver: its key may return.
-const GRACE: Duration = Duration::from_secs(30);
+const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// The time after which all objects were read again, so that the error is certain.
-const READ_AGAIN: Duration = Duration::from_secs(1);
+const RELIST_TIME: Duration = Duration::from_secs(1);
 
 /// The error that keeps a cache from following the store.
 #[derive(Clone, Debug)]
-pub struct FollowFailure {
+pub struct ReflectorFailure {
     pub error: Arc<StoreError>,
     /// The time since which the cache has served nothing.
-    pub lasting: Duration,
+    pub duration: Duration,
 }
 
 impl Shared {
     /// Waits until the cache has advanced. Fails at once if that is not expected.
     pub(crate) async fn wait(&self, changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
-        if self.is_lost() {
+        if self.is_unavailable() {
             return Err(self.not_ready());
         }
         if timeout_at(deadline, changed).await.is_ok() {
             return Ok(());
         }
-        if self.is_unreadable() && !self.is_lost() {
-            return Err(self.behind().await);
+        if self.is_unreadable() && !self.is_unavailable() {
+            return Err(self.stale_error().await);
         }
         Err(self.not_ready())
     }
 
     /// Returns the error for a reader when the state is still served, but is older than the requested revision.
-    pub(crate) async fn behind(&self) -> CacheError {
+    pub(crate) async fn stale_error(&self) -> CacheError {
         match self.store.current_revision().await {
             Ok(requested) => CacheError::TooLargeRevision { requested, current: self.progress() },
             Err(error) => error.into(),
@@ -48,42 +48,42 @@ impl Shared {
     }
 
     /// Notes that the store cannot be followed for now.
-    pub(crate) fn fail(&self, error: StoreError) {
-        let mut trouble = self.trouble.lock();
-        let since = trouble.as_ref().map_or_else(Instant::now, |(_, since)| *since);
-        *trouble = Some((Arc::new(error), since));
+    pub(crate) fn record_failure(&self, error: StoreError) {
+        let mut failure = self.failure.lock();
+        let since = failure.as_ref().map_or_else(Instant::now, |(_, since)| *since);
+        *failure = Some((Arc::new(error), since));
     }
 
     /// Notes that the store is followed.
     pub(crate) fn recover(&self) {
-        *self.trouble.lock() = None;
+        *self.failure.lock() = None;
     }
 
     pub(crate) fn is_unreadable(&self) -> bool {
         // Called for every read: while the store is followed, it takes no lock.
-        self.control.load().is_none() && self.trouble.lock().as_ref().is_some_and(|(error, _)| error.is_unreadable())
+        self.control.load().is_none() && self.failure.lock().as_ref().is_some_and(|(error, _)| error.is_unreadable())
     }
 
     /// Returns true if a value has been unreadable for so long that the state is not served any more.
-    pub(crate) fn is_lost(&self) -> bool {
-        let lasting = |since: &Instant| !self.has_begun() || since.elapsed() >= GRACE;
+    pub(crate) fn is_unavailable(&self) -> bool {
+        let is_over = |since: &Instant| !self.is_initialized() || since.elapsed() >= GRACE_PERIOD;
         self.control.load().is_none()
-            && self.trouble.lock().as_ref().is_some_and(|(error, since)| error.is_unreadable() && lasting(since))
+            && self.failure.lock().as_ref().is_some_and(|(error, since)| error.is_unreadable() && is_over(since))
     }
 
     pub(crate) fn not_ready(&self) -> CacheError {
-        let trouble = self.trouble.lock();
-        let described = trouble.as_ref().and_then(|(error, since)| {
-            let mut lasting = since.elapsed();
-            if self.has_begun() && error.is_unreadable() {
+        let failure = self.failure.lock();
+        let reported = failure.as_ref().and_then(|(error, since)| {
+            let mut duration = since.elapsed();
+            if self.is_initialized() && error.is_unreadable() {
                 // Until the end of this time the state was served.
-                lasting = lasting.saturating_sub(GRACE);
-                if lasting < READ_AGAIN {
+                duration = duration.saturating_sub(GRACE_PERIOD);
+                if duration < RELIST_TIME {
                     return None;
                 }
             }
-            Some(FollowFailure { error: Arc::clone(error), lasting })
+            Some(ReflectorFailure { error: Arc::clone(error), duration })
         });
-        CacheError::NotReady(described)
+        CacheError::NotReady(reported)
     }
 }
