@@ -12,7 +12,7 @@ use crate::resource::Collection;
 use crate::stored::store_failure;
 
 /// The `retryAfterSeconds` of a read whose wait timed out.
-const RETRY: i32 = 1;
+const RETRY_AFTER_SECONDS: i32 = 1;
 
 impl Collection {
     /// Returns a snapshot at or after a revision, which another server may have written.
@@ -26,7 +26,7 @@ impl Collection {
             Err(WaitError::Crowded) => {
                 Ok(Err(CacheError::TooLargeRevision { requested: revision, current: self.cache.progress() }))
             }
-            waited => waited,
+            result => result,
         }
     }
 
@@ -59,22 +59,22 @@ impl Collection {
     pub(crate) fn cache_failure(&self, error: CacheError) -> Status {
         match error {
             CacheError::TooLargeRevision { requested, current } => {
-                Status::too_large_resource_version(requested.0, current.0, RETRY)
+                Status::too_large_resource_version(requested.0, current.0, RETRY_AFTER_SECONDS)
             }
             CacheError::Store(error) => store_failure(error),
             // The response of kube-apiserver while its cache is (re)initialized, after which clients retry.
-            CacheError::NotReady(Some(trouble)) => {
+            CacheError::NotReady(Some(failure)) => {
                 let resource = GroupResource::new(self.kind.storage.group.clone(), self.kind.plural.clone());
-                let why = if self.unsafe_deletion && trouble.error.is_unreadable() {
+                let why = if self.unsafe_deletion && failure.error.is_unreadable() {
                     Status::store_read_error(&resource).message().to_owned()
                 } else {
-                    trouble.error.to_string()
+                    failure.error.to_string()
                 };
                 let message = format!("storage is (re)initializing: failed to list {}: {why}", self.go_type(""));
-                Status::too_many_requests(message, retry_after(trouble.lasting))
+                Status::too_many_requests(message, retry_after(failure.duration))
             }
             CacheError::NotReady(None) | CacheError::Closed => {
-                Status::too_many_requests("storage is (re)initializing", RETRY)
+                Status::too_many_requests("storage is (re)initializing", RETRY_AFTER_SECONDS)
             }
         }
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_come_back_later_and_later() {
+    fn retry_after_grows_with_downtime() {
         for (seconds, want) in [(0, 1), (10, 1), (12, 2), (30, 6), (56, 28), (57, 30), (100_000, 30)] {
             assert_eq!(retry_after(Duration::from_secs(seconds)), want, "{seconds}");
         }

@@ -32,7 +32,7 @@ pub struct Context {
     /// Warnings and audit annotations of the request.
     pub notes: RequestNotes,
     /// The converted objects of this request.
-    pub(crate) elsewhere: PendingConversions,
+    pub(crate) pending_conversions: PendingConversions,
     /// True for a request of the server itself.
     pub(crate) by_server: bool,
 }
@@ -49,7 +49,7 @@ impl Context {
             deadline: None,
             now: SystemTime::now(),
             notes: RequestNotes::default(),
-            elsewhere: PendingConversions::default(),
+            pending_conversions: PendingConversions::default(),
             by_server: false,
         }
     }
@@ -109,7 +109,7 @@ impl Context {
     }
 
     /// Returns the context for strategies; `api_version` is that of the request.
-    pub fn situation<'a>(&'a self, api_version: &'a str, features: &'a Features) -> StrategyContext<'a> {
+    pub fn strategy_context<'a>(&'a self, api_version: &'a str, features: &'a Features) -> StrategyContext<'a> {
         StrategyContext {
             now: self.now_seconds(),
             namespace: &self.namespace,

@@ -51,7 +51,7 @@ struct DeleteRequest<'a> {
 }
 
 /// The outcome of an attempt.
-enum Attempt {
+enum AttemptOutcome {
     Done(Deleted),
     /// The object has this state now, and the delete continues with it.
     Continue(KeyValue),
@@ -78,21 +78,21 @@ impl Resource {
         context: &Context,
         name: &str,
         options: &DeleteOptions,
-        name_of_request: &str,
+        request_name: &str,
     ) -> Result<Deleted, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
-        let unread = |error| collection.lookup_failure(error);
-        let (current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
+        let read_error = |error| collection.lookup_failure(error);
+        let (current, _) = collection.store.get(key.clone(), None).await.map_err(read_error)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
         options.validate()?;
-        let attributes = self.attributes(context, Operation::Delete, name_of_request, "");
+        let attributes = self.attributes(context, Operation::Delete, request_name, "");
         let options = options.clone();
         let mut request = DeleteRequest { resource: self, context, name, key, attributes, options, marked: false };
         loop {
             match request.attempt(&kv).await? {
-                Attempt::Done(deleted) => return Ok(deleted),
-                Attempt::Continue(newer) => kv = newer,
+                AttemptOutcome::Done(deleted) => return Ok(deleted),
+                AttemptOutcome::Continue(newer) => kv = newer,
             }
         }
     }
@@ -112,8 +112,8 @@ impl Resource {
             entries.extend(chunk);
         }
         // Concurrently, as limited by `--delete-collection-workers`.
-        for some in entries.chunks(self.collection.delete_workers.max(1)) {
-            let deletions: Vec<_> = some.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
+        for chunk in entries.chunks(self.collection.delete_workers.max(1)) {
+            let deletions: Vec<_> = chunk.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
             try_join_all(deletions).await?;
         }
         // The answer has the objects that can be shown.
@@ -179,12 +179,12 @@ impl Resource {
 
 impl DeleteRequest<'_> {
     /// Checks the object in this state, and deletes or marks it.
-    async fn attempt(&mut self, kv: &KeyValue) -> Result<Attempt, Status> {
+    async fn attempt(&mut self, kv: &KeyValue) -> Result<AttemptOutcome, Status> {
         let collection = &self.resource.collection;
         binnacle_work::large(kv.value.len()).await;
         let stored = collection.open_to_delete(kv).map_err(|error| collection.lookup_failure(error))?;
         let Some(step) = self.next_step(&stored.object)? else {
-            return Ok(Attempt::Done(Deleted::Pending(stored)));
+            return Ok(AttemptOutcome::Done(Deleted::Pending(stored)));
         };
         self.admit(&stored.object).await?;
         match step {
@@ -209,20 +209,24 @@ impl DeleteRequest<'_> {
         revision: Revision,
         mut object: Value,
         then_delete: bool,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<AttemptOutcome, Status> {
         let collection = &self.resource.collection;
         if self.context.dry_run {
             collection.kind.canonicalize(&mut object);
             let stored = StoredObject::new(object, revision);
-            return Ok(Attempt::Done(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) }));
+            return Ok(AttemptOutcome::Done(if then_delete {
+                Deleted::Gone(stored)
+            } else {
+                Deleted::Pending(stored)
+            }));
         }
         let stored = match self.resource.replace(kv, &mut object).await? {
             Ok(stored) => stored,
-            Err(Some(newer)) => return Ok(Attempt::Continue(newer)),
+            Err(Some(newer)) => return Ok(AttemptOutcome::Continue(newer)),
             Err(None) => return Err(self.not_found()),
         };
         if !then_delete {
-            return Ok(Attempt::Done(Deleted::Pending(stored)));
+            return Ok(AttemptOutcome::Done(Deleted::Pending(stored)));
         }
         self.marked = true;
         if self.options.resource_version.is_some() {
@@ -230,34 +234,34 @@ impl DeleteRequest<'_> {
         }
         let (current, _) = collection.store.get(self.key.clone(), None).await.map_err(store_failure)?;
         match current {
-            Some(newer) => Ok(Attempt::Continue(newer)),
+            Some(newer) => Ok(AttemptOutcome::Continue(newer)),
             // Another component has deleted the marked object.
-            None => Ok(self.gone(stored).await),
+            None => Ok(self.finish_delete(stored).await),
         }
     }
 
     /// Removes the object from the store, if it is still in this state.
-    async fn delete(&self, stored: StoredObject) -> Result<Attempt, Status> {
+    async fn delete(&self, stored: StoredObject) -> Result<AttemptOutcome, Status> {
         let collection = &self.resource.collection;
         if self.context.dry_run {
-            return Ok(Attempt::Done(Deleted::Gone(stored)));
+            return Ok(AttemptOutcome::Done(Deleted::Gone(stored)));
         }
         let txn = Txn { key: self.key.clone(), expect: Expect::ModRevision(stored.revision), op: Op::Delete };
         match collection.store.txn(txn).await.map_err(store_failure)? {
             TxnResponse::Done { revision, .. } => {
                 let mut object = stored.object;
                 collection.stamp(&mut object, revision);
-                Ok(self.gone(StoredObject::new(object, revision)).await)
+                Ok(self.finish_delete(StoredObject::new(object, revision)).await)
             }
-            TxnResponse::Unmet { current: Some(newer), .. } => Ok(Attempt::Continue(newer)),
-            TxnResponse::Unmet { current: None, .. } if self.marked => Ok(self.gone(stored).await),
+            TxnResponse::Unmet { current: Some(newer), .. } => Ok(AttemptOutcome::Continue(newer)),
+            TxnResponse::Unmet { current: None, .. } if self.marked => Ok(self.finish_delete(stored).await),
             TxnResponse::Unmet { current: None, .. } => Err(self.not_found()),
         }
     }
 
-    async fn gone(&self, stored: StoredObject) -> Attempt {
+    async fn finish_delete(&self, stored: StoredObject) -> AttemptOutcome {
         self.resource.collection.hooks.after_delete(self.context, &stored.object).await;
-        Attempt::Done(Deleted::Gone(stored))
+        AttemptOutcome::Done(Deleted::Gone(stored))
     }
 
     fn not_found(&self) -> Status {

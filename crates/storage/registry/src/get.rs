@@ -21,11 +21,12 @@ impl Resource {
         let from_store = !self.collection.cached
             || version == Match::Consistent && self.collection.has_conversion_webhook()
             || version != Match::Any && self.collection.waits_for_conversions()
-            || self.collection.is_unreadable().await? && (version != Match::Any || self.collection.cache.is_lost());
+            || self.collection.is_unreadable().await?
+                && (version != Match::Any || self.collection.cache.is_unavailable());
         if from_store {
             return self.get_stored(context, name, version).await;
         }
-        self.collection.check_place(&context.namespace, Some(name))?;
+        self.collection.check_namespace_and_name(&context.namespace, Some(name))?;
         let cache = &self.collection.cache;
         let failed = |error| self.collection.cache_failure(error);
         let path = self.collection.path(&context.namespace, name);
@@ -53,7 +54,7 @@ impl Resource {
         let key = collection.key(&context.namespace, name)?;
         let unread = |error| collection.lookup_failure(error);
         let (found, current) = collection.store.get(key, None).await.map_err(unread)?;
-        version.reached(current)?;
+        version.check_reached(current)?;
         let kv = found.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
         // The cache decodes only the parts for selectors.
         collection.open(&kv).and_then(|_| collection.cache.entry(&kv)).map_err(unread)

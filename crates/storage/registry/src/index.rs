@@ -65,7 +65,7 @@ impl Indexer for ResourceIndexer {
         Ok(Attrs { labels, fields, value: rewritten })
     }
 
-    fn packs(&self) -> bool {
+    fn compresses(&self) -> bool {
         self.kind.strategy.is_rarely_read()
     }
 }

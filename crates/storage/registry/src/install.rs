@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use binnacle_meta::{GroupResource, Text};
 use binnacle_scheme::{MediaType, ResourceType, StoredType};
-use binnacle_watchcache::{Backlog, Cache, CheckTimes, FormBudget, WindowLimits};
+use binnacle_watchcache::{Backlog, Cache, CheckIntervals, EncodingBudget, WindowLimits};
 use bytes::Bytes;
 
 use crate::admission::Admission;
-use crate::converting;
+use crate::converting_store;
 use crate::counts::Counts;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
@@ -25,20 +25,20 @@ pub struct Installer {
     /// By the group and kind of the stored version.
     pub hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
     /// The limit on the bytes of cached wire forms.
-    pub budget: Arc<FormBudget>,
+    pub budget: Arc<EncodingBudget>,
     /// The limit on the bytes of events for slow watchers.
     pub backlog: Arc<Backlog>,
 }
 
 impl Installer {
-    /// `form_budget` is the limit on the bytes of cached wire forms.
+    /// `encoding_budget` is the limit on the bytes of cached wire forms.
     pub fn new(
         storage: StorageOptions,
         admission: Arc<dyn Admission>,
         hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
-        form_budget: usize,
+        encoding_budget: usize,
     ) -> Self {
-        let (budget, backlog) = (FormBudget::new(form_budget), Backlog::with_default_limit());
+        let (budget, backlog) = (EncodingBudget::new(encoding_budget), Backlog::with_default_limit());
         Self { storage, admission, hooks, budget, backlog }
     }
 
@@ -81,7 +81,7 @@ impl Installer {
         let storage = &kind.storage;
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
         let resource = GroupResource::new(storage.group.clone(), kind.plural.clone());
-        let store = converting::over(self.storage.store_of(&resource), kind);
+        let store = converting_store::wrap_store(self.storage.store_of(&resource), kind);
         let too_large = Arc::new(AtomicBool::new(false));
         let sharded = self.storage.features.enabled("ShardedListAndWatch");
         let indexer = Arc::new(ResourceIndexer::new(kind.clone(), sharded, too_large.clone()));
@@ -89,12 +89,12 @@ impl Installer {
         let mut cache =
             Cache::with_backlog(store.clone(), &prefix, indexer, WindowLimits::default(), self.backlog.clone());
         if self.storage.features.enabled("DetectCacheInconsistency") {
-            let mut times = CheckTimes::default();
-            if converting::converted(kind).is_some() {
+            let mut times = CheckIntervals::default();
+            if converting_store::convertible_schema(kind).is_some() {
                 // A webhook would be asked for all objects again.
                 times.objects = None;
             }
-            cache = cache.checked(times);
+            cache = cache.with_checks(times);
         }
         Collection {
             kind: kind.clone(),

@@ -1,7 +1,7 @@
 //! Lists: their snapshots, selections and pages.
 
+mod from_store;
 mod read_source;
-mod stored;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::continue_token::ContinueToken;
 use crate::counts::Counts;
 use crate::resource::{Collection, Resource};
-use crate::unreadable::Unread;
+use crate::unreadable::UnreadableObjects;
 
 /// The options of a list.
 #[derive(Clone, Debug, Default)]
@@ -55,22 +55,22 @@ pub struct Page {
 }
 
 enum Source {
-    Cursor(Counted),
+    Cursor(CountedCursor),
     /// A page with a limit, or one of the store's history.
     Entries(Vec<Arc<Entry>>),
 }
 
 /// A list that is read in chunks, and counted at its end.
-struct Counted {
+struct CountedCursor {
     cursor: Cursor,
     index: Text,
     returned: usize,
     counts: Arc<Counts>,
 }
 
-impl Drop for Counted {
+impl Drop for CountedCursor {
     fn drop(&mut self) {
-        self.counts.add_cached(&self.index, self.cursor.seen(), self.returned);
+        self.counts.add_cached(&self.index, self.cursor.examined(), self.returned);
     }
 }
 
@@ -97,13 +97,13 @@ impl Resource {
 
     /// Fails if the list has objects that are too large to be read, before anything is sent.
     fn refuse_unreadable(&self, page: &Page) -> Result<(), Status> {
-        let mut unread = Unread::of(self);
-        let mut note = |entries: &[Arc<Entry>]| {
+        let mut unreadable = UnreadableObjects::of(self);
+        let mut record = |entries: &[Arc<Entry>]| {
             let errors = entries.iter().filter_map(|entry| self.collection.read_failure(entry));
-            errors.into_iter().try_for_each(|error| unread.note(error))
+            errors.into_iter().try_for_each(|error| unreadable.record(error))
         };
         match &page.source {
-            Source::Entries(entries) => note(entries)?,
+            Source::Entries(entries) => record(entries)?,
             Source::Cursor(list) => {
                 let mut cursor = list.cursor.clone();
                 let mut chunk = Vec::new();
@@ -113,18 +113,18 @@ impl Resource {
                     if chunk.is_empty() {
                         break;
                     }
-                    note(&chunk)?;
+                    record(&chunk)?;
                     chunk.clear();
                 }
             }
         }
-        unread.finish()
+        unreadable.finish()
     }
 
     async fn list_selected(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let collection = &self.collection;
         let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
-        collection.check_place(namespace, None)?;
+        collection.check_namespace_and_name(namespace, None)?;
         let list = ListRequest::new(collection, namespace, options)?;
         let snapshot = match collection.read_source(&list).await? {
             ReadSource::Cache(snapshot) => snapshot,
@@ -134,7 +134,7 @@ impl Resource {
             }
             ReadSource::StoreOrPast(revision) => match self.list_history(&list, revision).await? {
                 Some(page) => return Ok(page),
-                None => collection.compacted(&list, revision).await?,
+                None => collection.compacted_snapshot(&list, revision).await?,
             },
         };
         Ok(collection.page(&snapshot, &list))
@@ -143,7 +143,7 @@ impl Resource {
 
 impl Match {
     /// Checks that a state of the store is new enough for the request, without waiting.
-    pub(crate) fn reached(self, current: Revision) -> Result<(), Status> {
+    pub(crate) fn check_reached(self, current: Revision) -> Result<(), Status> {
         match self {
             Self::NotOlderThan(revision) | Self::Exact(revision) if revision > current.0 => {
                 Err(Status::too_large_resource_version(revision, current.0, 0))
@@ -176,12 +176,12 @@ impl Collection {
         let mut cursor = snapshot.cursor(list.selection.clone(), &list.start);
         // As in kube-apiserver's cache, a list at any version is returned whole.
         if limit == 0 || list.version == Match::Any {
-            let source = Source::Cursor(Counted { cursor, index, returned: 0, counts: self.counts.clone() });
+            let source = Source::Cursor(CountedCursor { cursor, index, returned: 0, counts: self.counts.clone() });
             return Page { source, ..Page::empty(revision) };
         }
         let mut entries = Vec::with_capacity(limit.min(1024));
         cursor.fill(limit, &mut entries);
-        self.counts.add_cached(&index, cursor.seen(), entries.len());
+        self.counts.add_cached(&index, cursor.examined(), entries.len());
         // Kept for the next page, which must have the same state.
         self.cache.retain(snapshot);
         let mut page = Page::empty(revision);
@@ -191,7 +191,7 @@ impl Collection {
             let next = format!("{}\0", last.path());
             let remaining = snapshot.remaining(Some(list.namespace).filter(|n| !n.is_empty()), &next);
             // Tokens of kube-apiserver's cache begin with a slash, those of its storage do not.
-            page.go_on(format!("/{}", below(&list.scope, &next)), revision, remaining, &list.selection);
+            page.set_continue(format!("/{}", strip_scope(&list.scope, &next)), revision, remaining, &list.selection);
         }
         page.source = Source::Entries(entries);
         page
@@ -230,7 +230,7 @@ impl Page {
 
     /// Sets the continue token, and without selectors the remaining count, which is unknown otherwise. That of a shard
     /// counts all objects, as in kube-apiserver.
-    fn go_on(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
+    fn set_continue(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
         if remaining == 0 {
             return;
         }
@@ -242,7 +242,7 @@ impl Page {
 }
 
 /// Returns a path without the common prefix of a list.
-fn below<'a>(scope: &str, path: &'a str) -> &'a str {
+fn strip_scope<'a>(scope: &str, path: &'a str) -> &'a str {
     path.strip_prefix(scope).unwrap_or(path)
 }
 
@@ -250,6 +250,6 @@ fn expired(list: &ListRequest<'_>) -> Status {
     if list.options.continue_token.is_none() {
         return Status::expired(EXPIRED_LIST);
     }
-    let start = below(&list.scope, &list.start).to_owned();
+    let start = strip_scope(&list.scope, &list.start).to_owned();
     Status::expired(EXPIRED_PAGE).with_continue(ContinueToken { revision: -1, start }.encode())
 }

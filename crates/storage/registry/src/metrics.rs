@@ -28,7 +28,7 @@ pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
 }
 
 /// Records a comparison of an object with the stored one.
-pub(crate) fn compared(outcome: Compared, took: Duration) {
+pub(crate) fn record_comparison(outcome: Compared, took: Duration) {
     let [fast, slow, equal] = &*BY_PATH;
     let (held, path) = match outcome {
         Compared::UnequalFast => (fast, "unequal_objects_fast"),

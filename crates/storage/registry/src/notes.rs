@@ -16,10 +16,10 @@ pub struct RequestNotes {
 
 /// Texts for `Warning` headers, sent whatever the outcome of the request.
 #[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Mutex<Added>>);
+pub struct Warnings(Arc<Mutex<WarningList>>);
 
 #[derive(Debug, Default)]
-struct Added {
+struct WarningList {
     texts: Vec<String>,
     /// The length of all texts in characters.
     length: usize,
@@ -38,14 +38,15 @@ impl Warnings {
     /// policies can have warnings as long as an object can be.
     pub fn add(&self, text: impl Into<String>) {
         let mut text = text.into();
-        let mut added = self.0.lock();
-        let most = if added.length > Self::MAX_LENGTH { Self::CUT } else { Self::MAX_LENGTH + 1 };
-        let (length, end) = text.char_indices().take(most).fold((0, 0), |(n, _), (at, c)| (n + 1, at + c.len_utf8()));
+        let mut list = self.0.lock();
+        let max_chars = if list.length > Self::MAX_LENGTH { Self::CUT } else { Self::MAX_LENGTH + 1 };
+        let (length, end) =
+            text.char_indices().take(max_chars).fold((0, 0), |(n, _), (at, c)| (n + 1, at + c.len_utf8()));
         text.truncate(end);
-        if added.texts.len() < MAX_WARNINGS && !added.texts.contains(&text) {
+        if list.texts.len() < MAX_WARNINGS && !list.texts.contains(&text) {
             text.shrink_to_fit();
-            added.texts.push(text);
-            added.length += length;
+            list.texts.push(text);
+            list.length += length;
         }
     }
 
@@ -72,7 +73,7 @@ impl RequestNotes {
     /// Adds an annotation to audit events of at least this level. The first value of a key stays.
     pub fn annotate(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
         let notes = self.record.as_deref().and_then(Record::audit);
-        if let Some(notes) = notes.filter(|notes| notes.level().is_some_and(|told| told >= level)) {
+        if let Some(notes) = notes.filter(|notes| notes.level().is_some_and(|audited| audited >= level)) {
             notes.annotate(key, &value.to_string());
         }
     }
@@ -89,26 +90,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn annotations_by_level() {
-        for (told, want) in [
+    fn annotates_events_of_sufficient_level() {
+        for (level, want) in [
             (AuditLevel::None, &[][..]),
             (AuditLevel::Metadata, &["m"]),
             (AuditLevel::Request, &["m", "r"]),
             (AuditLevel::RequestResponse, &["m", "r"]),
         ] {
             let record = Record::open(http::Method::POST, "/".into(), None, None);
-            record.begin_audit().decide(told, false);
+            record.begin_audit().decide(level, false);
             let notes = RequestNotes::new(Warnings::default(), record.clone());
             notes.annotate(AuditLevel::Metadata, "m", 1);
             notes.annotate(AuditLevel::Request, "r", 1);
-            let noted = record.begin_audit().noted().annotations;
-            assert_eq!(noted.keys().collect::<Vec<_>>(), want, "{told:?}");
+            let recorded = record.begin_audit().noted().annotations;
+            assert_eq!(recorded.keys().collect::<Vec<_>>(), want, "{level:?}");
         }
         RequestNotes::default().annotate(AuditLevel::Metadata, "nobody", "listens");
     }
 
     #[test]
-    fn a_warning_is_given_once() {
+    fn drops_duplicate_warnings() {
         let notes = RequestNotes::default();
         ["a", "b", "a"].into_iter().for_each(|text| notes.warn(text));
         assert_eq!(notes.warnings.take(), ["a", "b"]);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn long_warnings_are_not_kept_whole() {
+    fn truncates_long_warnings() {
         let notes = RequestNotes::default();
         (0..2000).for_each(|i| notes.warn(format!("{i}{}", "ä".repeat(100_000))));
         let texts = notes.warnings.take();

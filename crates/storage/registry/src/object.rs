@@ -106,16 +106,16 @@ pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
     if references.len() < 2 {
         return None;
     }
-    let mut met = HashSet::with_capacity(references.len());
-    let mut again = Vec::new();
+    let mut seen = HashSet::with_capacity(references.len());
+    let mut duplicates = Vec::new();
     references.retain(|reference| {
-        let is_new = met.insert(json::to_string(reference));
+        let is_new = seen.insert(json::to_string(reference));
         if !is_new {
-            again.push(FieldRef::root(reference).at(OwnerReference::UID).str().to_owned());
+            duplicates.push(FieldRef::root(reference).at(OwnerReference::UID).str().to_owned());
         }
         is_new
     });
-    (!again.is_empty()).then(|| again.join(", "))
+    (!duplicates.is_empty()).then(|| duplicates.join(", "))
 }
 
 /// Returns true if an update changes only fields that the garbage collector needs to change: they do not require the

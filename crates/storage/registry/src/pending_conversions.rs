@@ -32,20 +32,20 @@ impl Context {
     /// Returns an object converted to another `apiVersion`. `None` if the conversion is still to be done, after which
     /// the caller is called again.
     pub fn elsewhere(&self, object: &Value, api_version: &str) -> Option<Value> {
-        let question = (json::to_string(object), Text::from(api_version));
-        let known = self.elsewhere.answer_to(&question);
-        if known.is_none() {
-            let bytes = question.0.len();
+        let key = (json::to_string(object), Text::from(api_version));
+        let converted = self.pending_conversions.answer_to(&key);
+        if converted.is_none() {
+            let bytes = key.0.len();
             let work = Conversion { object: object.clone(), api_version: api_version.into(), bytes };
-            self.elsewhere.defer(question, work);
+            self.pending_conversions.defer(key, work);
         }
-        known
+        converted
     }
 }
 
 impl Resource {
     /// Returns the result of `change`, after all conversions that it needs.
-    pub(crate) async fn changed(
+    pub(crate) async fn apply_change(
         &self,
         context: &Context,
         change: &mut Change<'_>,
@@ -67,7 +67,7 @@ impl Resource {
                 Ok(converted)
             }
         };
-        context.elsewhere.settle(|| change(live), convert).await?
+        context.pending_conversions.settle(|| change(live), convert).await?
     }
 
     /// Converts a custom resource between any of the definition's versions; it fits the schema of the new one.

@@ -11,17 +11,17 @@ use binnacle_patch::apply::Update;
 use binnacle_schema::decode::{self, Empties};
 use binnacle_schema::{MessageRef, Value};
 use binnacle_scheme::{Codec, Conversion, Kinds, MediaType, ResourceDescription, ResourceType, StoredKind, StoredType};
-use binnacle_watchcache::{Cache, FormBudget};
+use binnacle_watchcache::{Cache, EncodingBudget};
 use binnacle_work::Exceeded;
 use bytes::Bytes;
 
 use crate::admission::{Admission, Attributes, Operation, OperationOptions};
 use crate::context::Context;
 use crate::counts::Counts;
-use crate::forms::Forms;
+use crate::encodings::EncodingIds;
 use crate::hooks::Hooks;
+use crate::lease_manager::LeaseManager;
 use crate::request_store::RequestStore;
-use crate::ttl::Leases;
 use crate::write_object::{RequestObject, WriteObject};
 
 /// The manager of fields that the server sets itself.
@@ -42,7 +42,7 @@ pub struct Resource {
     api_version: Text,
     /// The first bytes of each object's JSON.
     pub(crate) type_meta: Bytes,
-    pub(crate) forms: Forms,
+    pub(crate) encodings: EncodingIds,
     /// The sizes of the events sent to watches of this version.
     pub sent: Arc<binnacle_watchcache::Distribution>,
     /// The seconds until initial events were sent, by the scope of the request.
@@ -72,12 +72,12 @@ pub struct Collection {
     /// The prefix of all keys of the server.
     pub root: Text,
     /// The limit on cached wire forms, for all resources.
-    pub budget: Arc<FormBudget>,
+    pub budget: Arc<EncodingBudget>,
     pub counts: Arc<Counts>,
     /// True if some custom resources may be too large to be read.
     pub(crate) too_large: Arc<AtomicBool>,
     /// The leases of objects that expire (events).
-    pub ttl: Option<Arc<Leases>>,
+    pub ttl: Option<Arc<LeaseManager>>,
     /// `/registry/pods/`.
     pub prefix: Bytes,
     /// The `apiVersion` of stored objects.
@@ -106,7 +106,7 @@ impl Resource {
             conversion: kind.conversion,
             api_version,
             type_meta,
-            forms: Forms::of_version(n),
+            encodings: EncodingIds::of_version(n),
             sent,
             watch_lists: Arc::new(watch_lists),
         }
@@ -124,7 +124,7 @@ impl Resource {
             conversion: self.conversion,
             api_version: self.api_version.clone(),
             type_meta: self.type_meta.clone(),
-            forms: self.forms,
+            encodings: self.encodings,
             sent: self.sent.clone(),
             watch_lists: self.watch_lists.clone(),
         }
@@ -259,7 +259,7 @@ impl Collection {
     /// Returns the key of an object. Names are validated at creation; here only names that would lead outside of the
     /// collection are refused.
     pub fn key(&self, namespace: &str, name: &str) -> Result<Bytes, Status> {
-        self.check_place(namespace, Some(name))?;
+        self.check_namespace_and_name(namespace, Some(name))?;
         let mut key = Vec::with_capacity(self.prefix.len() + namespace.len() + 1 + name.len());
         key.extend_from_slice(&self.prefix);
         if self.kind.namespaced {
@@ -272,7 +272,7 @@ impl Collection {
 
     /// Checks a namespace and perhaps a name. Names that would lead to other keys are refused, even if only the cache
     /// is read.
-    pub(crate) fn check_place(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
+    pub(crate) fn check_namespace_and_name(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
         if let Some(name) = name {
             if self.kind.namespaced && namespace.is_empty() {
                 return Err(Status::bad_request("Namespace parameter required."));
@@ -288,8 +288,8 @@ impl Collection {
         if self.kind.namespaced && (matches!(namespace, "." | "..") || namespace.contains('/')) {
             let prefix = self.prefix.strip_prefix(self.root.as_bytes()).unwrap_or(&self.prefix);
             let prefix = String::from_utf8_lossy(prefix);
-            let place = format!("/{}{namespace}", prefix.trim_start_matches('/'));
-            let key = name.map_or(place.clone(), |name| format!("{place}/{name}"));
+            let path = format!("/{}{namespace}", prefix.trim_start_matches('/'));
+            let key = name.map_or(path.clone(), |name| format!("{path}/{name}"));
             return Err(Status::unknown(500, &format!("invalid key: {}", go_quote(&key))));
         }
         Ok(())

@@ -27,7 +27,7 @@ impl Resource {
         &self,
         context: &Context,
         name: &str,
-        wanted: &Preconditions,
+        preconditions: &Preconditions,
         rewrite: &mut Rewrite<'_>,
     ) -> Result<(), Status> {
         let collection = &self.collection;
@@ -36,12 +36,12 @@ impl Resource {
         loop {
             let kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
             let mut object = collection.decode(&kv.value, kv.mod_revision)?;
-            for (what, wanted, found) in [
-                ("UID", &wanted.uid, object::uid(&object)),
-                ("ResourceVersion", &wanted.resource_version, object::resource_version(&object)),
+            for (field, expected, found) in [
+                ("UID", &preconditions.uid, object::uid(&object)),
+                ("ResourceVersion", &preconditions.resource_version, object::resource_version(&object)),
             ] {
-                if !wanted.is_empty() && *wanted != found {
-                    let why = self.precondition_failed(context, &key, what, wanted, found);
+                if !expected.is_empty() && *expected != found {
+                    let why = self.precondition_failed(context, &key, field, expected, found);
                     return Err(Status::conflict(&self.group_resource(), name, why));
                 }
             }

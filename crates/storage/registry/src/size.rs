@@ -19,11 +19,11 @@ const RESERVE: usize = 864;
 pub const MAX_STORED: usize = MAX_REQUEST - RESERVE;
 
 /// The number of fields in an error.
-const NAMED: usize = 3;
+const MAX_NAMED_FIELDS: usize = 3;
 
 /// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write {
+pub(crate) enum WriteKind {
     Content,
     /// A write that only marks an object for deletion.
     Deletion,
@@ -31,10 +31,10 @@ pub(crate) enum Write {
 
 impl Collection {
     /// Returns an error for a value that is too large to be stored.
-    pub(crate) fn check_size(&self, object: &Value, size: usize, write: Write) -> Result<(), Status> {
+    pub(crate) fn check_size(&self, object: &Value, size: usize, write: WriteKind) -> Result<(), Status> {
         let limit = match write {
-            Write::Content => MAX_STORED,
-            Write::Deletion => MAX_REQUEST,
+            WriteKind::Content => MAX_STORED,
+            WriteKind::Deletion => MAX_REQUEST,
         };
         if size <= limit { Ok(()) } else { Err(self.too_large(object, size, limit)) }
     }
@@ -56,7 +56,7 @@ impl Collection {
     pub(crate) fn write_failure(&self, error: binnacle_store::StoreError, object: &Value, size: usize) -> WriteFailure {
         match &error {
             binnacle_store::StoreError::TooLarge => {
-                let what = self.described(object, size);
+                let what = self.describe(object, size);
                 Status::request_entity_too_large(format!("{what}; etcd refuses it (etcdserver: request is too large)"))
                     .into()
             }
@@ -65,11 +65,11 @@ impl Collection {
     }
 
     fn too_large(&self, object: &Value, size: usize, limit: usize) -> Status {
-        let what = self.described(object, size);
+        let what = self.describe(object, size);
         Status::request_entity_too_large(format!("{what}; the limit is {limit} bytes"))
     }
 
-    fn described(&self, object: &Value, size: usize) -> String {
+    fn describe(&self, object: &Value, size: usize) -> String {
         let fields: Vec<String> = largest_fields(object, &self.kind.message)
             .into_iter()
             .map(|(field, size)| format!("{field} ({size} bytes)"))
@@ -88,8 +88,8 @@ impl Collection {
 fn largest_fields(object: &Value, message: &Message) -> Vec<(FieldPath, usize)> {
     let mut fields = BinaryHeap::new();
     add_members(object, &FieldPath::root(), Some(message), &mut fields);
-    let mut found = Vec::with_capacity(NAMED);
-    while found.len() < NAMED
+    let mut found = Vec::with_capacity(MAX_NAMED_FIELDS);
+    while found.len() < MAX_NAMED_FIELDS
         && let Some(field) = fields.pop()
     {
         let heavy = field.value.as_object().is_some_and(|members| {
@@ -104,7 +104,7 @@ fn largest_fields(object: &Value, message: &Message) -> Vec<(FieldPath, usize)> 
     found
 }
 
-struct Field<'v> {
+struct SizedField<'v> {
     size: usize,
     path: FieldPath,
     value: &'v Value,
@@ -116,16 +116,16 @@ fn add_members<'v>(
     value: &'v Value,
     path: &FieldPath,
     message: Option<&'v Message>,
-    fields: &mut BinaryHeap<Field<'v>>,
+    fields: &mut BinaryHeap<SizedField<'v>>,
 ) {
     for (name, member) in value.as_object().into_iter().flat_map(|members| members.iter()) {
-        let known = message.and_then(|message| message.get(name));
-        let path = if known.is_some() { path.child(name) } else { path.key(name) };
-        let message = match known.map(|field| &field.ty) {
+        let schema_field = message.and_then(|message| message.get(name));
+        let path = if schema_field.is_some() { path.child(name) } else { path.key(name) };
+        let message = match schema_field.map(|field| &field.ty) {
             Some(Ty::Message(message)) => Some(&**message),
             _ => None,
         };
-        fields.push(Field { size: size_of_value(member), path, value: member, message });
+        fields.push(SizedField { size: size_of_value(member), path, value: member, message });
     }
 }
 
@@ -142,21 +142,21 @@ fn size_of_value(value: &Value) -> usize {
     }
 }
 
-impl PartialEq for Field<'_> {
+impl PartialEq for SizedField<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Field<'_> {}
+impl Eq for SizedField<'_> {}
 
-impl PartialOrd for Field<'_> {
+impl PartialOrd for SizedField<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Field<'_> {
+impl Ord for SizedField<'_> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.size.cmp(&other.size).then_with(|| other.path.as_str().cmp(self.path.as_str()))
     }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn largest() {
+    fn finds_largest_fields() {
         let message = binnacle_kinds::tables::kind("", "v1", "ConfigMap").unwrap();
         let long = |length: usize| "x".repeat(length);
         for (object, want) in [

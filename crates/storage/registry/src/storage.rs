@@ -10,8 +10,8 @@ use binnacle_scheme::MediaType;
 use binnacle_store::Store;
 
 use crate::counts::Counts;
+use crate::lease_manager::LeaseManager;
 use crate::resource::ROOT;
-use crate::ttl::Leases;
 
 /// The storage options of all built-in resources. The defaults are those of kube-apiserver's flags.
 #[derive(Clone)]
@@ -66,8 +66,8 @@ impl StorageOptions {
         self.overrides.get(resource).unwrap_or(&self.store).clone()
     }
 
-    pub(crate) fn leases(&self, store: Arc<dyn Store>, counts: Arc<Counts>) -> Leases {
-        Leases::new(store, self.event_ttl, self.lease_reuse, counts)
+    pub(crate) fn leases(&self, store: Arc<dyn Store>, counts: Arc<Counts>) -> LeaseManager {
+        LeaseManager::new(store, self.event_ttl, self.lease_reuse, counts)
     }
 }
 

@@ -12,10 +12,10 @@ use binnacle_store::{KeyValue, Revision, StoreError};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
-use crate::converting::Conversions;
+use crate::converting_store::StorageConverter;
 use crate::object;
 use crate::resource::Collection;
-use crate::size::Write;
+use crate::size::WriteKind;
 
 /// An object with its revision in the store.
 #[derive(Clone, Debug)]
@@ -36,8 +36,8 @@ impl StoredObject {
 impl Collection {
     /// Returns the bytes to store, 413 if there are too many. Converts the object to canonical form.
     pub async fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let value = self.stored_form(object).await?;
-        self.check_size(object, value.len(), Write::Content)?;
+        let value = self.encode_for_storage(object).await?;
+        self.check_size(object, value.len(), WriteKind::Content)?;
         // Where the budget ended a loop early, the object may be incomplete.
         binnacle_work::check()?;
         Ok(value)
@@ -62,19 +62,19 @@ impl Collection {
 
     /// As [`Collection::encode`], for an object whose only changes mark it as deleted.
     pub(crate) async fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let value = self.stored_form(object).await?;
-        self.check_size(object, value.len(), Write::Deletion)?;
+        let value = self.encode_for_storage(object).await?;
+        self.check_size(object, value.len(), WriteKind::Deletion)?;
         binnacle_work::check()?;
         Ok(value)
     }
 
-    async fn stored_form(&self, object: &mut Value) -> Result<Bytes, Status> {
+    async fn encode_for_storage(&self, object: &mut Value) -> Result<Bytes, Status> {
         let mut metadata = object::metadata_fields(object);
         metadata.remove(ObjectMeta::RESOURCE_VERSION);
         metadata.remove(ObjectMeta::SELF_LINK);
         self.kind.canonicalize(object);
         if let Some(custom) = &self.kind.custom {
-            let stored = if custom.is_stored() { None } else { Some(self.custom_stored(custom, object).await?) };
+            let stored = if custom.is_stored() { None } else { Some(self.to_storage_version(custom, object).await?) };
             let stored = stored.as_ref().unwrap_or(object);
             self.check_depth(stored)?;
             return Ok(Bytes::from(self.codec().write(&self.stored_kind(), self.media_type, stored)));
@@ -89,7 +89,7 @@ impl Collection {
     }
 
     /// Returns a custom resource in its stored version.
-    async fn custom_stored(&self, custom: &Arc<dyn CustomSchema>, object: &Value) -> Result<Value, Status> {
+    async fn to_storage_version(&self, custom: &Arc<dyn CustomSchema>, object: &Value) -> Result<Value, Status> {
         let mut stored = object.clone();
         match custom.converter() {
             None => custom.to_stored(&mut stored).map_err(Status::internal)?,
@@ -153,11 +153,11 @@ impl Collection {
 
     /// Changes a canonical object as writing and reading it would: empty lists and maps become null if Go writes nil
     /// ones as `null`. Responses have objects as they are read.
-    pub(crate) async fn as_stored(&self, object: &mut Value, value: &Bytes) -> Result<(), Status> {
+    pub(crate) async fn apply_storage_round_trip(&self, object: &mut Value, value: &Bytes) -> Result<(), Status> {
         if let Some(custom) = &self.kind.custom {
             // Fields that are unknown to the stored version are lost.
             if !custom.is_stored() {
-                let read = Conversions::new(custom).open_one(value).await;
+                let read = StorageConverter::new(custom).convert_one(value).await;
                 let read = read.and_then(|value| self.codec().read(&self.stored_kind(), &value).map_err(Into::into));
                 *object = read.map_err(conversion_failure)?;
             } else if custom.set_defaults(object) {
@@ -174,7 +174,7 @@ impl Collection {
     }
 
     /// Returns an object that was stored as `value`.
-    pub(crate) fn written(&self, object: Value, revision: Revision, value: Bytes) -> StoredObject {
+    pub(crate) fn stored_object(&self, object: Value, revision: Revision, value: Bytes) -> StoredObject {
         let kind = &self.kind;
         let is_read_as_stored = kind.custom.is_none()
             && kind.written.is_none()

@@ -15,20 +15,20 @@ use crate::stored::{StoredObject, store_failure};
 
 /// The most objects in the error of a list.
 const MAX_NAMED: usize = 100;
-const CODE: u8 = 7;
+const CORRUPT_OBJECT_CODE: u8 = 7;
 
 impl Collection {
     /// Decodes the object of a stored value.
     pub(crate) fn open(&self, kv: &KeyValue) -> Result<StoredObject, StoreError> {
-        self.opened(kv, self.codec().read(&self.stored_kind(), &kv.value))
+        self.decode_result(kv, self.codec().read(&self.stored_kind(), &kv.value))
     }
 
     /// Decodes the object of a stored value to delete it: one that is too large to be read is taken as it is stored.
     pub(crate) fn open_to_delete(&self, kv: &KeyValue) -> Result<StoredObject, StoreError> {
-        self.opened(kv, self.codec().read_to_delete(&self.stored_kind(), &kv.value))
+        self.decode_result(kv, self.codec().read_to_delete(&self.stored_kind(), &kv.value))
     }
 
-    fn opened(&self, kv: &KeyValue, read: Result<Value, String>) -> Result<StoredObject, StoreError> {
+    fn decode_result(&self, kv: &KeyValue, read: Result<Value, String>) -> Result<StoredObject, StoreError> {
         match read {
             Ok(object) => Ok(StoredObject::new(self.with_version(object, kv.mod_revision), kv.mod_revision)),
             Err(why) => {
@@ -96,19 +96,19 @@ impl Collection {
 
 /// The unreadable objects of a list. The first one ends the list, unless the feature is on: then the error names them
 /// all.
-pub(crate) struct Unread<'a> {
+pub(crate) struct UnreadableObjects<'a> {
     resource: &'a Resource,
     found: usize,
     status: Status,
 }
 
-impl<'a> Unread<'a> {
+impl<'a> UnreadableObjects<'a> {
     pub(crate) fn of(resource: &'a Resource) -> Self {
         Self { resource, found: 0, status: Status::store_read_error(&resource.group_resource()) }
     }
 
     /// Records an unreadable object; an error ends the list at once.
-    pub(crate) fn note(&mut self, error: StoreError) -> Result<(), Status> {
+    pub(crate) fn record(&mut self, error: StoreError) -> Result<(), Status> {
         let (StoreError::Transform { key, .. } | StoreError::Undecodable { key, .. }) = &error else {
             return Err(store_failure(error));
         };
@@ -188,5 +188,7 @@ fn corruption(error: &StoreError) -> String {
 
 fn corrupt_object(key: &str, error: &StoreError) -> String {
     let why = corruption(error);
-    format!("StorageError: corrupt object, Code: {CODE}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
+    format!(
+        "StorageError: corrupt object, Code: {CORRUPT_OBJECT_CODE}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    )
 }

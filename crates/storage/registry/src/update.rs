@@ -12,10 +12,10 @@ use bytes::Bytes;
 
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
-use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, Place, ensure_namespace};
+use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, NameSource, ensure_namespace};
+use crate::create_gate::CreateGate;
 use crate::hooks::{Hooks, NoHooks};
 use crate::object;
-use crate::permission::CreateGate;
 use crate::resource::Resource;
 use crate::stored::StoredObject;
 use crate::write_failure::WriteFailure;
@@ -59,10 +59,10 @@ struct UpdateRequest<'a> {
 }
 
 /// The outcome of an attempt.
-enum Attempt {
+enum AttemptOutcome {
     Updated(StoredObject),
     /// Another write came first, and left this object.
-    Raced(Option<KeyValue>),
+    Conflict(Option<KeyValue>),
 }
 
 /// The state of an object that an update replaces.
@@ -102,8 +102,8 @@ impl Resource {
     ) -> Result<Updated, Status> {
         let request = self.update_request(context, name, options)?;
         match request.attempt(change, OldObject { stored: known, value }).await? {
-            Attempt::Updated(stored) => Ok(Updated { stored, created: false }),
-            Attempt::Raced(newer) => request.run(change, newer).await,
+            AttemptOutcome::Updated(stored) => Ok(Updated { stored, created: false }),
+            AttemptOutcome::Conflict(newer) => request.run(change, newer).await,
         }
     }
 
@@ -118,10 +118,10 @@ impl Resource {
     }
 
     /// Returns the error for an object with another uid.
-    pub fn uid_conflict(&self, context: &Context, name: &str, wanted: &str, found: &str) -> Status {
+    pub fn uid_conflict(&self, context: &Context, name: &str, expected: &str, found: &str) -> Status {
         match self.collection.key(&context.namespace, name) {
             Ok(key) => {
-                let why = self.precondition_failed(context, &key, "UID", wanted, found);
+                let why = self.precondition_failed(context, &key, "UID", expected, found);
                 Status::conflict(&self.group_resource(), name, why)
             }
             Err(status) => status,
@@ -134,15 +134,15 @@ impl Resource {
         &self,
         context: &Context,
         key: &[u8],
-        what: &str,
-        wanted: &str,
+        field: &str,
+        expected: &str,
         found: &str,
     ) -> String {
-        let shown = String::from_utf8_lossy(key);
+        let full_key = String::from_utf8_lossy(key);
         let root = self.collection.root.trim_end_matches('/');
-        let key = if context.dry_run { shown.strip_prefix(root).unwrap_or(&shown) } else { &shown };
+        let key = if context.dry_run { full_key.strip_prefix(root).unwrap_or(&full_key) } else { &full_key };
         format!(
-            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {field} in precondition: {expected}, {field} in object meta: {found}"
         )
     }
 }
@@ -168,8 +168,8 @@ impl UpdateRequest<'_> {
             binnacle_work::large(kv.value.len()).await;
             let old = self.resource.collection.decode_kv(&kv)?;
             match self.attempt(change, OldObject { stored: &old, value: &kv.value }).await? {
-                Attempt::Updated(stored) => return Ok(Updated { stored, created: false }),
-                Attempt::Raced(newer) => current = newer,
+                AttemptOutcome::Updated(stored) => return Ok(Updated { stored, created: false }),
+                AttemptOutcome::Conflict(newer) => current = newer,
             }
         }
     }
@@ -177,20 +177,20 @@ impl UpdateRequest<'_> {
     /// Creates an absent object, if the update may do that (`Store.Update` with `AllowCreateOnUpdate`). The inner error is
     /// the object that another request has created meanwhile.
     async fn create(&self, change: &mut Change<'_>) -> Result<Result<StoredObject, KeyValue>, Status> {
-        let gate = self.creation()?;
-        let mut object = self.resource.changed(self.context, change, None).await?;
+        let gate = self.create_gate()?;
+        let mut object = self.resource.apply_change(self.context, change, None).await?;
         Self::drop_version(&mut object)?;
-        match self.resource.create_through(self.context, gate, object, Place::Named(self.name)).await {
+        match self.resource.create_with_gate(self.context, gate, object, NameSource::Named(self.name)).await {
             Err(status) if status.is(StatusReason::AlreadyExists) => self.read().await?.map(Err).ok_or(status),
             created => created.map(Ok),
         }
     }
 
     /// Updates the object from this state. The steps are in the order of kube-apiserver's `Store.Update`.
-    async fn attempt(&self, change: &mut Change<'_>, old: OldObject<'_>) -> Result<Attempt, Status> {
+    async fn attempt(&self, change: &mut Change<'_>, old: OldObject<'_>) -> Result<AttemptOutcome, Status> {
         let (resource, old_object) = (self.resource, &old.stored.object);
         self.check_uid(old_object)?;
-        let mut object = resource.changed(self.context, change, Some(old_object)).await?;
+        let mut object = resource.apply_change(self.context, change, Some(old_object)).await?;
         // Admission sees the namespace even if the client omitted it.
         ensure_namespace(resource.namespace_of(self.context), &mut object)?;
         let attributes = resource.attributes(self.context, Operation::Update, self.name, &self.options.subresource);
@@ -224,24 +224,26 @@ impl UpdateRequest<'_> {
     /// object that was not written. Both are kept if the outcome is unknown.
     async fn finish(
         &self,
-        result: Result<Attempt, WriteFailure>,
+        result: Result<AttemptOutcome, WriteFailure>,
         object: WriteObject,
         old: &Value,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<AttemptOutcome, Status> {
         let (hooks, context) = (self.hooks(), self.context);
         match &result {
-            Ok(Attempt::Updated(stored)) if context.dry_run => hooks.abort(context, &stored.object, Some(old)).await,
-            Ok(Attempt::Updated(stored)) if self.options.subresource.is_empty() => {
+            Ok(AttemptOutcome::Updated(stored)) if context.dry_run => {
+                hooks.abort(context, &stored.object, Some(old)).await
+            }
+            Ok(AttemptOutcome::Updated(stored)) if self.options.subresource.is_empty() => {
                 hooks.after_update(context, &stored.object, old).await;
             }
-            Ok(Attempt::Updated(stored)) => {
+            Ok(AttemptOutcome::Updated(stored)) => {
                 let (hooks, subresource) = (&self.resource.collection.hooks, &self.options.subresource);
                 hooks.after_subresource(subresource, &stored.object, old).await;
             }
             Err(failure) if failure.outcome_unknown => {
                 tracing::warn!(name = self.name, "an object may or may not have been updated");
             }
-            Ok(Attempt::Raced(_)) | Err(_) => hooks.abort(context, &object.into_value(), Some(old)).await,
+            Ok(AttemptOutcome::Conflict(_)) | Err(_) => hooks.abort(context, &object.into_value(), Some(old)).await,
         }
         result.map_err(|failure| failure.status)
     }

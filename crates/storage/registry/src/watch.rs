@@ -43,28 +43,29 @@ impl Resource {
             CacheError::TooLargeRevision { requested, current } => Ok(Err(WatchError::TooLarge { requested, current })),
             error => Err(collection.cache_failure(error)),
         };
-        let begin = |snapshot| Start::Snapshot { snapshot, mark_end: matches!(from, WatchFrom::InitialEvents { .. }) };
-        let waited = match from {
+        let from_snapshot =
+            |snapshot| Start::Snapshot { snapshot, mark_end: matches!(from, WatchFrom::InitialEvents { .. }) };
+        let start_result = match from {
             WatchFrom::After(revision) => {
                 if !collection.cached {
                     // kube-apiserver watches the store, whose history may be longer. Failures are reported below.
-                    let _ = cache.reach_back(Revision(revision), deadline()).await;
+                    let _ = cache.load_history(Revision(revision), deadline()).await;
                 }
                 Ok(Start::After(Revision(revision)))
             }
             WatchFrom::Now | WatchFrom::InitialEvents { not_older_than: None } => {
-                waiting(cache.wait_consistent(deadline())).await?.map(begin)
+                waiting(cache.wait_consistent(deadline())).await?.map(from_snapshot)
             }
             WatchFrom::ChangesOnly => {
-                let waited = waiting(cache.wait_consistent(deadline())).await?;
-                waited.map(|snapshot| Start::After(snapshot.revision()))
+                let start_result = waiting(cache.wait_consistent(deadline())).await?;
+                start_result.map(|snapshot| Start::After(snapshot.revision()))
             }
-            WatchFrom::Any => waiting(cache.snapshot(deadline())).await?.map(begin),
+            WatchFrom::Any => waiting(cache.snapshot(deadline())).await?.map(from_snapshot),
             WatchFrom::InitialEvents { not_older_than: Some(revision) } => {
-                collection.wait_for(Revision(revision)).await?.map(begin)
+                collection.wait_for(Revision(revision)).await?.map(from_snapshot)
             }
         };
-        let start = match waited {
+        let start = match start_result {
             Ok(start) => start,
             Err(error) => return failed(error),
         };

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_objects() {
+    fn converts_options_to_objects() {
         let sent = WriteOptions { dry_run: true, field_manager: "me".into(), field_validation: "Strict".into() };
         let deletion = DeleteOptions {
             grace_period_seconds: Some(0),

@@ -73,7 +73,7 @@ impl DeleteRequest<'_> {
     /// `updateForGracefulDeletionAndFinalizers`).
     fn mark_or_delete(&self, mut object: Value, grace: Grace) -> Step {
         let has_finalizers = object::has_finalizers(&object);
-        if grace == Grace::Begun {
+        if grace == Grace::Started {
             let then_delete = !has_finalizers && self.options.grace_period_seconds == Some(0);
             return Step::Mark { object, then_delete };
         }

@@ -31,15 +31,15 @@ impl DeleteRequest<'_> {
     pub(super) fn propagate(&self, object: &mut Value) {
         let finalizers = object::finalizers(object);
         let Propagation { orphan, foreground } = self.propagation(&finalizers);
-        let others = finalizers.iter().copied().filter(|finalizer| !sets_propagation(finalizer));
-        let wanted: Vec<Text> = others
+        let remaining = finalizers.iter().copied().filter(|finalizer| !sets_propagation(finalizer));
+        let desired: Vec<Text> = remaining
             .chain(orphan.then_some(FINALIZER_ORPHAN))
             .chain(foreground.then_some(FINALIZER_FOREGROUND))
             .map(Text::from)
             .collect();
-        let same = wanted.len() == finalizers.len() && finalizers.iter().all(|f| wanted.iter().any(|w| w == f));
+        let same = desired.len() == finalizers.len() && finalizers.iter().all(|f| desired.iter().any(|w| w == f));
         if !same {
-            object::set_finalizers(object, wanted);
+            object::set_finalizers(object, desired);
         }
     }
 

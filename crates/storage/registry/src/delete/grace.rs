@@ -13,7 +13,7 @@ use crate::{object, time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grace {
     /// The period begins now, or is shorter than before: the object is marked accordingly.
-    Begun,
+    Started,
     /// It has begun already, with a period that is not longer than requested.
     Pending,
     /// There is none, or it is over.
@@ -45,7 +45,7 @@ impl DeleteRequest<'_> {
         metadata.set(ObjectMeta::DELETION_TIMESTAMP, at);
         metadata.set(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS, seconds);
         increment_generation(object);
-        Grace::Begun
+        Grace::Started
     }
 
     /// Shortens the grace period of an object in deletion, if the request has a shorter one. The deletion time moves
@@ -79,6 +79,6 @@ impl DeleteRequest<'_> {
         }
         metadata.set(ObjectMeta::DELETION_TIMESTAMP, time::from_seconds(at));
         metadata.set(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS, period);
-        Grace::Begun
+        Grace::Started
     }
 }

@@ -19,7 +19,7 @@ impl DeleteRequest<'_> {
     /// Returns true for a namespace in deletion that the finalizers of its spec keep; without them it is deleted like any
     /// other object (`REST.Delete` of namespaces).
     pub(super) fn is_terminating_namespace(&self, current: &Value) -> bool {
-        self.resource.is_held_by_spec(current) && object::is_deleting(current)
+        self.resource.has_spec_finalizers(current) && object::is_deleting(current)
     }
 
     /// Returns a namespace that is not in deletion with the phase `Terminating`, in which it stays until its spec has no
@@ -66,7 +66,7 @@ impl DeleteRequest<'_> {
 
 impl Resource {
     /// Returns true if finalizers in the spec keep an object, as for namespaces.
-    pub(crate) fn is_held_by_spec(&self, object: &Value) -> bool {
+    pub(crate) fn has_spec_finalizers(&self, object: &Value) -> bool {
         self.description.deletion == Deletion::Namespace
             && !FieldRef::<Namespace>::root(object).at(Namespace::SPEC).at(NamespaceSpec::FINALIZERS).is_empty()
     }

@@ -6,8 +6,8 @@ use binnacle_meta::{GroupKind, Status};
 use binnacle_schema::Value;
 
 use super::UpdateRequest;
+use crate::create_gate::CreateGate;
 use crate::object;
-use crate::permission::CreateGate;
 use crate::stored::StoredObject;
 use crate::write_object::WriteObject;
 
@@ -16,12 +16,12 @@ const MODIFIED: &str = "the object has been modified; please apply your changes 
 impl UpdateRequest<'_> {
     /// Returns the gate for the creation of an absent object; 404 without one (`Store.Update`), and 409 if the object must
     /// have a uid, which no absent one has (the storage's `Preconditions.Check`).
-    pub(super) fn creation(&self) -> Result<&dyn CreateGate, Status> {
+    pub(super) fn create_gate(&self) -> Result<&dyn CreateGate, Status> {
         let Some(gate) = &self.options.create else {
             return Err(Status::not_found(&self.resource.group_resource(), self.name));
         };
         match &self.options.uid {
-            Some(wanted) => Err(self.resource.uid_conflict(self.context, self.name, wanted, "")),
+            Some(expected) => Err(self.resource.uid_conflict(self.context, self.name, expected, "")),
             None => Ok(&**gate),
         }
     }
@@ -41,8 +41,8 @@ impl UpdateRequest<'_> {
     /// `Preconditions.Check`, which runs before the object is changed).
     pub(super) fn check_uid(&self, old: &Value) -> Result<(), Status> {
         match &self.options.uid {
-            Some(wanted) if wanted != object::uid(old) => {
-                Err(self.resource.uid_conflict(self.context, self.name, wanted, object::uid(old)))
+            Some(expected) if expected != object::uid(old) => {
+                Err(self.resource.uid_conflict(self.context, self.name, expected, object::uid(old)))
             }
             _ => Ok(()),
         }

@@ -38,10 +38,10 @@ impl UpdateRequest<'_> {
     fn prepare_by_strategy(&self, object: &mut Value, old: &Value) {
         let collection = &self.resource.collection;
         let strategy = &*collection.kind.strategy;
-        let situation = self.context.situation(self.resource.api_version(), &collection.features);
+        let ctx = self.context.strategy_context(self.resource.api_version(), &collection.features);
         match self.options.subresource.as_str() {
-            "" => strategy.prepare_for_update(&situation, object, old),
-            subresource => strategy.prepare_for_subresource(subresource, &situation, object, old),
+            "" => strategy.prepare_for_update(&ctx, object, old),
+            subresource => strategy.prepare_for_subresource(subresource, &ctx, object, old),
         }
     }
 }

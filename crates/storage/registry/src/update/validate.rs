@@ -9,8 +9,8 @@ use binnacle_scheme::{MetadataCheck, StrategyContext};
 use binnacle_validation::metadata as validate_metadata;
 
 use super::UpdateRequest;
-use crate::accessed::as_accessed;
 use crate::hooks::Review;
+use crate::metadata_accessor::with_accessor_metadata;
 use crate::object;
 use crate::write_object::WriteObject;
 
@@ -28,15 +28,15 @@ impl UpdateRequest<'_> {
     ///
     /// 422 with all mistakes.
     pub(super) async fn validate(&self, object: &WriteObject, old: &Value) -> Result<(), Status> {
-        let object = &*as_accessed(object);
+        let object = &*with_accessor_metadata(object);
         let collection = &self.resource.collection;
-        let situation = self.context.situation(self.resource.api_version(), &collection.features);
+        let ctx = self.context.strategy_context(self.resource.api_version(), &collection.features);
         let root = FieldRef::<AnyKind>::root(object);
         let metadata = root.at(AnyKind::METADATA);
         let metadata = MetadataChange { new: metadata.value(), old: object::metadata(old), path: metadata.path() };
         let mut errors = self.check_metadata(&metadata);
-        self.check_metadata_by_strategy(&situation, object, &metadata, &mut errors);
-        let found = self.check_by_strategy(&situation, object, old);
+        self.check_metadata_by_strategy(&ctx, object, &metadata, &mut errors);
+        let found = self.check_by_strategy(&ctx, object, old);
         let review = Review { context: self.context, subresource: &self.options.subresource, object, old: Some(old) };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {
@@ -59,7 +59,7 @@ impl UpdateRequest<'_> {
     /// Repeats checks of the metadata as the kind's `ValidateUpdate` does.
     fn check_metadata_by_strategy(
         &self,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         metadata: &MetadataChange<'_>,
         errors: &mut FieldErrors,
@@ -67,7 +67,7 @@ impl UpdateRequest<'_> {
         let collection = &self.resource.collection;
         let strategy = &*collection.kind.strategy;
         let MetadataChange { new, old, path } = metadata;
-        for check in strategy.metadata_checks(situation).of(&self.options.subresource) {
+        for check in strategy.metadata_checks(ctx).of(&self.options.subresource) {
             match check {
                 MetadataCheck::Change if self.resource.is_of_another_type(object) => {}
                 MetadataCheck::Change => {
@@ -87,10 +87,10 @@ impl UpdateRequest<'_> {
 
     /// Checks the object by the rules of its kind (`ValidateUpdate`). Errors that are tolerated since the old object has
     /// them, too, become warnings.
-    fn check_by_strategy(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn check_by_strategy(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let strategy = &*self.resource.collection.kind.strategy;
         let mut tolerated = Vec::new();
-        let found = strategy.validate_change(&self.options.subresource, situation, object, old, &mut tolerated);
+        let found = strategy.validate_change(&self.options.subresource, ctx, object, old, &mut tolerated);
         tolerated.into_iter().for_each(|text| self.context.warn(text));
         found
     }

@@ -20,7 +20,7 @@ async fn check_create(cluster: &Cluster, about: &str, context: &Context, path: &
 
 /// A few kinds do not have the rule of a DNS subdomain, or have it in another form.
 #[tokio::test]
-async fn names_of_kinds_with_their_own_rules() {
+async fn applies_name_rules_of_kind() {
     const BUDGETS: &str = "policy/v1/poddisruptionbudgets";
     const CONTROLLERS: &str = "/v1/replicationcontrollers";
     const CLASSES: &str = "resource.k8s.io/v1/deviceclasses";
@@ -105,7 +105,7 @@ async fn names_of_kinds_with_their_own_rules() {
 }
 
 #[tokio::test]
-async fn names_and_namespaces() {
+async fn validates_name_and_namespace() {
     let cluster = Cluster::new();
     let long = format!("metadata: {{generateName: {}}}", "a".repeat(70));
     let cut = format!("{}?????", "a".repeat(58));
@@ -152,7 +152,7 @@ async fn names_and_namespaces() {
 }
 
 #[tokio::test]
-async fn system_fields() {
+async fn sets_system_fields_on_create() {
     let cluster = Cluster::new();
     let uid = "????????-????-????-????-????????????";
     for (about, path, manifest, want) in [
@@ -218,7 +218,7 @@ async fn system_fields() {
 }
 
 #[tokio::test]
-async fn dry_runs_write_nothing() {
+async fn dry_run_writes_nothing() {
     let cluster = Cluster::new();
     cluster.create(&context(), CONFIG_MAPS, "metadata: {name: there}").await.unwrap();
     for (about, manifest, want) in [

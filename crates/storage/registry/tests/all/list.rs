@@ -38,7 +38,7 @@ async fn cluster() -> Cluster {
 }
 
 #[tokio::test]
-async fn selectors() {
+async fn selects_by_labels_and_fields() {
     let cluster = cluster().await;
     for (labels, fields, want) in [
         ("", "", "a b c d"),
@@ -62,7 +62,7 @@ async fn selectors() {
 }
 
 #[tokio::test]
-async fn pages() {
+async fn pages_show_one_snapshot() {
     let cluster = cluster().await;
     for limit in 1..6 {
         let (mut all, mut options) = (Vec::new(), ListOptions { limit, ..ListOptions::default() });
@@ -86,7 +86,7 @@ async fn pages() {
 }
 
 #[tokio::test]
-async fn tokens_and_versions() {
+async fn rejects_bad_token_and_lists_at_version() {
     let cluster = cluster().await;
     let token =
         |token: &str| ListOptions { limit: 2, continue_token: Some(token.to_owned()), ..ListOptions::default() };
@@ -104,9 +104,9 @@ async fn tokens_and_versions() {
 }
 
 /// The seat of a caller that has too many waiting requests.
-struct Crowded;
+struct CrowdedSeat;
 
-impl RequestSeat for Crowded {
+impl RequestSeat for CrowdedSeat {
     fn pause(&self) -> Result<Option<Box<dyn Any + Send>>, WaitError> {
         Err(WaitError::Crowded)
     }
@@ -124,7 +124,7 @@ impl RequestSeat for Crowded {
 
 /// Such a caller gets the answer at once that others get after a wait.
 #[tokio::test(start_paused = true)]
-async fn versions_of_the_future_are_not_waited_for_without_end() {
+async fn future_version_times_out() {
     let cluster = cluster().await;
     let resource = cluster.resource(CONFIG_MAPS);
     let future = 1000;
@@ -132,16 +132,16 @@ async fn versions_of_the_future_are_not_waited_for_without_end() {
         for version in [Match::NotOlderThan(future), Match::Exact(future)] {
             let record = Record::open(Method::GET, "/".into(), None, None);
             if is_crowded {
-                record.seat_with(Arc::new(Crowded));
+                record.seat_with(Arc::new(CrowdedSeat));
             }
-            let began = tokio::time::Instant::now();
+            let started = tokio::time::Instant::now();
             let options = ListOptions { version, ..ListOptions::default() };
             let listed = working_for(&record, page(&cluster, &options)).await;
             let got = working_for(&record, resource.get(&context(), "a", version)).await.err().unwrap();
             for message in [listed.unwrap_err(), format!("{} {}", got.code(), got.message())] {
                 assert!(message.starts_with("504 Timeout: Too large resource version: 1000, current: "), "{message}");
             }
-            assert_eq!(began.elapsed() >= 2 * BLOCK_TIMEOUT, waits, "{version:?}");
+            assert_eq!(started.elapsed() >= 2 * BLOCK_TIMEOUT, waits, "{version:?}");
         }
     }
 }

@@ -20,7 +20,7 @@ async fn check_update(about: &str, path: &str, manifest: &str, options: &UpdateO
 }
 
 #[tokio::test]
-async fn generation_and_status() {
+async fn increments_generation_only_with_spec() {
     let main = UpdateOptions::default();
     let status = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
     for (about, options, change, want) in [
@@ -61,7 +61,7 @@ async fn generation_and_status() {
 }
 
 #[tokio::test]
-async fn what_an_update_may_not_change() {
+async fn rejects_changes_of_immutable_fields() {
     let uid = |uid: &str| UpdateOptions { uid: Some(uid.into()), ..UpdateOptions::default() };
     let main = UpdateOptions::default();
     for (about, options, change, want) in [
@@ -142,7 +142,7 @@ async fn what_an_update_may_not_change() {
 
 /// A dry run is stopped before the storage puts the root in front of the key.
 #[tokio::test]
-async fn conflicts_of_dry_runs_have_keys_without_the_root() {
+async fn dry_run_conflict_has_key_without_root() {
     let cluster = Cluster::new();
     cluster.create(&context(), CONFIG_MAPS, "{metadata: {name: a}}").await.unwrap();
     let options = UpdateOptions { uid: Some("other".into()), ..UpdateOptions::default() };
@@ -155,7 +155,7 @@ async fn conflicts_of_dry_runs_have_keys_without_the_root() {
 }
 
 #[tokio::test]
-async fn versions_move_with_what_is_stored() {
+async fn resource_version_changes_only_with_stored_object() {
     let cluster = Cluster::new();
     let created = cluster.create(&context(), CONFIG_MAPS, "{metadata: {name: a}, data: {k: v}}").await.unwrap();
     let version = |object: &binnacle_schema::Value| object.str_at(&["metadata", "resourceVersion"]).to_owned();

@@ -11,12 +11,12 @@ use crate::stored::StoredObject;
 
 /// The ids of a version's forms: JSON and protobuf for each served version of a resource.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Forms {
+pub(crate) struct EncodingIds {
     json: FormId,
     protobuf: FormId,
 }
 
-impl Forms {
+impl EncodingIds {
     /// Returns the ids of the n-th version of a resource.
     pub(crate) fn of_version(n: usize) -> Self {
         let base = (n * 2) as u16;
@@ -27,22 +27,24 @@ impl Forms {
 impl Resource {
     /// Returns the JSON of an object, with `kind` and `apiVersion` first (see [`Resource::item_offset`]).
     pub fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
-        entry.form(&self.collection.budget, self.forms.json, || self.make_json(entry, entry.revision()))
+        entry.encoding(&self.collection.budget, self.encodings.json, || self.encode_json(entry, entry.revision()))
     }
 
     /// Returns the JSON of an object with another resourceVersion: a deletion has the last state of the object with the
     /// version of the deletion.
     pub fn json_at(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
-        if revision == entry.revision() { self.json(entry) } else { self.make_json(entry, revision) }
+        if revision == entry.revision() { self.json(entry) } else { self.encode_json(entry, revision) }
     }
 
     /// Returns the protobuf message of an object, without envelope.
     pub fn protobuf(&self, entry: &Entry) -> Result<Bytes, Status> {
-        entry.form(&self.collection.budget, self.forms.protobuf, || self.make_protobuf(entry, entry.revision()))
+        entry.encoding(&self.collection.budget, self.encodings.protobuf, || {
+            self.encode_protobuf(entry, entry.revision())
+        })
     }
 
     pub fn protobuf_at(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
-        if revision == entry.revision() { self.protobuf(entry) } else { self.make_protobuf(entry, revision) }
+        if revision == entry.revision() { self.protobuf(entry) } else { self.encode_protobuf(entry, revision) }
     }
 
     /// Returns the length of kind and version in [`Resource::json`], which items of lists omit (`{` and the rest stay).
@@ -68,11 +70,11 @@ impl Resource {
 
     /// Returns the form of watch frames in JSON.
     pub fn json_frame_form(&self) -> FormId {
-        self.forms.json
+        self.encodings.json
     }
 
     pub fn protobuf_frame_form(&self) -> FormId {
-        self.forms.protobuf
+        self.encodings.protobuf
     }
 
     /// Encodes an object that was just written as a protobuf message, from its stored bytes; `None` if it must be
@@ -83,7 +85,7 @@ impl Resource {
         Some(message.map_err(|why| self.collection.undecodable(why, stored.revision)))
     }
 
-    fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
+    fn encode_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if self.conversion.is_none() {
             let collection = &self.collection;
             let json = collection.codec().to_json(&collection.stored_kind(), &entry.value(), &revision.0.to_string());
@@ -95,7 +97,7 @@ impl Resource {
         Ok(Bytes::from(out))
     }
 
-    fn make_protobuf(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
+    fn encode_protobuf(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if self.conversion.is_none() {
             let message = self.collection.codec().to_protobuf(&entry.value(), &revision.0.to_string());
             return message.map_err(|why| self.collection.undecodable(why, entry.revision()));

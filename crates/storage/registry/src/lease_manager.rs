@@ -12,23 +12,23 @@ use crate::counts::Counts;
 /// A lease is reused for at most 5 % of its time: an object lives a little longer, never shorter.
 const REUSE_DIVISOR: u32 = 20;
 /// The most objects of a lease.
-const OBJECTS_MAX: u32 = 1000;
+const MAX_OBJECTS: u32 = 1000;
 
-pub struct Leases {
+pub struct LeaseManager {
     store: Arc<dyn Store>,
     ttl: Duration,
     reuse: Duration,
-    current: Mutex<Option<Current>>,
+    current: Mutex<Option<CurrentLease>>,
     counts: Arc<Counts>,
 }
 
-struct Current {
+struct CurrentLease {
     lease: LeaseId,
     until: Instant,
     objects: u32,
 }
 
-impl Leases {
+impl LeaseManager {
     /// Objects live for `ttl`; a lease is used for new ones during `reuse`.
     pub fn new(store: Arc<dyn Store>, ttl: Duration, reuse: Duration, counts: Arc<Counts>) -> Self {
         Self { store, ttl, reuse: reuse.min(ttl / REUSE_DIVISOR), current: Mutex::new(None), counts }
@@ -39,7 +39,7 @@ impl Leases {
         let mut current = self.current.lock().await;
         if let Some(shared) = current.as_mut()
             && shared.until > Instant::now()
-            && shared.objects < OBJECTS_MAX
+            && shared.objects < MAX_OBJECTS
         {
             shared.objects += 1;
             return Ok(shared.lease);
@@ -50,7 +50,7 @@ impl Leases {
         // is none.
         let spent = current.take().map_or(0, |spent| spent.objects);
         self.counts.leases.add(f64::from(spent + 1));
-        *current = Some(Current { lease, until: Instant::now() + reuse, objects: 1 });
+        *current = Some(CurrentLease { lease, until: Instant::now() + reuse, objects: 1 });
         Ok(lease)
     }
 }
