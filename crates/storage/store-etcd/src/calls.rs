@@ -47,17 +47,17 @@ impl CallMetrics {
 
     /// Counts a call with one message in each direction.
     pub(crate) fn unary(&self, path: &'static str) -> CallCount {
-        let call = self.begin("unary", path);
+        let call = self.start("unary", path);
         call.sent();
         call
     }
 
     /// Counts a call whose messages are counted one by one.
     pub(crate) fn stream(&self, path: &'static str) -> CallCount {
-        self.begin("bidi_stream", path)
+        self.start("bidi_stream", path)
     }
 
-    fn begin(&self, kind: &'static str, path: &'static str) -> CallCount {
+    fn start(&self, kind: &'static str, path: &'static str) -> CallCount {
         let (service, method) = service_and_method(path);
         let labels = [kind, service, method];
         self.0.started.with_label_values(&labels).inc();
@@ -82,12 +82,12 @@ impl CallCount {
         self.received.inc();
     }
 
-    pub(crate) fn ended(mut self, code: Code) {
+    pub(crate) fn finish(mut self, code: Code) {
         self.code = code;
     }
 
     /// Sets the code with which the call ends when this is dropped.
-    pub(crate) fn ends(&mut self, code: Code) {
+    pub(crate) fn set_code(&mut self, code: Code) {
         self.code = code;
     }
 }
@@ -132,12 +132,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_counted_by_method() {
+    fn counts_calls_by_method() {
         let registry = Registry::new();
         let metrics = CallMetrics::new(&registry).expect("a new registry takes them");
         let call = metrics.unary("/etcdserverpb.KV/Range");
         call.received();
-        call.ended(Code::Ok);
+        call.finish(Code::Ok);
         let watch = metrics.stream("/etcdserverpb.Watch/Watch");
         watch.sent();
         (0..3).for_each(|_| watch.received());
@@ -153,7 +153,7 @@ mod tests {
             format!("grpc_client_handled_total{{grpc_code=\"Canceled\",{watch} 1"),
             format!("grpc_client_msg_received_total{{{watch} 3"),
         ] {
-            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+            assert!(text.lines().any(|actual| actual == line), "{line} in {text}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_store::{CallSpan, CallTrace, caller_trace};
+use binnacle_store::{CallSpan, CallTrace, current_trace};
 use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::{sleep, timeout};
@@ -42,20 +42,20 @@ pub(crate) struct Call {
     /// True when a call may be carried out twice.
     pub(crate) repeatable: bool,
     /// The time limit for one member.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }
 
 /// The time for which a call is tried before the caller gets the failure: as long as etcd's Go client repeats a read (a
 /// hundred times, every 25 milliseconds), and then some for an election.
-const TRY_FOR: Duration = Duration::from_secs(5);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+const MAX_PAUSE: Duration = Duration::from_millis(250);
 /// The time for which a failed member is avoided while there are others.
-const AVOID: Duration = Duration::from_secs(2);
+const AVOID_FOR: Duration = Duration::from_secs(2);
 /// Lists come in one answer.
 /// The attribute of a span that has the code of the answer.
 const STATUS_CODE: &str = "rpc.response.status_code";
-const MAX_ANSWER: usize = i32::MAX as usize;
+const MAX_RESPONSE_BYTES: usize = i32::MAX as usize;
 
 // === impl Cluster ===
 
@@ -94,7 +94,7 @@ impl Cluster {
 
     /// Makes `pick` skip a member for a while.
     pub(crate) fn avoid(&self, member: &Member) {
-        let until = self.now() + u64::try_from(AVOID.as_millis()).unwrap_or(u64::MAX);
+        let until = self.now() + u64::try_from(AVOID_FOR.as_millis()).unwrap_or(u64::MAX);
         member.avoided_until.store(until, Ordering::Relaxed);
     }
 
@@ -108,9 +108,9 @@ impl Cluster {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut pause = FIRST_PAUSE;
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let member = self.pick();
             let failure = match member.call(call, request.clone()).await {
@@ -124,14 +124,14 @@ impl Cluster {
             };
             self.avoid(member);
             tracing::debug!(endpoint = member.endpoint, path = call.path, ?failure, again, "etcd did not answer");
-            if !again || begun.elapsed() >= TRY_FOR {
+            if !again || started.elapsed() >= RETRY_TIMEOUT {
                 return Err(failure);
             }
-            tries += 1;
+            attempts += 1;
             // Another member is tried at once; after all of them, only waiting helps.
-            if tries % self.members.len() == 0 {
+            if attempts % self.members.len() == 0 {
                 sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
         }
     }
@@ -146,20 +146,20 @@ impl Member {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        match timeout(call.patience, self.ask(call.path, request)).await {
+        match timeout(call.timeout, self.send(call.path, request)).await {
             Ok(answer) => answer,
             Err(_) => Err(Failure::Unknown("context deadline exceeded".to_owned())),
         }
     }
 
-    async fn ask<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Failure>
+    async fn send<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Failure>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let mut request = tonic::Request::new(request);
         require_leader(&mut request);
-        let mut span = caller_trace().map(|trace| self.begin_span(&*trace, path));
+        let mut span = current_trace().map(|trace| self.begin_span(&*trace, path));
         if let Some(trace) = span.as_ref().and_then(|span| span.header().parse().ok()) {
             request.metadata_mut().insert("traceparent", trace);
         }
@@ -178,7 +178,7 @@ impl Member {
                 }
             }
         }
-        count.ended(answer.as_ref().map_or_else(tonic::Status::code, |_| Code::Ok));
+        count.finish(answer.as_ref().map_or_else(tonic::Status::code, |_| Code::Ok));
         answer.map(tonic::Response::into_inner).map_err(|status| Failure::of(&status))
     }
 
@@ -201,15 +201,15 @@ impl Member {
 
     /// Returns a client whose connection is ready for a request.
     pub(crate) async fn grpc(&self) -> Result<Grpc<Channel>, Failure> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER);
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES);
         match grpc.ready().await {
             Ok(()) => Ok(grpc),
             Err(error) => Err(Failure::NotDone(format!("rpc error: code = Unavailable desc = {error}"))),
         }
     }
 
-    pub(crate) async fn status(&self, patience: Duration) -> Result<StatusResponse, Failure> {
-        self.call(Call { path: path::STATUS, repeatable: true, patience }, StatusRequest {}).await
+    pub(crate) async fn status(&self, timeout: Duration) -> Result<StatusResponse, Failure> {
+        self.call(Call { path: path::STATUS, repeatable: true, timeout }, StatusRequest {}).await
     }
 }
 

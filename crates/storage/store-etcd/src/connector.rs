@@ -52,13 +52,13 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 pub(crate) fn channel(
     endpoint: &str,
     tls: Option<&Arc<ClientConfig>>,
-    secure: bool,
+    has_tls_files: bool,
     dialer: Option<Arc<Dialer>>,
 ) -> Result<Channel, ConnectError> {
-    let bad = |reason: String| ConnectError::Endpoint { endpoint: endpoint.to_owned(), reason };
+    let invalid = |reason: String| ConnectError::Endpoint { endpoint: endpoint.to_owned(), reason };
     let (scheme, address) = match endpoint.split_once("://") {
         Some((scheme, address)) => (scheme, address),
-        None if secure => ("https", endpoint),
+        None if has_tls_files => ("https", endpoint),
         None => ("http", endpoint),
     };
     let (authority, host, address) = match scheme {
@@ -68,9 +68,9 @@ pub(crate) fn channel(
         }
         _ => {
             let authority: http::uri::Authority =
-                address.trim_end_matches('/').parse().map_err(|error| bad(format!("{error}")))?;
+                address.trim_end_matches('/').parse().map_err(|error| invalid(format!("{error}")))?;
             let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-            let port = authority.port_u16().ok_or_else(|| bad("it has no port".to_owned()))?;
+            let port = authority.port_u16().ok_or_else(|| invalid("it has no port".to_owned()))?;
             let address = Address::Tcp(host.clone(), port);
             (authority, host, address)
         }
@@ -78,14 +78,14 @@ pub(crate) fn channel(
     let tls = match (scheme, tls) {
         ("http" | "unix", _) => None,
         ("https" | "unixs", Some(config)) => {
-            let name = ServerName::try_from(host.clone()).map_err(|error| bad(error.to_string()))?;
+            let name = ServerName::try_from(host.clone()).map_err(|error| invalid(error.to_string()))?;
             Some((TlsConnector::from(Arc::clone(config)), name))
         }
-        _ => return Err(bad(format!("scheme {scheme:?} is not supported"))),
+        _ => return Err(invalid(format!("scheme {scheme:?} is not supported"))),
     };
     let target = Target { address, tls, dialer };
     // The connector does TLS; the channel sees plain HTTP/2.
-    let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| bad(error.to_string()))?;
+    let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| invalid(error.to_string()))?;
     let endpoint = endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
@@ -201,10 +201,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn endpoints() {
+    async fn accepts_endpoints_with_supported_scheme_and_port() {
         let tls = tls_config(&TlsPaths::default()).expect("no file is named");
         // endpoint, whether TLS files were named, whether it can be used
-        for (endpoint, secure, good) in [
+        for (endpoint, has_tls_files, good) in [
             ("http://127.0.0.1:2379", false, true),
             ("https://127.0.0.1:2379", false, true),
             ("https://etcd.example:2379/", false, true),
@@ -222,12 +222,12 @@ mod tests {
             ("", false, false),
             ("https://not a host:1", false, false),
         ] {
-            assert_eq!(channel(endpoint, Some(&tls), secure, None).is_ok(), good, "{endpoint}");
+            assert_eq!(channel(endpoint, Some(&tls), has_tls_files, None).is_ok(), good, "{endpoint}");
         }
     }
 
     #[test]
-    fn files() {
+    fn rejects_unusable_tls_files() {
         let dir = tempfile::tempdir().expect("a directory");
         let empty = dir.path().join("empty");
         std::fs::write(&empty, "").expect("a file");

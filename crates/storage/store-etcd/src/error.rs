@@ -36,7 +36,7 @@ impl Failure {
             Code::OutOfRange if message.contains("future revision") => {
                 Self::Answered(StoreError::FutureRevision { current: Revision(0) })
             }
-            _ if never_sent(status) => Self::NotDone(describe(status)),
+            _ if is_connect_error(status) => Self::NotDone(describe(status)),
             // Both are returned before anything is proposed to the cluster.
             Code::Unavailable if message.ends_with("no leader") || message.ends_with("not capable") => {
                 Self::NotDone(describe(status))
@@ -89,7 +89,7 @@ fn describe(status: &Status) -> String {
 }
 
 /// Returns true if no connection could be made, so that nothing was sent.
-fn never_sent(status: &Status) -> bool {
+fn is_connect_error(status: &Status) -> bool {
     let mut source = std::error::Error::source(status);
     while let Some(error) = source {
         if error.is::<tonic::ConnectError>() {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meanings() {
+    fn classifies_failures_by_code_and_message() {
         for (code, message, want) in [
             (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted", "Compacted"),
             (Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision", "Answered(FutureRevision"),

@@ -58,11 +58,11 @@ impl Metrics {
         Ok(Self(Arc::new(Shared { families, calls: CallMetrics::new(registry)?, resources })))
     }
 
-    /// Counts a request about `key` that began at `begun`.
-    pub fn request(&self, operation: &str, key: &[u8], begun: Instant, failed: bool) {
+    /// Counts a request about `key` that began at `started`.
+    pub fn request(&self, operation: &str, key: &[u8], started: Instant, failed: bool) {
         let (group, resource) = self.0.owner(key);
         let labels = [operation, group, resource];
-        self.0.families.duration.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
+        self.0.families.duration.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
         self.0.families.requests.with_label_values(&labels).inc();
         if failed {
             self.0.families.errors.with_label_values(&labels).inc();
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_belong_to_resources() {
+    fn finds_resource_of_key() {
         let owner = |prefix: &str, group: &str, resource: &str| KeyOwner {
             prefix: prefix.to_owned(),
             group: group.to_owned(),

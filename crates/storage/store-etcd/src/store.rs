@@ -20,8 +20,8 @@ use crate::error::Failure;
 use crate::hub::{Hub, QUICK_READ, WatchLimits};
 use crate::metrics::Metrics;
 use crate::options::{ConnectError, EtcdOptions};
-use crate::stream::{Ended, first_key, key_value, unsigned};
-use crate::watcher::{Control, Feed, Watcher};
+use crate::stream::{StreamEnd, first_key, key_value, unsigned};
+use crate::watcher::{Control, WatchReceiver, Watcher};
 
 /// A store in an etcd cluster.
 pub struct EtcdStore {
@@ -35,15 +35,15 @@ pub struct EtcdStore {
 const WRITE: Duration = Duration::from_secs(15);
 /// Large responses take long.
 const READ: Duration = Duration::from_secs(15);
-const RANGE: Call = Call { path: path::RANGE, repeatable: true, patience: READ };
-pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, patience: WRITE };
+const RANGE: Call = Call { path: path::RANGE, repeatable: true, timeout: READ };
+pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, timeout: WRITE };
 /// An empty value may be written twice.
-const PUT_NOTHING: Call = Call { path: path::PUT, repeatable: true, patience: WRITE };
-const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, patience: WRITE };
+const PUT_NOTHING: Call = Call { path: path::PUT, repeatable: true, timeout: WRITE };
+const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, timeout: WRITE };
 /// If the answer is lost, the lease expires by itself.
-const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, patience: WRITE };
-const TIME_TO_LIVE: Call = Call { path: path::LEASE_TIME_TO_LIVE, repeatable: true, patience: READ };
-const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, patience: WRITE };
+const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, timeout: WRITE };
+const TIME_TO_LIVE: Call = Call { path: path::LEASE_TIME_TO_LIVE, repeatable: true, timeout: READ };
+const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, timeout: WRITE };
 
 // === impl EtcdStore ===
 
@@ -83,10 +83,10 @@ impl EtcdStore {
     /// Puts an empty value under a key, once or more often, just to advance etcd's revision. Returns a revision that
     /// etcd has then.
     pub async fn put_nothing(&self, key: Bytes) -> Result<Revision, StoreError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let request = PutRequest { key: key.clone(), ..Default::default() };
         let answer = self.hub.cluster.call::<_, api::PutResponse>(PUT_NOTHING, request).await;
-        self.metrics.request("update", &key, begun, answer.is_err());
+        self.metrics.request("update", &key, started, answer.is_err());
         let answer = answer.map_err(Failure::into_store_error)?;
         Ok(Revision(answer.header.map_or(0, |header| unsigned(header.revision))))
     }
@@ -97,9 +97,9 @@ impl EtcdStore {
         call: Call,
         request: api::RangeRequest,
     ) -> Result<api::RangeResponse, StoreError> {
-        let (begun, key) = (Instant::now(), request.key.clone());
+        let (started, key) = (Instant::now(), request.key.clone());
         let answer = self.hub.cluster.call(call, request).await;
-        self.metrics.request(operation, &key, begun, answer.is_err());
+        self.metrics.request(operation, &key, started, answer.is_err());
         match answer {
             Ok(answer) => Ok(answer),
             Err(failure) => Err(self.explain(failure).await),
@@ -154,14 +154,14 @@ impl EtcdStore {
     }
 
     async fn carry_out(&self, txn: Txn) -> Result<TxnResponse, StoreError> {
-        let (begun, key) = (Instant::now(), txn.key.clone());
+        let (started, key) = (Instant::now(), txn.key.clone());
         let operation = match (&txn.op, txn.expect) {
             (Op::Delete, _) => "delete",
             (Op::Put { .. }, Expect::Absent) => "create",
             (Op::Put { .. }, _) => "update",
         };
         let answer = self.hub.cluster.call::<_, api::TxnResponse>(TXN, request_of(txn)).await;
-        self.metrics.request(operation, &key, begun, answer.is_err());
+        self.metrics.request(operation, &key, started, answer.is_err());
         match answer {
             Ok(answer) => Ok(response_of(answer)),
             Err(failure) => Err(self.explain(failure).await),
@@ -169,17 +169,20 @@ impl EtcdStore {
     }
 
     async fn begin_watch(&self, range: Range<Bytes>, after: Revision) -> Result<Watch, StoreError> {
-        self.hub.begun().await?;
+        self.hub.wait_started().await?;
         let epoch = self.hub.epoch();
-        match self.hub.reachable(after.0).await {
+        match self.hub.check_reachable(after.0).await {
             Ok(()) => {}
-            Err(Ended::Compacted(compacted)) => return Err(StoreError::Compacted { compacted: Revision(compacted) }),
-            Err(Ended::Lost(reason)) => return Err(StoreError::Unavailable(reason)),
+            Err(StreamEnd::Compacted(compacted)) => {
+                return Err(StoreError::Compacted { compacted: Revision(compacted) });
+            }
+            Err(StreamEnd::Lost(reason)) => return Err(StoreError::Unavailable(reason)),
         }
         let watcher = Arc::new(Watcher::new(range, after.0, self.limits, epoch));
-        self.hub.enter(&watcher, after.0);
-        let feed = Feed { hub: self.hub.clone(), watcher: watcher.clone(), ended: false };
-        let messages = stream::unfold(feed, |mut feed| async move { Some((feed.next().await?, feed)) }).boxed();
+        self.hub.add(&watcher, after.0);
+        let receiver = WatchReceiver { hub: self.hub.clone(), watcher: watcher.clone(), ended: false };
+        let messages =
+            stream::unfold(receiver, |mut receiver| async move { Some((receiver.next().await?, receiver)) }).boxed();
         Ok(Watch { messages, control: Box::new(Control { hub: self.hub.clone(), watcher }) })
     }
 }

@@ -62,7 +62,7 @@ async fn read_gapless(watch: &mut Watch, after: Revision, last: Revision) {
 }
 
 /// Runs `fault` during writes and a watch, and checks that nothing is lost.
-async fn survives(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
+async fn assert_no_loss(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
     let store: Arc<dyn Store> = Arc::new(open(endpoints, WatchLimits::default()));
     let start = put(&*store, "/k/start").await.expect("a write");
     let mut watch = store.watch(prefix_range(b"/"), start).await.expect("a watch");
@@ -95,10 +95,10 @@ async fn survives(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_leader_dies() {
+async fn survives_death_of_leader() {
     let mut etcd = Etcd::cluster(3);
     let endpoints = etcd.endpoints();
-    survives(endpoints, async || {
+    assert_no_loss(endpoints, async || {
         tokio::task::block_in_place(|| {
             let leader = etcd.leader();
             etcd.kill(leader);
@@ -112,9 +112,9 @@ async fn the_leader_dies() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn members_hang() {
+async fn survives_hanging_members() {
     let etcd = Etcd::cluster(3);
-    survives(etcd.endpoints(), async || {
+    assert_no_loss(etcd.endpoints(), async || {
         for member in 0..3 {
             etcd.freeze(member);
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -127,10 +127,10 @@ async fn members_hang() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_only_member_dies_and_comes_back() {
+async fn survives_restart_of_only_member() {
     let mut etcd = Etcd::single();
     let endpoints = etcd.endpoints();
-    let failed = survives(endpoints, async || {
+    let failed = assert_no_loss(endpoints, async || {
         for _ in 0..3 {
             tokio::task::block_in_place(|| etcd.restart(0));
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -143,7 +143,7 @@ async fn the_only_member_dies_and_comes_back() {
 /// Two stores on one cluster: each sees the acknowledged writes of the other.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn two_stores_are_one() {
+async fn two_stores_see_each_others_writes() {
     let etcd = Etcd::cluster(3);
     let stores = [0, 1].map(|_| open(etcd.endpoints(), WatchLimits::default()));
     let start = put(&stores[0], "/k/start").await.expect("a write");
@@ -168,7 +168,7 @@ async fn two_stores_are_one() {
 /// The cluster's data is replaced by older data: watches end instead of waiting for revisions of the replaced data.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_data_goes_back_in_time() {
+async fn ends_watches_when_data_is_older() {
     let mut etcd = Etcd::single();
     let store = open(etcd.endpoints(), WatchLimits::default());
     for _ in 0..20 {
@@ -194,7 +194,7 @@ async fn the_data_goes_back_in_time() {
 /// The data is replaced by older data while a watch still reads history, outside of the hub: it ends like the others.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_data_goes_back_in_time_while_history_is_read() {
+async fn ends_watch_that_reads_history_when_data_is_older() {
     let mut etcd = Etcd::single();
     // The window keeps one event, and a few events fill a buffer.
     let limits = WatchLimits { window_revisions: 1, window_bytes: 1, buffer_events: 4, buffer_bytes: 1 << 20 };
@@ -228,7 +228,7 @@ async fn the_data_goes_back_in_time_while_history_is_read() {
 /// only the last written value shows the difference.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_data_goes_back_in_time_and_others_write() {
+async fn detects_older_data_beyond_previous_revision() {
     let mut etcd = Etcd::forgetful();
     for last in ["put", "delete"] {
         let store = open(etcd.endpoints(), WatchLimits::default());

@@ -18,48 +18,48 @@ pub(super) struct Write {
 
 /// The outcome of a request.
 #[derive(Debug)]
-pub(super) enum Attempt {
+pub(super) enum Outcome {
     /// The values are there, at this revision.
-    LaidOut(Revision),
+    Staged(Revision),
     /// The turn of the next write to be carried out, and etcd's revision.
-    Reached { turn: u64, revision: Revision },
+    NextTurn { turn: u64, revision: Revision },
     /// The outcome is unknown: the write may have been carried out, or may still be.
     Lost(String),
     /// Nothing was laid out: a lease has expired.
-    LeaseEnded,
+    LeaseExpired,
     /// The key whose turn it is was deleted after it was laid out, for example by an expired lease.
-    KeyGone,
+    KeyDeleted,
     /// It will never be carried out.
     Refused(StoreError),
 }
 
 /// Sends requests to etcd.
-pub(super) trait Carrier {
+pub(super) trait Transport {
     /// Puts values under their keys if the next turn is `first`.
-    fn lay_out(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt>;
+    fn stage(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Outcome>;
 
     /// Carries out the write whose turn it is; `first` is the turn of the first one.
-    fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt>;
+    fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Outcome>;
 
     /// Switches to another member after an answer was lost.
-    fn turn_elsewhere(&mut self);
+    fn switch_member(&mut self);
 }
 
 /// The writes that may not have been carried out.
-pub(super) struct Flight<C> {
-    carrier: C,
+pub(super) struct Pipeline<C> {
+    transport: C,
     writes: VecDeque<Write>,
     /// The turn of the first of them.
     first: u64,
     bytes: usize,
     /// The time since which there was no answer.
-    silent_since: Option<Instant>,
-    patience: Duration,
+    unanswered_since: Option<Instant>,
+    timeout: Duration,
     revision: Revision,
 }
 
 /// The reason why the writes of a batch have to be laid out once more.
-enum LayoutRetry {
+enum StageFailure {
     Lost(String),
     /// An answer has shown that the batch has changed.
     Again,
@@ -70,33 +70,33 @@ enum LayoutRetry {
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
 /// The number of values, and of bytes, that one transaction lays out; etcd takes 128 and 1.5 MiB.
-const LAID_OUT: usize = 32;
-const LAID_OUT_BYTES: usize = 256 << 10;
+const STAGE_WRITES: usize = 32;
+const STAGE_BYTES: usize = 256 << 10;
 /// The number of concurrent requests to take a turn. Each holds this many writes: those before it may all have been
 /// carried out when it arrives.
 const WINDOW: usize = 24;
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-// === impl Flight ===
+// === impl Pipeline ===
 
-impl<C: Carrier> Flight<C> {
+impl<C: Transport> Pipeline<C> {
     /// Starts with turn 1.
-    pub(super) fn new(carrier: C, revision: Revision, patience: Duration) -> Self {
-        Self { carrier, writes: VecDeque::new(), first: 1, bytes: 0, silent_since: None, patience, revision }
+    pub(super) fn new(transport: C, revision: Revision, timeout: Duration) -> Self {
+        Self { transport, writes: VecDeque::new(), first: 1, bytes: 0, unanswered_since: None, timeout, revision }
     }
 
     pub(super) async fn add(&mut self, write: Write) -> Result<(), StoreError> {
         self.bytes += size(&write);
         self.writes.push_back(write);
         while self.writes.len() >= BATCH || self.bytes >= BATCH_BYTES {
-            self.carry_out().await?;
+            self.run_batch().await?;
         }
         Ok(())
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), StoreError> {
         while !self.writes.is_empty() {
-            self.carry_out().await?;
+            self.run_batch().await?;
         }
         Ok(())
     }
@@ -110,32 +110,32 @@ impl<C: Carrier> Flight<C> {
     }
 
     /// Carries out the first writes, as many as have different keys.
-    async fn carry_out(&mut self) -> Result<(), StoreError> {
+    async fn run_batch(&mut self) -> Result<(), StoreError> {
         let mut keys = HashSet::new();
         let count = self.writes.iter().take(BATCH).take_while(|write| keys.insert(write.key.clone())).count();
         let end = self.first + count as u64;
         while self.first < end {
-            let done = match self.lay_out(end).await {
+            let done = match self.stage(end).await {
                 Ok(()) => self.take_turns(end).await,
                 trouble => trouble,
             };
             match done {
-                Ok(()) | Err(LayoutRetry::Again) => {}
-                Err(LayoutRetry::Lost(reason)) => {
-                    if self.silent_since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+                Ok(()) | Err(StageFailure::Again) => {}
+                Err(StageFailure::Lost(reason)) => {
+                    if self.unanswered_since.get_or_insert_with(Instant::now).elapsed() >= self.timeout {
                         return Err(StoreError::Unavailable(reason));
                     }
-                    sleep(PAUSE).await;
-                    self.carrier.turn_elsewhere();
+                    sleep(RETRY_PAUSE).await;
+                    self.transport.switch_member();
                 }
-                Err(LayoutRetry::Refused(error)) => return Err(error),
+                Err(StageFailure::Refused(error)) => return Err(error),
             }
         }
         Ok(())
     }
 
     /// Puts the values of the writes before the turn `end` under their keys.
-    async fn lay_out(&mut self, end: u64) -> Result<(), LayoutRetry> {
+    async fn stage(&mut self, end: u64) -> Result<(), StageFailure> {
         let groups = self.groups(self.until(end));
         let sent = groups.iter().map(|group| self.send_values(group));
         let answers = join_all(sent.collect::<Vec<_>>()).await;
@@ -143,27 +143,27 @@ impl<C: Carrier> Flight<C> {
         for (group, answer) in groups.iter().zip(answers) {
             let learned = match answer {
                 // Laid out one by one, to find the write with the expired lease.
-                Attempt::LeaseEnded if result.is_ok() => self.lay_out_singly(group).await,
-                answer => self.learn(answer),
+                Outcome::LeaseExpired if result.is_ok() => self.stage_one_by_one(group).await,
+                answer => self.handle_outcome(answer),
             };
             result = result.and(learned);
         }
         result
     }
 
-    async fn lay_out_singly(&mut self, group: &[usize]) -> Result<(), LayoutRetry> {
+    async fn stage_one_by_one(&mut self, group: &[usize]) -> Result<(), StageFailure> {
         for at in group {
             match self.send_values(&[*at]).await {
-                Attempt::LeaseEnded => self.writes[*at].op = Op::Delete,
-                answer => self.learn(answer)?,
+                Outcome::LeaseExpired => self.writes[*at].op = Op::Delete,
+                answer => self.handle_outcome(answer)?,
             }
         }
         Ok(())
     }
 
-    fn send_values(&self, group: &[usize]) -> BoxFuture<'static, Attempt> {
+    fn send_values(&self, group: &[usize]) -> BoxFuture<'static, Outcome> {
         let writes: Vec<_> = group.iter().map(|at| &self.writes[*at]).collect();
-        self.carrier.lay_out(self.first, &writes)
+        self.transport.stage(self.first, &writes)
     }
 
     /// Returns the groups of the first `count` writes that are laid out together.
@@ -176,7 +176,7 @@ impl<C: Carrier> Flight<C> {
             }
             bytes += size(write);
             match groups.last_mut() {
-                Some(group) if group.len() < LAID_OUT && bytes <= LAID_OUT_BYTES => group.push(at),
+                Some(group) if group.len() < STAGE_WRITES && bytes <= STAGE_BYTES => group.push(at),
                 _ => {
                     groups.push(vec![at]);
                     bytes = size(write);
@@ -187,54 +187,54 @@ impl<C: Carrier> Flight<C> {
     }
 
     /// Takes the turns of the writes before the turn `end`, which are laid out.
-    async fn take_turns(&mut self, end: u64) -> Result<(), LayoutRetry> {
+    async fn take_turns(&mut self, end: u64) -> Result<(), StageFailure> {
         let mut running = FuturesUnordered::new();
         let mut result = Ok(());
         loop {
             while result.is_ok() && running.len() < WINDOW.min(self.until(end)) {
                 let writes: Vec<_> = self.writes.iter().take(WINDOW.min(self.until(end))).collect();
-                running.push(self.carrier.take_turn(self.first, &writes));
+                running.push(self.transport.take_turn(self.first, &writes));
             }
             match running.next().await {
                 // Failed requests are waited for too: they must not compete with later ones.
-                Some(attempt) => result = result.and(self.learn_turn(attempt)),
+                Some(outcome) => result = result.and(self.handle_turn(outcome)),
                 None => return result,
             }
         }
     }
 
-    fn learn_turn(&mut self, attempt: Attempt) -> Result<(), LayoutRetry> {
-        match attempt {
-            Attempt::Reached { turn, revision } => {
-                self.reached(turn, revision);
+    fn handle_turn(&mut self, outcome: Outcome) -> Result<(), StageFailure> {
+        match outcome {
+            Outcome::NextTurn { turn, revision } => {
+                self.advance(turn, revision);
                 Ok(())
             }
-            attempt => self.learn(attempt),
+            outcome => self.handle_outcome(outcome),
         }
     }
 
     /// Handles the outcome of laying out.
-    fn learn(&mut self, attempt: Attempt) -> Result<(), LayoutRetry> {
-        match attempt {
-            Attempt::LaidOut(revision) => {
-                self.silent_since = None;
+    fn handle_outcome(&mut self, outcome: Outcome) -> Result<(), StageFailure> {
+        match outcome {
+            Outcome::Staged(revision) => {
+                self.unanswered_since = None;
                 self.revision = self.revision.max(revision);
                 Ok(())
             }
             // An earlier answer with this was lost.
-            Attempt::Reached { turn, revision } => {
-                self.reached(turn, revision);
-                Err(LayoutRetry::Again)
+            Outcome::NextTurn { turn, revision } => {
+                self.advance(turn, revision);
+                Err(StageFailure::Again)
             }
-            Attempt::KeyGone | Attempt::LeaseEnded => Err(LayoutRetry::Again),
-            Attempt::Lost(reason) => Err(LayoutRetry::Lost(reason)),
-            Attempt::Refused(error) => Err(LayoutRetry::Refused(error)),
+            Outcome::KeyDeleted | Outcome::LeaseExpired => Err(StageFailure::Again),
+            Outcome::Lost(reason) => Err(StageFailure::Lost(reason)),
+            Outcome::Refused(error) => Err(StageFailure::Refused(error)),
         }
     }
 
     /// Removes the writes before the turn `next`, which have been carried out.
-    fn reached(&mut self, next: u64, revision: Revision) {
-        self.silent_since = None;
+    fn advance(&mut self, next: u64, revision: Revision) {
+        self.unanswered_since = None;
         self.revision = self.revision.max(revision);
         while self.first < next
             && let Some(write) = self.writes.pop_front()
