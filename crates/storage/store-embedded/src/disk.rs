@@ -24,7 +24,7 @@ pub struct Batch {
 /// A disk, which keeps records by revision and a few facts beside them.
 pub trait Disk: Send + Sync + 'static {
     /// Visits all records in order, once, before any other read: later reads rely on it.
-    fn load(&self, visit: &mut Visit<'_>) -> io::Result<()> {
+    fn load(&self, visit: &mut RecordVisitor<'_>) -> io::Result<()> {
         self.scan(0, u64::MAX, visit)
     }
 
@@ -40,7 +40,7 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Writes all of the batch or nothing of it. After `Ok` it survives a power cut, and
     /// [`acknowledged`](Disk::acknowledged) returns at least its last revision after a crash of the process alone.
-    /// After an error that may pass (`files::may_pass`) this process reads nothing of it, and another batch may be
+    /// After an error that may pass (`files::is_transient`) this process reads nothing of it, and another batch may be
     /// written in its place. After another error the state of the disk is unknown until it has been opened again.
     fn commit(&self, batch: &Batch) -> io::Result<()>;
 
@@ -52,7 +52,7 @@ pub trait Disk: Send + Sync + 'static {
     fn read(&self, revision: u64) -> io::Result<Option<Bytes>>;
 
     /// Visits the records of `first..=last` in order until the visitor breaks off.
-    fn scan(&self, first: u64, last: u64, visit: &mut Visit<'_>) -> io::Result<()>;
+    fn scan(&self, first: u64, last: u64, visit: &mut RecordVisitor<'_>) -> io::Result<()>;
 
     /// Returns all facts beside the log.
     fn meta(&self) -> io::Result<Vec<(Bytes, Bytes)>>;
@@ -91,4 +91,4 @@ pub trait Disk: Send + Sync + 'static {
 }
 
 /// Called with each record of a scan.
-pub type Visit<'a> = dyn FnMut(u64, Bytes) -> ControlFlow<()> + 'a;
+pub type RecordVisitor<'a> = dyn FnMut(u64, Bytes) -> ControlFlow<()> + 'a;

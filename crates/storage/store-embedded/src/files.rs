@@ -28,8 +28,8 @@ pub trait Files: Send + Sync + 'static {
     fn sync_dir(&self) -> io::Result<()>;
     /// Returns the number of bytes that can still be written, for messages.
     fn free_bytes(&self) -> Option<u64>;
-    /// Fails with [`Displaced`] if the next process would not find these files.
-    fn in_place(&self) -> Result<(), Displaced> {
+    /// Fails with [`DisplacedError`] if the next process would not find these files.
+    fn check_in_place(&self) -> Result<(), DisplacedError> {
         Ok(())
     }
 }
@@ -37,7 +37,7 @@ pub trait Files: Send + Sync + 'static {
 /// The error of a directory that was moved, removed or replaced while it is in use.
 #[derive(Debug, thiserror::Error)]
 #[error("{} no longer leads to the store, whose directory was moved, removed or covered by a mount", .0.display())]
-pub struct Displaced(PathBuf);
+pub struct DisplacedError(PathBuf);
 
 /// One open file. It stays usable after its name has been removed.
 pub trait LogFile: Send + Sync {
@@ -67,7 +67,7 @@ impl RealFiles {
     /// Uses an existing, locked directory, and removes other users' permissions for it.
     pub(crate) fn new(dir: &Path, lock: DirLock) -> io::Result<Self> {
         let path = std::path::absolute(dir)?;
-        close_to_others(lock.dir(), &path)?;
+        restrict_permissions(lock.dir(), &path)?;
         Ok(Self { path, lock })
     }
 }
@@ -83,7 +83,7 @@ impl Files for RealFiles {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
         let file = open_at(&self.lock, name, OFlags::RDWR)?;
-        close_to_others(&file, &self.path.join(name))?;
+        restrict_permissions(&file, &self.path.join(name))?;
         Ok(Arc::new(file))
     }
 
@@ -123,10 +123,10 @@ impl Files for RealFiles {
         free_bytes(&self.lock)
     }
 
-    fn in_place(&self) -> Result<(), Displaced> {
-        let displaced = || Displaced(self.path.clone());
-        let there = match std::fs::metadata(&self.path) {
-            Ok(there) => there,
+    fn check_in_place(&self) -> Result<(), DisplacedError> {
+        let displaced = || DisplacedError(self.path.clone());
+        let at_path = match std::fs::metadata(&self.path) {
+            Ok(at_path) => at_path,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(displaced());
             }
@@ -134,7 +134,7 @@ impl Files for RealFiles {
             Err(_) => return Ok(()),
         };
         match self.lock.dir().metadata() {
-            Ok(ours) if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) => Err(displaced()),
+            Ok(own) if (own.dev(), own.ino()) != (at_path.dev(), at_path.ino()) => Err(displaced()),
             _ => Ok(()),
         }
     }
@@ -211,18 +211,18 @@ fn free_bytes(lock: &DirLock) -> Option<u64> {
 /// The error of a read, with the place of the first byte that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("at byte {at}: {source}")]
-pub(crate) struct ReadFailed {
+pub(crate) struct ReadError {
     pub(crate) at: u64,
     source: io::Error,
 }
 
-// === impl ReadFailed ===
+// === impl ReadError ===
 
-impl ReadFailed {
+impl ReadError {
     /// Returns the reason of an error of a read, without its place.
     pub(crate) fn reason(error: &io::Error) -> &io::Error {
-        let failed = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
-        failed.map_or(error, |failed| &failed.source)
+        let read_error = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+        read_error.map_or(error, |read_error| &read_error.source)
     }
 
     /// Names the file in an error of a read.
@@ -240,8 +240,8 @@ impl LogFile for File {
                 Ok(some) => read += some,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => {
-                    let failed = ReadFailed { at: at + read as u64, source };
-                    return Err(io::Error::new(failed.source.kind(), failed));
+                    let read_error = ReadError { at: at + read as u64, source };
+                    return Err(io::Error::new(read_error.source.kind(), read_error));
                 }
             }
         }
@@ -281,7 +281,7 @@ impl LogFile for File {
 }
 
 /// Removes the permissions of other users from a file or directory of the store, and logs that.
-fn close_to_others(file: &File, path: &Path) -> io::Result<()> {
+fn restrict_permissions(file: &File, path: &Path) -> io::Result<()> {
     let mode = file.metadata()?.permissions().mode() & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
@@ -315,17 +315,17 @@ pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut at: u64) -> io
 
 /// Returns true for an error that may pass by itself: no space, no descriptors, or a directory that was moved. It does
 /// not mean damage.
-pub(crate) fn may_pass(error: &io::Error) -> bool {
-    let passing = [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+pub(crate) fn is_transient(error: &io::Error) -> bool {
+    let transient = [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     let raw = error.raw_os_error().map(Errno::from_raw_os_error);
-    raw.is_some_and(|raw| passing.contains(&raw)) || is_full(error) || is_displaced(error)
+    raw.is_some_and(|raw| transient.contains(&raw)) || is_out_of_space(error) || is_displaced(error)
 }
 
 fn is_displaced(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Displaced>())
+    error.get_ref().is_some_and(|inner| inner.is::<DisplacedError>())
 }
 
 /// Returns true when the file system, or a quota, has no space left.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

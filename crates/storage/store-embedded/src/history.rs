@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::disk::Disk;
 use crate::index::lease_id;
 use crate::record::{self, Deletion, Put, Record};
-use crate::shared::{Shared, read_failed};
+use crate::shared::{Shared, read_error};
 
 /// The revisions `after + 1 ..= last`.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +46,12 @@ pub(crate) async fn read(
 pub(crate) async fn values(
     shared: &Arc<Shared>,
     revision: u64,
-    wanted: Vec<(Bytes, u64)>,
+    versions: Vec<(Bytes, u64)>,
 ) -> Result<Vec<KeyValue>, StoreError> {
     let shared = shared.clone();
     blocking(move || {
         let disk = shared.disk()?;
-        let read = wanted.into_iter().map(|(key, modified)| recorded(&*disk, &key, modified));
+        let read = versions.into_iter().map(|(key, modified)| read_version(&*disk, &key, modified));
         let read = read.collect();
         let compacted = shared.state.read().compacted;
         if revision < compacted {
@@ -63,14 +63,14 @@ pub(crate) async fn values(
 }
 
 /// Returns the version of a key that was written at a revision.
-pub(crate) fn recorded(disk: &dyn Disk, key: &Bytes, modified: u64) -> Result<KeyValue, StoreError> {
+pub(crate) fn read_version(disk: &dyn Disk, key: &Bytes, modified: u64) -> Result<KeyValue, StoreError> {
     let found = value(disk, key, modified)?;
     found.ok_or_else(|| StoreError::Damaged(format!("revision {modified} is not in the log")))
 }
 
 fn read_span(shared: &Shared, range: &Range<Bytes>, span: Span) -> Result<(Vec<Event>, Option<Span>), StoreError> {
     let disk = shared.disk()?;
-    let (mut found, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
+    let (mut found, mut bytes, mut examined) = (Vec::new(), 0, 0);
     let (mut reached, mut problem) = (span.after, None);
     let scanned = disk.scan(span.after + 1, span.last, &mut |revision, record| {
         if revision != reached + 1 {
@@ -80,7 +80,7 @@ fn read_span(shared: &Shared, range: &Range<Bytes>, span: Span) -> Result<(Vec<E
         match record::decode(revision, &record) {
             Ok(Record::Put(put)) if range.contains(&put.key) => {
                 bytes += record.len();
-                found.push((revision, Record::Put(put.detached())));
+                found.push((revision, Record::Put(put.to_owned_record())));
             }
             Ok(Record::Put(_)) => {}
             Ok(Record::Delete(mut deletions)) => {
@@ -95,15 +95,15 @@ fn read_span(shared: &Shared, range: &Range<Bytes>, span: Span) -> Result<(Vec<E
             }
         }
         reached = revision;
-        looked_at += 1;
-        let full = found.len() >= CHUNK_EVENTS || bytes >= CHUNK_BYTES || looked_at >= CHUNK_RECORDS;
+        examined += 1;
+        let full = found.len() >= CHUNK_EVENTS || bytes >= CHUNK_BYTES || examined >= CHUNK_RECORDS;
         if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    scanned.map_err(|error| read_failed(&error))?;
+    scanned.map_err(|error| read_error(&error))?;
     if let Some(detail) = problem {
         return Err(StoreError::Damaged(detail));
     }
-    if looked_at == 0 && span.after < span.last {
+    if examined == 0 && span.after < span.last {
         return Err(StoreError::Damaged(format!("revision {} is not in the log", span.after + 1)));
     }
     let mut events = Vec::with_capacity(found.len());
@@ -137,7 +137,7 @@ fn previous(disk: &dyn Disk, key: &Bytes, revision: u64) -> Result<Option<KeyVal
 }
 
 fn value(disk: &dyn Disk, key: &Bytes, revision: u64) -> Result<Option<KeyValue>, StoreError> {
-    let Some(record) = disk.read(revision).map_err(|error| read_failed(&error))? else { return Ok(None) };
+    let Some(record) = disk.read(revision).map_err(|error| read_error(&error))? else { return Ok(None) };
     match record::decode(revision, &record) {
         Ok(Record::Put(put)) if put.key == *key => Ok(Some(put.key_value(revision))),
         Ok(_) => Err(StoreError::Damaged(format!("revision {revision} is of another key"))),
@@ -166,7 +166,7 @@ impl Span {
 
 impl Put {
     /// Returns a copy that does not keep the whole block alive.
-    fn detached(&self) -> Self {
+    fn to_owned_record(&self) -> Self {
         Self {
             key: Bytes::copy_from_slice(&self.key),
             value: Bytes::copy_from_slice(&self.value),

@@ -24,7 +24,7 @@ pub(crate) const NAME: &str = "lock";
 
 impl DirLock {
     /// Locks the directory, which must exist, without changing anything in it.
-    pub(crate) fn acquire_silently(dir: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn acquire_existing(dir: &Path) -> Result<Self, OpenError> {
         let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
         let handle = File::open(dir).map_err(io_error)?;
         lock_directory(dir, &handle)?;
@@ -65,7 +65,7 @@ fn lock_directory(dir: &Path, handle: &File) -> Result<(), OpenError> {
     use rustix::io::Errno;
     match handle.try_lock() {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned(), pid: holder(handle) }),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned(), pid: holder_pid(handle) }),
         Err(TryLockError::Error(source)) => {
             let unsupported = [Errno::BADF, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
             let raw = source.raw_os_error().map(Errno::from_raw_os_error);
@@ -83,13 +83,13 @@ fn lock_directory(dir: &Path, handle: &File) -> Result<(), OpenError> {
 fn lock_file(dir: &Path, handle: &File, file: &File) -> Result<(), OpenError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned(), pid: holder(handle) }),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned(), pid: holder_pid(handle) }),
         Err(TryLockError::Error(source)) => Err(OpenError::Io { dir: dir.to_owned(), source }),
     }
 }
 
 /// Returns the pid that the holder of the lock has written.
-fn holder(dir: &File) -> Option<u32> {
+fn holder_pid(dir: &File) -> Option<u32> {
     let mut text = String::new();
     open_at(dir, OFlags::RDONLY).ok()?.read_to_string(&mut text).ok()?;
     text.trim().parse().ok()

@@ -43,7 +43,7 @@ const PUT_HEADER: usize = HEADER + 28;
 /// Encodes a put. Also returns the value as a slice of the record, so that both share one allocation.
 pub(crate) fn encode_put(revision: u64, put: &Put) -> (Bytes, Bytes) {
     let mut buf = BytesMut::with_capacity(PUT_HEADER + put.key.len() + put.value.len());
-    begin(&mut buf, revision, PUT);
+    write_header(&mut buf, revision, PUT);
     buf.put_u64_le(put.created);
     buf.put_u64_le(put.previous);
     buf.put_i64_le(put.lease);
@@ -58,7 +58,7 @@ pub(crate) fn encode_put(revision: u64, put: &Put) -> (Bytes, Bytes) {
 pub(crate) fn encode_delete(revision: u64, deletions: &[Deletion]) -> Bytes {
     let keys: usize = deletions.iter().map(|deletion| deletion.key.len() + 12).sum();
     let mut buf = BytesMut::with_capacity(HEADER + 4 + keys);
-    begin(&mut buf, revision, DELETE);
+    write_header(&mut buf, revision, DELETE);
     buf.put_u32_le(deletions.len() as u32);
     for deletion in deletions {
         buf.put_u64_le(deletion.previous);
@@ -90,24 +90,24 @@ pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
 }
 
 /// The fields at the beginning of a record.
-pub(crate) struct Seen {
+pub(crate) struct RecordHeader {
     pub(crate) revision: u64,
     pub(crate) deletion: bool,
 }
 
 /// Reads the beginning of a record; the caller verifies its checksum.
-pub(crate) fn peek(bytes: &[u8]) -> Option<Seen> {
+pub(crate) fn peek(bytes: &[u8]) -> Option<RecordHeader> {
     let revision = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
-    Some(Seen { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })
+    Some(RecordHeader { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })
 }
 
 /// Returns true if the bytes are the undamaged record of a revision.
 pub(crate) fn is_whole(revision: u64, bytes: &[u8]) -> bool {
     let checksum = bytes.get(..8).map(|checksum| checksum == xxh3_64(&bytes[8..]).to_le_bytes());
-    checksum == Some(true) && peek(bytes).is_some_and(|seen| seen.revision == revision)
+    checksum == Some(true) && peek(bytes).is_some_and(|header| header.revision == revision)
 }
 
-fn begin(buf: &mut BytesMut, revision: u64, kind: u8) {
+fn write_header(buf: &mut BytesMut, revision: u64, kind: u8) {
     buf.put_u64_le(0);
     buf.put_u64_le(revision);
     buf.put_u8(FORMAT);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_as_they_were() {
+    fn records_round_trip() {
         let (bytes, value) = encode_put(9, &put());
         assert_eq!(value, put().value);
         assert_eq!(decode(9, &bytes), Ok(Record::Put(put())));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_and_any_cut_is_noticed() {
+    fn detects_changed_and_truncated_records() {
         let (bytes, _) = encode_put(9, &put());
         for at in 0..bytes.len() {
             let mut changed = bytes.to_vec();

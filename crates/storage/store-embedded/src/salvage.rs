@@ -10,13 +10,13 @@ use std::time::Duration;
 use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::Bytes;
 
-use crate::check::{Checked, Examined, examine_files};
+use crate::check::{Checked, LogExamination, examine_files};
 use crate::error::OpenError;
 use crate::files::ReadOnlyFiles;
 use crate::log::survey::{Finding, survey};
-use crate::offline::{OLD_FORM, lock_store};
+use crate::offline::{OLD_FORMAT_DIR, lock_store};
 use crate::record::{self, Put, Record};
-use crate::recovery::Unusable;
+use crate::recovery::OpenFailure;
 
 /// A store that may be damaged, of which everything whole is read. It is locked, and nothing in it is changed.
 ///
@@ -24,14 +24,14 @@ use crate::recovery::Unusable;
 /// has an older one, or none. History is not read, since watchers would not notice what is missing in it.
 pub struct Salvage {
     files: ReadOnlyFiles,
-    examined: Examined,
+    examination: LogExamination,
 }
 
 /// The file that marks a store made from a damaged one. Its first line describes that, the rest says what is lost.
 const MARK: &str = "salvaged";
 const MAX_LINE: u64 = 4096;
 /// The time to live of a lease whose own one is lost: the default for events, which are the objects with leases.
-const LOST_LEASE: Duration = Duration::from_secs(3600);
+const DEFAULT_LEASE_TTL: Duration = Duration::from_secs(3600);
 
 // === impl Salvage ===
 
@@ -40,34 +40,34 @@ impl Salvage {
     /// this program has written it.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let files = ReadOnlyFiles::new(lock_store(dir)?);
-        if dir.join(OLD_FORM).exists() {
-            return Err(Unusable::Format(1).of(dir.to_owned()));
+        if dir.join(OLD_FORMAT_DIR).exists() {
+            return Err(OpenFailure::Format(1).of(dir.to_owned()));
         }
         match examine_files(&files, Checked::unlimited()) {
-            Ok(examined) => Ok(Self { files, examined }),
-            Err(unusable) => Err(unusable.of(dir.to_owned())),
+            Ok(examination) => Ok(Self { files, examination }),
+            Err(open_failure) => Err(open_failure.of(dir.to_owned())),
         }
     }
 
     /// Returns the damage, with everything that is known to be lost.
     pub fn damage(&self) -> &Checked {
-        &self.examined.checked
+        &self.examination.checked
     }
 
     /// Unlocks the store, and returns the damage.
     pub fn into_damage(self) -> Checked {
-        self.examined.checked
+        self.examination.checked
     }
 
     /// Returns the newest revision that is known to have existed.
     pub fn newest_revision(&self) -> Revision {
-        Revision(self.examined.newest)
+        Revision(self.examination.newest)
     }
 
     /// Returns the leases of all objects with their times to live.
     pub fn leases(&self) -> HashMap<LeaseId, Duration> {
-        let Examined { keys, facts, .. } = &self.examined;
-        let time = |lease| facts.lease(lease).map_or(LOST_LEASE, Duration::from_secs);
+        let LogExamination { keys, facts, .. } = &self.examination;
+        let time = |lease| facts.lease(lease).map_or(DEFAULT_LEASE_TTL, Duration::from_secs);
         keys.leases().map(|lease| (LeaseId(lease), time(lease))).collect()
     }
 
@@ -76,7 +76,7 @@ impl Salvage {
         let visited = survey(&self.files, &mut |finding| {
             let Finding::Record { revision, bytes } = finding else { return Ok(()) };
             match record::decode(revision, &bytes) {
-                Ok(Record::Put(put)) if self.examined.keys.is_newest(&put.key, revision) => {
+                Ok(Record::Put(put)) if self.examination.keys.is_newest(&put.key, revision) => {
                     visit(object(revision, &put))
                 }
                 _ => Ok(()),

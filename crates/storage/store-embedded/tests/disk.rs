@@ -12,7 +12,7 @@ use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, check};
 use bytes::Bytes;
 use futures::StreamExt;
 use support::model::{Model, list};
-use support::work::{Rng, Work};
+use support::work::{RandomOperation, Rng};
 
 fn open(dir: &Path) -> Result<EmbeddedStore, OpenError> {
     EmbeddedStore::open(EmbeddedOptions::new(dir))
@@ -25,7 +25,7 @@ async fn put(store: &dyn Store, key: &str, value: &[u8], lease: Option<binnacle_
 }
 
 #[tokio::test]
-async fn one_store_per_directory() {
+async fn locks_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path()).expect("the store opens");
     let refused = match open(dir.path()) {
@@ -42,7 +42,7 @@ async fn one_store_per_directory() {
 
 /// The directory itself is locked, not only a file in it.
 #[tokio::test]
-async fn one_store_per_directory_even_without_the_lock_file() {
+async fn locks_directory_without_lock_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path()).expect("the store opens");
     fs::remove_file(dir.path().join("lock")).expect("the file goes");
@@ -61,7 +61,7 @@ async fn try_put(store: &dyn Store, key: &str) -> Result<(), StoreError> {
 
 /// A store whose directory is moved away takes no more writes, and never touches what is at its path then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_moved_directory_is_noticed() {
+async fn detects_moved_directory() {
     let base = tempfile::tempdir().expect("a directory");
     let [path, away, aside] = ["store", "away", "aside"].map(|name| base.path().join(name));
     let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
@@ -107,7 +107,7 @@ async fn a_moved_directory_is_noticed() {
 
 /// A segment never replaces a file that this process did not make.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_others_are_not_replaced() {
+async fn never_replaces_foreign_files() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
     let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir.path()) }).expect("it opens");
@@ -129,7 +129,7 @@ async fn files_of_others_are_not_replaced() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_used() {
+async fn rejects_unusable_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("file");
     fs::write(&file, "x").expect("a file");
@@ -140,7 +140,7 @@ async fn a_directory_that_cannot_be_used() {
 
 /// A released value is read from the log, and replaced, deleted and compacted like others.
 #[tokio::test]
-async fn released_values() {
+async fn reads_released_values_from_log() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path()).expect("the store opens");
     for (key, value) in [("/a/1", b"one"), ("/a/2", b"two"), ("/a/3", b"six")] {
@@ -171,7 +171,7 @@ async fn released_values() {
 }
 
 #[tokio::test]
-async fn leases_survive_a_restart() {
+async fn leases_survive_restart() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path()).expect("the store opens");
     let (short, long) = (store.grant_lease(1).await.expect("a lease"), store.grant_lease(3600).await.expect("a lease"));
@@ -193,7 +193,7 @@ async fn leases_survive_a_restart() {
 
 /// A lease that ends deletes all its keys, including one that is put at the same moment: the next start has no orphan.
 #[tokio::test]
-async fn a_restart_after_puts_raced_with_the_end_of_their_lease() {
+async fn restart_finds_no_orphan_of_ended_lease() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = std::sync::Arc::new(open(dir.path()).expect("the store opens"));
     binnacle_store::contract::leases::puts_race_with_the_end_of_their_lease(store.clone()).await;
@@ -203,7 +203,7 @@ async fn a_restart_after_puts_raced_with_the_end_of_their_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_is_quick_and_tells_everyone() {
+async fn close_is_quick_and_ends_all_calls() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = std::sync::Arc::new(open(dir.path()).expect("the store opens"));
     let mut watches = Vec::new();
@@ -256,13 +256,13 @@ async fn filled(dir: &Path) -> Model {
     let mut rng = Rng::new(7);
     for n in 0..400 {
         let work = match n {
-            200 => Work::Compact(100),
+            200 => RandomOperation::Compact(100),
             _ => {
                 let mut txn = rng.txn(&model);
                 if let Op::Put { value, lease: None } = &mut txn.op {
                     *value = Bytes::from([&value[..], &[b'.'; 700]].concat());
                 }
-                Work::Txn(txn)
+                RandomOperation::Txn(txn)
             }
         };
         work.run(&store, &mut model).await.expect("nothing fails here");
@@ -291,7 +291,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// After any change of the files, the store refuses to start, or a read fails, or the contents are unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damaged_files_never_give_wrong_answers() {
+async fn damaged_files_never_return_wrong_data() {
     let original = tempfile::tempdir().expect("a directory");
     let model = filled(original.path()).await;
     let trimmed = tempfile::tempdir().expect("a directory");
@@ -340,7 +340,7 @@ async fn damaged_files_never_give_wrong_answers() {
 
 /// A lost file is an error: the store must not show an older state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_files_are_noticed() {
+async fn detects_lost_files() {
     let original = tempfile::tempdir().expect("a directory");
     let model = filled(original.path()).await;
     for file in files(original.path()) {

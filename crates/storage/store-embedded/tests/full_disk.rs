@@ -61,7 +61,7 @@ async fn heal(store: &dyn Store, objects: std::ops::Range<usize>, len: usize, co
 
 /// A reservation that cannot succeed takes nothing meanwhile.
 #[test]
-fn a_reservation_larger_than_the_disk_takes_nothing() {
+fn failed_reservation_takes_no_space() {
     let Some(dir) = small_disk::enter("a_reservation_larger_than_the_disk_takes_nothing", 8) else { return };
     let file = File::create_new(dir.join("file")).expect("a file");
     let refused = LogFile::allocate(&file, 64 << 20).expect_err("it is larger than the disk");
@@ -73,7 +73,7 @@ fn a_reservation_larger_than_the_disk_takes_nothing() {
 
 /// Deletions and the compactor's turns make a full disk writable again, in the same process and after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_compactor_heals_a_full_disk() {
+async fn compactor_frees_full_disk() {
     let Some(dir) = small_disk::enter("the_compactor_heals_a_full_disk", 96) else { return };
     const LEN: usize = 900_000;
     for restarts in [false, true] {
@@ -101,7 +101,7 @@ async fn the_compactor_heals_a_full_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tools_read_stores_on_disks_that_take_nothing() {
+async fn tools_read_stores_on_full_disks() {
     let Some(dir) = small_disk::enter("tools_read_stores_on_disks_that_take_nothing", 64) else { return };
     let store = open(&dir);
     fill(&*store, "/k", 500 << 10).await;

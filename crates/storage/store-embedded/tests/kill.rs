@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
-use support::victim::{self, Told};
+use support::victim::{self, AcknowledgedWrites};
 use support::work::Rng;
 
 /// Not a test of its own: the process that is killed.
@@ -19,7 +19,7 @@ fn victim() {
 }
 
 #[test]
-fn killed_at_any_time() {
+fn survives_kill_at_any_time() {
     if victim::is_running() {
         return;
     }
@@ -29,7 +29,7 @@ fn killed_at_any_time() {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
-    let mut told = Told::default();
+    let mut told = AcknowledgedWrites::default();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let mut opening = Duration::ZERO;
@@ -48,7 +48,7 @@ fn killed_at_any_time() {
 
 /// The first start may be interrupted at any moment.
 #[test]
-fn killed_while_it_is_created() {
+fn survives_kill_during_creation() {
     if victim::is_running() {
         return;
     }
@@ -58,7 +58,7 @@ fn killed_while_it_is_created() {
     for round in 0..40 {
         let dir = tempfile::tempdir().expect("a directory");
         let data = dir.path().join("some/where");
-        let mut told = Told::default();
+        let mut told = AcknowledgedWrites::default();
         let mut victim = victim::command(&data).spawn().expect("the victim starts");
         let lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
         std::thread::sleep(Duration::from_micros(rng.below(30_000)));
@@ -71,7 +71,7 @@ fn killed_while_it_is_created() {
     }
 }
 
-fn run_and_kill(dir: &Path, after: Duration, told: &mut Told) {
+fn run_and_kill(dir: &Path, after: Duration, told: &mut AcknowledgedWrites) {
     let mut victim = victim::command(dir).spawn().expect("the victim starts");
     let mut lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
     let opened = lines.by_ref().map_while(Result::ok).any(|line| line == "open");

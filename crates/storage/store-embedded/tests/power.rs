@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::recording::Recording;
-use support::victim::{self, Told};
+use support::victim::{self, AcknowledgedWrites};
 use support::work::Rng;
 
 /// Not a test of its own: the process that is recorded.
@@ -21,7 +21,7 @@ fn victim() {
 }
 
 #[test]
-fn the_power_fails_at_any_call() {
+fn survives_power_failure_at_any_call() {
     if victim::is_running() || !Recording::available() {
         return;
     }
@@ -57,7 +57,7 @@ fn the_power_fails_at_any_call() {
         let left = place.path().join(format!("left-{cut}"));
         std::fs::create_dir(&left).expect("a directory");
         recording.cut(before, &mut rng, &left);
-        let mut told = Told::default();
+        let mut told = AcknowledgedWrites::default();
         recording.said(before).flat_map(str::lines).for_each(|line| told.hear(line));
         let context = format!("seed {seed}, cut {cut} before call {before}");
         let store =
@@ -72,7 +72,7 @@ fn the_power_fails_at_any_call() {
 
 /// Directories that the store creates are durable in theirs before the store is used.
 #[test]
-fn the_names_of_new_directories_are_durable() {
+fn new_directories_are_durable() {
     if victim::is_running() || !Recording::available() {
         return;
     }

@@ -122,7 +122,7 @@ fn lost(salvage: &Salvage) -> Vec<(Option<&str>, u64, Remains)> {
 }
 
 #[tokio::test]
-async fn an_undamaged_store_is_read_completely() {
+async fn reads_undamaged_store_completely() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let live = make(&dir).await;
@@ -136,47 +136,47 @@ async fn an_undamaged_store_is_read_completely() {
 }
 
 /// Where a bit is flipped.
-type Place = fn(&Path) -> (String, usize);
+type FlipLocator = fn(&Path) -> (String, usize);
 
 #[tokio::test]
-async fn a_flipped_bit_costs_at_most_the_record_that_has_it() {
+async fn flipped_bit_costs_at_most_its_record() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let live = make(&dir).await;
     // Before a key are the length field of its record and the fixed fields, before these the header of the frame.
-    let header: Place = |dir| {
+    let header: FlipLocator = |dir| {
         let (file, at) = find(dir, "/k/21value 23 ");
         (file, at - 50 - 48 + 9)
     };
-    let mark: Place = |dir| {
+    let mark: FlipLocator = |dir| {
         let (file, at) = find(dir, "/k/21value 23 ");
         (file, at - 50 - 48)
     };
-    let length: Place = |dir| {
+    let length: FlipLocator = |dir| {
         let (file, at) = find(dir, "/k/21value 23 ");
         (file, at - 50 + 1)
     };
-    let key: Place = |dir| {
+    let key: FlipLocator = |dir| {
         let (file, at) = find(dir, "/k/21value 23 ");
         (file, at + 4)
     };
-    let value: Place = |dir| find(dir, "value 23 ");
-    let changed: Place = |dir| find(dir, "value 52 ");
-    let deletion: Place = |dir| {
+    let value: FlipLocator = |dir| find(dir, "value 23 ");
+    let changed: FlipLocator = |dir| find(dir, "value 52 ");
+    let deletion: FlipLocator = |dir| {
         // The checksum of the record that deletes the first object.
         let path = segments(dir).pop().expect("a segment");
         let bytes = fs::read(&path).expect("a segment");
         let at = bytes.windows(5).rposition(|window| window == b"/k/01").expect("its key");
         (name(&path), at - 34)
     };
-    let first_head: Place = |dir| (name(&segments(dir)[0]), 90);
-    let last_head: Place = |dir| (name(&segments(dir).pop().expect("a segment")), 25);
-    let head: Place = |_| ("head".to_owned(), 40);
+    let first_head: FlipLocator = |dir| (name(&segments(dir)[0]), 90);
+    let last_head: FlipLocator = |dir| (name(&segments(dir).pop().expect("a segment")), 25);
+    let head: FlipLocator = |_| ("head".to_owned(), 40);
     let gone = |key: &'static str| vec![(Some(key), None)];
     // What is different then: a key that is gone or has an older revision, and what is told of it.
-    type Lost = Vec<(Option<&'static str>, u64, Remains)>;
-    type Different = Vec<(Option<&'static str>, Option<u64>)>;
-    let cases: Vec<(&str, Place, Different, Lost)> = vec![
+    type ExpectedLosses = Vec<(Option<&'static str>, u64, Remains)>;
+    type ExpectedDifferences = Vec<(Option<&'static str>, Option<u64>)>;
+    let cases: Vec<(&str, FlipLocator, ExpectedDifferences, ExpectedLosses)> = vec![
         ("the header of a frame", header, Vec::new(), Vec::new()),
         ("the mark of a frame", mark, vec![(Some("/k/21"), None)], vec![(None, 23, Remains::Unknown)]),
         ("the length of a record", length, gone("/k/21"), vec![(None, 23, Remains::Unknown)]),
@@ -218,7 +218,7 @@ async fn a_flipped_bit_costs_at_most_the_record_that_has_it() {
 
 /// What is missing in a case, which objects are gone or older then, and what is told of it.
 #[tokio::test]
-async fn lost_segments_and_ends_cost_what_was_in_them() {
+async fn lost_segments_cost_only_their_records() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let live = make(&dir).await;
@@ -269,7 +269,7 @@ async fn lost_segments_and_ends_cost_what_was_in_them() {
 }
 
 #[tokio::test]
-async fn stores_in_use_and_of_other_formats_are_refused() {
+async fn rejects_stores_in_use_and_of_other_formats() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("it opens");

@@ -18,7 +18,7 @@ const WRITERS: usize = 8;
 const CATCHES_UP: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_of_all_sizes_stay_within_the_bound() {
+async fn files_stay_within_bound_for_all_value_sizes() {
     // A file system in memory is the fastest.
     let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     for (size, keys, writes) in

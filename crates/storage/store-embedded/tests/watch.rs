@@ -26,7 +26,7 @@ async fn put(store: &EmbeddedStore, key: &str, value: Bytes) -> Revision {
 }
 
 #[tokio::test]
-async fn a_watch_without_events_hears_how_far_it_has_come() {
+async fn watch_without_events_gets_progress() {
     let store = open(WatchOptions { progress_interval: Duration::from_millis(1), ..WatchOptions::default() });
     let mut watch = store.watch(prefix_range(b"/quiet/"), Revision(1)).await.expect("a watch");
     for n in 0..3 {
@@ -47,7 +47,7 @@ async fn a_watch_without_events_hears_how_far_it_has_come() {
 
 /// Events that a watcher does not read are not buffered for it: later it reads them from history.
 #[tokio::test]
-async fn buffers_are_bounded() {
+async fn bounds_buffers_of_slow_watchers() {
     const VALUE: usize = 64 << 10;
     for (events, bytes) in [(10, usize::MAX), (usize::MAX, 10 * VALUE)] {
         let store = open(WatchOptions { buffer_events: events, buffer_bytes: bytes, ..WatchOptions::default() });

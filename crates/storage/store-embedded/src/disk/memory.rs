@@ -6,7 +6,7 @@ use std::io;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::{Batch, Disk, Visit};
+use super::{Batch, Disk, RecordVisitor};
 
 /// A log in memory. Clones of its records share their bytes with the engine's index.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Disk for MemoryDisk {
         Ok(self.contents.read().records.get(&revision).cloned())
     }
 
-    fn scan(&self, first: u64, last: u64, visit: &mut Visit<'_>) -> io::Result<()> {
+    fn scan(&self, first: u64, last: u64, visit: &mut RecordVisitor<'_>) -> io::Result<()> {
         let mut next = first;
         while next <= last {
             let chunk: Vec<_> =

@@ -11,7 +11,7 @@ pub(crate) const FORMAT: u32 = 2;
 const MAGIC: [u8; 8] = *b"BINNACLE";
 /// Features that a program must support to read a segment: the frames in it have derived marks.
 const DERIVED_MARKS: u32 = 1;
-const UNDERSTOOD: u32 = DERIVED_MARKS;
+const SUPPORTED_FEATURES: u32 = DERIVED_MARKS;
 /// Frames begin at a multiple of this, so that writing them never changes a page of the head.
 pub(crate) const PAGE: usize = 4096;
 const HEAD_FIXED: usize = 116;
@@ -97,7 +97,7 @@ pub(crate) struct Head {
 
 /// The error of a head that is not usable.
 #[derive(Debug)]
-pub(crate) enum BadHead {
+pub(crate) enum HeadError {
     Damaged(String),
     Format(u32),
     /// It asks for these features.
@@ -123,7 +123,7 @@ pub(crate) struct FrameHeader {
 
 impl StoreId {
     /// Returns a random ID.
-    pub(crate) fn fresh() -> Self {
+    pub(crate) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
         // Each `RandomState` has fresh keys from the operating system.
         let (a, b) = (RandomState::new().hash_one(0_u8), RandomState::new().hash_one(1_u8));
@@ -142,13 +142,13 @@ impl StoreId {
 
 impl Framing {
     pub(crate) fn new(store: StoreId, cover: Cover, marks: Marks) -> Self {
-        let mark_key = xxh3_64_with_seed(&place(cover, 0), store.head_seed() ^ MARK_SEED);
+        let mark_key = xxh3_64_with_seed(&frame_position(cover, 0), store.head_seed() ^ MARK_SEED);
         Self { store, cover, marks, mark_key }
     }
 
     /// Returns the checksum seed of a frame.
     fn seed(self, at: u64) -> u64 {
-        xxh3_64_with_seed(&place(self.cover, at), self.store.head_seed())
+        xxh3_64_with_seed(&frame_position(self.cover, at), self.store.head_seed())
     }
 
     /// Returns the mark of a new frame.
@@ -169,12 +169,12 @@ impl Framing {
     }
 }
 
-fn place(cover: Cover, at: u64) -> [u8; 32] {
-    let mut place = [0; 32];
-    for (slot, number) in place.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {
+fn frame_position(cover: Cover, at: u64) -> [u8; 32] {
+    let mut frame_position = [0; 32];
+    for (slot, number) in frame_position.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {
         slot.copy_from_slice(&number.to_le_bytes());
     }
-    place
+    frame_position
 }
 
 /// Returns the mark of a frame at a place. A search computes it for every place, so it is a few operations (the last ones
@@ -235,8 +235,8 @@ impl Head {
         out.put_u32_le(len as u32);
         out.put_slice(&self.store.0);
         let Cover { first, last, generation } = self.cover;
-        let places = [self.before.at, self.before.chain, self.sealed.at, self.sealed.chain];
-        for number in [first, last, generation, self.next_revision, self.sequence].into_iter().chain(places) {
+        let positions = [self.before.at, self.before.chain, self.sealed.at, self.sealed.chain];
+        for number in [first, last, generation, self.next_revision, self.sequence].into_iter().chain(positions) {
             out.put_u64_le(number);
         }
         out.put_u32_le(notes.len() as u32);
@@ -252,15 +252,15 @@ impl Head {
         (page.starts_with(&MAGIC) && len.is_multiple_of(PAGE) && len > 0 && len <= MAX_HEAD).then_some(len)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadHead> {
-        let damaged = |what: &str| BadHead::Damaged(format!("its head {what}"));
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeadError> {
+        let damaged = |what: &str| HeadError::Damaged(format!("its head {what}"));
         let mut rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| damaged("does not begin as one"))?;
         if bytes.len() < HEAD_FIXED + 8 {
             return Err(damaged("is too short"));
         }
-        let (format, must) = (rest.get_u32_le(), rest.get_u32_le());
+        let (format, required) = (rest.get_u32_le(), rest.get_u32_le());
         if format != FORMAT {
-            return Err(BadHead::Format(format));
+            return Err(HeadError::Format(format));
         }
         rest.advance(8);
         let mut store = [0; 16];
@@ -278,18 +278,18 @@ impl Head {
         if bytes[end..end + 8] != checksum.to_le_bytes() || bytes[end + 8..].iter().any(|byte| *byte != 0) {
             return Err(damaged("does not match its checksum"));
         }
-        if must & !UNDERSTOOD != 0 {
-            return Err(BadHead::Features(must));
+        if required & !SUPPORTED_FEATURES != 0 {
+            return Err(HeadError::Features(required));
         }
         let mut notes = Notes::new();
         read_notes(&bytes[HEAD_FIXED..end], &mut notes).ok_or_else(|| damaged("has unreadable notes"))?;
-        let marks = if must & DERIVED_MARKS == 0 { Marks::Fixed } else { Marks::Derived };
+        let marks = if required & DERIVED_MARKS == 0 { Marks::Fixed } else { Marks::Derived };
         Ok(Self { store, cover, marks, next_revision, sequence, before, sealed, notes })
     }
 }
 
 /// Returns a damaged head as it was, if a single bit of it is wrong.
-pub(crate) fn repaired(bytes: &[u8]) -> Option<Head> {
+pub(crate) fn repair(bytes: &[u8]) -> Option<Head> {
     let mut bytes = bytes.get(..bytes.len().min(MAX_REPAIRED))?.to_vec();
     (0..bytes.len() * 8).find_map(|bit| {
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -401,7 +401,7 @@ fn put_note(out: &mut Vec<u8>, name: &[u8], value: Option<&Bytes>) {
 
 /// Applies the note changes in a frame or head; `None` if the bytes are not notes.
 pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
-    for (name, value) in each_note(&mut bytes)? {
+    for (name, value) in decode_notes(&mut bytes)? {
         match value {
             Some(value) => notes.insert(name, value),
             None => notes.remove(&name),
@@ -410,7 +410,7 @@ pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
     Some(())
 }
 
-pub(crate) fn each_note(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes>)>> {
+pub(crate) fn decode_notes(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes>)>> {
     let mut notes = Vec::new();
     while !bytes.is_empty() {
         if bytes.len() < 8 {
@@ -426,19 +426,19 @@ pub(crate) fn each_note(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes>)>
 }
 
 /// Returns the positions and lengths of the records in a frame; a position is behind the length field.
-pub(crate) fn record_places(frame: &[u8], header: &FrameHeader) -> Option<Vec<(usize, usize)>> {
+pub(crate) fn record_positions(frame: &[u8], header: &FrameHeader) -> Option<Vec<(usize, usize)>> {
     let mut at = FRAME_HEADER.checked_add(header.notes as usize)?;
     let end = FRAME_HEADER + header.body as usize;
-    let mut places = Vec::with_capacity((header.records as usize).min(frame.len() / LENGTH));
+    let mut positions = Vec::with_capacity((header.records as usize).min(frame.len() / LENGTH));
     for _ in 0..header.records {
         let length = frame.get(at..at + LENGTH)?;
         let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
         at += LENGTH;
         let next = at.checked_add(length).filter(|next| *next <= end)?;
-        places.push((at, length));
+        positions.push((at, length));
         at = next;
     }
-    (at == end).then_some(places)
+    (at == end).then_some(positions)
 }
 
 pub(crate) fn damaged(detail: String) -> io::Error {
@@ -451,7 +451,7 @@ mod tests {
 
     fn head() -> Head {
         Head {
-            store: StoreId::fresh(),
+            store: StoreId::random(),
             cover: Cover { first: 3, last: 7, generation: 12 },
             marks: Marks::Derived,
             next_revision: 900,
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_come_back_and_any_changed_byte_is_noticed() {
+    fn head_round_trips_and_detects_changed_bytes() {
         let bytes = head().encode();
         let mut again = head();
         let read = Head::decode(&bytes).expect("it is whole");
@@ -475,9 +475,9 @@ mod tests {
             changed[at] ^= 0x10;
             assert!(Head::decode(&changed).is_err(), "byte {at}");
             if at % 997 == 0 || (at < HEAD_FIXED && at % 7 == 0) {
-                assert_eq!(repaired(&changed), Some(read.clone()), "byte {at}");
+                assert_eq!(repair(&changed), Some(read.clone()), "byte {at}");
                 changed[at] ^= 1;
-                assert_eq!(repaired(&changed), None, "two bits of byte {at}");
+                assert_eq!(repair(&changed), None, "two bits of byte {at}");
             }
         }
         assert!(matches!(
@@ -486,14 +486,14 @@ mod tests {
                 later[8] = 9;
                 later
             }),
-            Err(BadHead::Format(9))
+            Err(HeadError::Format(9))
         ));
     }
 
     #[test]
-    fn frames_are_valid_only_as_they_are_and_where_they_were_written() {
+    fn frame_is_valid_only_unchanged_and_in_place() {
         for marks in [Marks::Fixed, Marks::Derived] {
-            let (store, cover) = (StoreId::fresh(), Cover::one(4));
+            let (store, cover) = (StoreId::random(), Cover::one(4));
             let framing = Framing::new(store, cover, marks);
             let mut frame = Vec::new();
             let mut builder = FrameBuilder::new(&mut frame);
@@ -512,11 +512,11 @@ mod tests {
             assert!(valid(&frame, framing, 4096));
             assert!(valid(&frame, Framing::new(store, cover, Marks::Unknown), 4096));
             let at = FRAME_HEADER + 19 + LENGTH;
-            assert_eq!(record_places(&frame, &header), Some(vec![(at, 6), (at + 10, 0)]));
+            assert_eq!(record_positions(&frame, &header), Some(vec![(at, 6), (at + 10, 0)]));
             assert!(!valid(&frame, framing, 4104));
             let others = [
                 Framing::new(store, Cover::one(5), marks),
-                Framing::new(StoreId::fresh(), cover, marks),
+                Framing::new(StoreId::random(), cover, marks),
                 Framing::new(store, cover, if marks == Marks::Fixed { Marks::Derived } else { Marks::Fixed }),
             ];
             for other in others {
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_a_file_stands_for() {
+    fn file_name_encodes_cover() {
         let cover = Cover { first: 3, last: 70, generation: 2 };
         assert_eq!(cover.name(), "log-0000000003-0000000070-0000000002");
         assert_eq!(Cover::of_name(&cover.name()), Some(cover));

@@ -30,7 +30,7 @@ pub(crate) struct Records {
     base: u64,
     /// Revisions relative to `base`; empty as long as there is no gap.
     revisions: Vec<u32>,
-    places: Vec<u32>,
+    positions: Vec<u32>,
     dead: Bits,
     deletions: Bits,
     /// The end of the newest record.
@@ -65,16 +65,16 @@ pub(crate) struct RecordPosition {
 
 impl Records {
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 
     /// Returns false if the position cannot be stored: revisions must ascend, and both must be within 2^32.
     pub(crate) fn push(&mut self, revision: u64, at: u64, len: usize, deletion: bool) -> bool {
-        let count = self.places.len();
+        let count = self.positions.len();
         if count == 0 {
             self.base = revision;
         }
-        let (Some(delta), Ok(place)) = (revision.checked_sub(self.base), u32::try_from(at)) else { return false };
+        let (Some(delta), Ok(position)) = (revision.checked_sub(self.base), u32::try_from(at)) else { return false };
         let Ok(delta) = u32::try_from(delta) else { return false };
         if count > 0 && self.revision(count - 1) >= revision {
             return false;
@@ -86,9 +86,9 @@ impl Records {
             self.revisions.push(delta);
         }
         if count > 0 {
-            self.count(count - 1, at.saturating_sub(self.end));
+            self.count_gap(count - 1, at.saturating_sub(self.end));
         }
-        self.places.push(place);
+        self.positions.push(position);
         self.dead.push(count, false);
         self.deletions.push(count, deletion);
         self.end = at + len as u64;
@@ -122,9 +122,9 @@ impl Records {
         }
     }
 
-    pub(crate) fn place(&self, n: usize, end: u64) -> RecordPosition {
-        let at = u64::from(self.places[n]);
-        let next = self.places.get(n + 1).map_or(end, |next| u64::from(*next));
+    pub(crate) fn position(&self, n: usize, end: u64) -> RecordPosition {
+        let at = u64::from(self.positions[n]);
+        let next = self.positions.get(n + 1).map_or(end, |next| u64::from(*next));
         RecordPosition { revision: self.revision(n), at, room: next.saturating_sub(at) }
     }
 
@@ -142,16 +142,16 @@ impl Records {
     }
 
     /// Marks a record as dead: no read can return it any more.
-    pub(crate) fn bury(&mut self, n: usize) {
+    pub(crate) fn mark_dead(&mut self, n: usize) {
         if !self.dead.get(n) {
             self.dead.set(n);
-            let bytes = self.place(n, self.end).room;
+            let bytes = self.position(n, self.end).room;
             self.count_dead(n, bytes);
         }
     }
 
     /// Counts bytes that lie between a record and the next one.
-    fn count(&mut self, n: usize, bytes: u64) {
+    fn count_gap(&mut self, n: usize, bytes: u64) {
         self.usage.total += bytes;
         if self.dead.get(n) {
             self.count_dead(n, bytes);
@@ -167,7 +167,7 @@ impl Records {
 
     pub(crate) fn shrink(&mut self) {
         self.revisions.shrink_to_fit();
-        self.places.shrink_to_fit();
+        self.positions.shrink_to_fit();
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_found_with_gaps_and_without() {
+    fn finds_records_with_and_without_gaps() {
         for revisions in [(5..200).collect::<Vec<u64>>(), vec![5, 6, 9, 10, 70, 3_000_000_000], vec![8, 9, 10, 12]] {
             let mut records = Records::default();
             for (n, revision) in revisions.iter().enumerate() {
@@ -229,16 +229,16 @@ mod tests {
                 assert_eq!(records.find(*revision), Some(n));
                 assert_eq!(records.first_from(*revision), n);
                 let at = 4096 + n as u64 * 10;
-                assert_eq!(records.place(n, end), RecordPosition { revision: *revision, at, room: 10 });
+                assert_eq!(records.position(n, end), RecordPosition { revision: *revision, at, room: 10 });
                 assert_eq!((records.is_deletion(n), records.is_dead(n)), (n % 3 == 0, false));
             }
             assert_eq!(records.last_revision(), revisions.last().copied());
             assert_eq!((records.find(4), records.first_from(4)), (None, 0));
             assert_eq!(records.first_from(u64::MAX), revisions.len());
             assert_eq!(records.find(11), revisions.iter().position(|revision| *revision == 11));
-            records.bury(0);
-            records.bury(0);
-            records.bury(1);
+            records.mark_dead(0);
+            records.mark_dead(0);
+            records.mark_dead(1);
             let expected = Usage { total: end - 4096, dead_puts: 10, dead_deletions: 10 };
             assert_eq!(records.usage, expected);
             assert_eq!(expected.needed(), end - 4096 - 20);
@@ -247,26 +247,26 @@ mod tests {
 
     /// Records of 10 bytes, each in a frame of its own.
     #[test]
-    fn bytes_between_records_belong_to_the_record_before() {
+    fn counts_gap_with_preceding_record() {
         let deletion = |n: u64| n % 2 == 1;
-        let count = |dead: &[usize], early: bool| {
+        let usage = |dead: &[usize], early: bool| {
             let mut records = Records::default();
             for n in 0..4u64 {
                 assert!(records.push(5 + n, 4096 + n * 64, 10, deletion(n)));
                 if early {
-                    dead.iter().filter(|dead| **dead as u64 == n).for_each(|dead| records.bury(*dead));
+                    dead.iter().filter(|dead| **dead as u64 == n).for_each(|dead| records.mark_dead(*dead));
                 }
             }
-            dead.iter().for_each(|dead| records.bury(*dead));
+            dead.iter().for_each(|dead| records.mark_dead(*dead));
             records.usage
         };
         for early in [false, true] {
             let total = 3 * 64 + 10;
-            assert_eq!(count(&[], early), Usage { total, dead_puts: 0, dead_deletions: 0 });
-            assert_eq!(count(&[0, 2], early), Usage { total, dead_puts: 128, dead_deletions: 0 });
-            assert_eq!(count(&[0, 1, 2], early), Usage { total, dead_puts: 128, dead_deletions: 64 });
-            assert_eq!(count(&[0, 1, 2], early).needed(), 10, "the newest record is needed");
-            assert_eq!(count(&[0, 1, 2, 3], early).needed(), 0);
+            assert_eq!(usage(&[], early), Usage { total, dead_puts: 0, dead_deletions: 0 });
+            assert_eq!(usage(&[0, 2], early), Usage { total, dead_puts: 128, dead_deletions: 0 });
+            assert_eq!(usage(&[0, 1, 2], early), Usage { total, dead_puts: 128, dead_deletions: 64 });
+            assert_eq!(usage(&[0, 1, 2], early).needed(), 10, "the newest record is needed");
+            assert_eq!(usage(&[0, 1, 2, 3], early).needed(), 0);
         }
     }
 }

@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 
 use super::Inner;
 use super::background_failure::BackgroundFailure;
-use crate::files::{Files, LogFile, is_full};
+use crate::files::{Files, LogFile, is_out_of_space};
 
 pub(crate) struct Spares {
     ready: Mutex<Vec<Spare>>,
-    made: AtomicU64,
+    created: AtomicU64,
     /// Failures of creating spare files, other than a full disk.
-    trouble: BackgroundFailure,
+    failure: BackgroundFailure,
 }
 
 /// An empty file with reserved space.
@@ -26,14 +26,14 @@ pub(crate) struct Spare {
 }
 
 pub(crate) const PREFIX: &str = "spare-";
-const WANTED: usize = 2;
+const SPARE_COUNT: usize = 2;
 
 // === impl Spares ===
 
 impl Default for Spares {
     fn default() -> Self {
-        let trouble = BackgroundFailure::with("make the next segment ahead");
-        Self { ready: Mutex::default(), made: AtomicU64::new(0), trouble }
+        let failure = BackgroundFailure::new("make the next segment ahead");
+        Self { ready: Mutex::default(), created: AtomicU64::new(0), failure }
     }
 }
 
@@ -44,31 +44,31 @@ impl Spares {
         if let Some(spare) = self.ready.lock().pop() {
             return Ok(spare);
         }
-        match self.make(&*inner.files, inner.options.min_segment) {
-            Err(error) if is_full(&error) => self.make(&*inner.files, 0),
-            made => made,
+        match self.create(&*inner.files, inner.options.min_segment) {
+            Err(error) if is_out_of_space(&error) => self.create(&*inner.files, 0),
+            created => created,
         }
     }
 
     /// Creates the missing spare files, and notes whether the disk is full.
     pub(crate) fn fill(&self, inner: &Inner) {
         let full = &inner.counters.full;
-        while self.ready.lock().len() < WANTED {
+        while self.ready.lock().len() < SPARE_COUNT {
             let capacity = inner.table.read().capacity(&inner.options);
-            match self.make(&*inner.files, capacity) {
+            match self.create(&*inner.files, capacity) {
                 Ok(spare) => self.ready.lock().push(spare),
                 Err(error) => {
-                    if is_full(&error) && !full.swap(true, Ordering::Relaxed) {
+                    if is_out_of_space(&error) && !full.swap(true, Ordering::Relaxed) {
                         let free = inner.files.free_bytes().unwrap_or_default() >> 10;
                         tracing::error!(%error, free_kib = free, "no room for the next segment: only deletions are taken");
-                    } else if !is_full(&error) {
-                        self.trouble.happened(&error, PREFIX);
+                    } else if !is_out_of_space(&error) {
+                        self.failure.record(&error, PREFIX);
                     }
                     return;
                 }
             }
         }
-        self.trouble.over();
+        self.failure.clear();
         if full.swap(false, Ordering::Relaxed) {
             tracing::info!("there is room for the next segment again: everything is taken");
         }
@@ -80,7 +80,7 @@ impl Spares {
             return;
         }
         let capacity = inner.table.read().capacity(&inner.options);
-        match self.make(&*inner.files, capacity) {
+        match self.create(&*inner.files, capacity) {
             Ok(spare) => self.ready.lock().push(spare),
             Err(error) => tracing::debug!(%error, "cannot make a segment ahead while another is rewritten"),
         }
@@ -96,8 +96,8 @@ impl Spares {
         }
     }
 
-    fn make(&self, files: &dyn Files, len: u64) -> io::Result<Spare> {
-        let name = format!("{PREFIX}{}", self.made.fetch_add(1, Ordering::Relaxed));
+    fn create(&self, files: &dyn Files, len: u64) -> io::Result<Spare> {
+        let name = format!("{PREFIX}{}", self.created.fetch_add(1, Ordering::Relaxed));
         let file = files.create(&name)?;
         let spare = Spare { name, file, len };
         let allocated = if len == 0 { Ok(()) } else { spare.file.allocate(len) };

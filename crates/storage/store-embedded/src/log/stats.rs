@@ -14,7 +14,7 @@ pub(crate) struct Counters {
     pub(crate) full: AtomicBool,
     pub(crate) delay_micros: AtomicU64,
     /// True while the log is larger than its bound: twice the needed bytes, and two segments.
-    over: AtomicBool,
+    is_over_bound: AtomicBool,
     /// Bytes of the file that a segment is being rewritten into.
     pub(crate) moving_bytes: AtomicU64,
     syncs: AtomicU64,
@@ -31,7 +31,7 @@ const SLOWEST: u64 = 1 << 20;
 // === impl Counters ===
 
 impl Counters {
-    pub(crate) fn synced(&self, took: Duration) {
+    pub(crate) fn record_sync(&self, took: Duration) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.sync_micros.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
         let seconds = took.as_secs_f64();
@@ -75,22 +75,22 @@ impl Inner {
         let excess = (disk + near).saturating_sub(bound).min(2 * near);
         let delay = MAX_DELAY.as_micros() as u64 * excess / (2 * near).max(1);
         self.counters.delay_micros.store(if self.options.background { delay } else { 0 }, Ordering::Relaxed);
-        self.counters.over.store(disk > bound + near, Ordering::Relaxed);
+        self.counters.is_over_bound.store(disk > bound + near, Ordering::Relaxed);
     }
 
     /// Returns the delay of a group of writes, by which segments are rewritten as fast as they are written.
-    pub(crate) fn delay_of(&self, bytes: u64) -> Duration {
+    pub(crate) fn write_delay(&self, bytes: u64) -> Duration {
         let most = self.counters.delay_micros.load(Ordering::Relaxed);
         // A small group hardly changes the distance to the bound.
         Duration::from_micros((most * bytes / SLOWEST).clamp(most / 16, most))
     }
 
     pub(crate) fn health(&self) -> Result<(), String> {
-        self.files.in_place().map_err(|displaced| displaced.to_string())?;
-        if let Some(why) = self.trouble.lasting() {
+        self.files.check_in_place().map_err(|displaced| displaced.to_string())?;
+        if let Some(why) = self.rewrite_failure.persistent_error() {
             return Err(format!("segments of the store cannot be rewritten: {why}"));
         }
-        if self.counters.over.load(Ordering::Relaxed) {
+        if self.counters.is_over_bound.load(Ordering::Relaxed) {
             return Err("the store takes more than twice the space of what it keeps".to_owned());
         }
         Ok(())

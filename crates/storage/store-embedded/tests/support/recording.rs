@@ -21,10 +21,10 @@ pub(crate) struct Recording {
 
 struct Call {
     thread: u64,
-    what: What,
+    what: CallKind,
 }
 
-enum What {
+enum CallKind {
     Say(String),
     Create {
         name: String,
@@ -99,16 +99,16 @@ impl Recording {
     /// Returns the lines that the process had printed before a call.
     pub(crate) fn said(&self, before: usize) -> impl Iterator<Item = &str> {
         self.calls[..before].iter().filter_map(|call| match &call.what {
-            What::Say(text) => Some(text.as_str()),
+            CallKind::Say(text) => Some(text.as_str()),
             _ => None,
         })
     }
 
     /// Returns the number of syncs of the directory itself that were complete before the process printed a line.
     pub(crate) fn directory_syncs_before(&self, line: &str) -> usize {
-        let says = |call: &Call| matches!(&call.what, What::Say(text) if text.lines().any(|said| said == line));
+        let says = |call: &Call| matches!(&call.what, CallKind::Say(text) if text.lines().any(|said| said == line));
         let before = self.calls.iter().take_while(|call| !says(call));
-        before.filter(|call| matches!(call.what, What::SyncDir)).count()
+        before.filter(|call| matches!(call.what, CallKind::SyncDir)).count()
     }
 
     /// Fills an empty directory with files that a power cut before a call could have left: all synced changes, and a
@@ -122,18 +122,18 @@ impl Recording {
         let mut names = Names::default();
         for (at, call) in calls.iter().enumerate() {
             match &call.what {
-                What::Say(_) => {}
-                What::Create { name } => names.change(Change::Create(name.clone())),
-                What::Rename { name, to } => names.change(Change::Rename(name.clone(), to.clone())),
-                What::Remove { name } => names.change(Change::Remove(name.clone())),
-                What::SyncDir if done(at) => names.durable = names.changes.len(),
-                What::Sync { file } if done(at) => files.entry(*file).or_default().sync(),
-                What::SyncDir | What::Sync { .. } => {}
-                What::Write { file, name, at, bytes } => {
+                CallKind::Say(_) => {}
+                CallKind::Create { name } => names.change(Change::Create(name.clone())),
+                CallKind::Rename { name, to } => names.change(Change::Rename(name.clone(), to.clone())),
+                CallKind::Remove { name } => names.change(Change::Remove(name.clone())),
+                CallKind::SyncDir if done(at) => names.durable = names.changes.len(),
+                CallKind::Sync { file } if done(at) => files.entry(*file).or_default().sync(),
+                CallKind::SyncDir | CallKind::Sync { .. } => {}
+                CallKind::Write { file, name, at, bytes } => {
                     names.learn(name, *file);
                     files.entry(*file).or_default().pending.push(Pending::Write(*at, bytes.clone()));
                 }
-                What::Size { file, name, to, at_least } => {
+                CallKind::Size { file, name, to, at_least } => {
                     names.learn(name, *file);
                     files.entry(*file).or_default().pending.push(Pending::Size(*to, *at_least));
                 }
@@ -163,21 +163,22 @@ impl Entry {
         self.0[name].parse().expect("a number")
     }
 
-    fn call(&self, data: &[u8]) -> What {
+    fn call(&self, data: &[u8]) -> CallKind {
         let name = || self.0["name"].clone();
-        let size = |at_least| What::Size { file: self.number("file"), name: name(), to: self.number("to"), at_least };
+        let size =
+            |at_least| CallKind::Size { file: self.number("file"), name: name(), to: self.number("to"), at_least };
         match self.0["call"].as_str() {
-            "say" => What::Say(String::from_utf8_lossy(data).into_owned()),
-            "create" => What::Create { name: name() },
-            "rename" => What::Rename { name: name(), to: self.0["to"].clone() },
-            "remove" => What::Remove { name: name() },
-            "sync_dir" => What::SyncDir,
+            "say" => CallKind::Say(String::from_utf8_lossy(data).into_owned()),
+            "create" => CallKind::Create { name: name() },
+            "rename" => CallKind::Rename { name: name(), to: self.0["to"].clone() },
+            "remove" => CallKind::Remove { name: name() },
+            "sync_dir" => CallKind::SyncDir,
             "write" => {
-                What::Write { file: self.number("file"), name: name(), at: self.number("at"), bytes: data.to_vec() }
+                CallKind::Write { file: self.number("file"), name: name(), at: self.number("at"), bytes: data.to_vec() }
             }
             "size" => size(false),
             "allocate" => size(true),
-            "sync" => What::Sync { file: self.number("file") },
+            "sync" => CallKind::Sync { file: self.number("file") },
             other => panic!("an unknown call {other}"),
         }
     }

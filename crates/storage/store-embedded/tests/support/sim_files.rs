@@ -79,7 +79,7 @@ pub(crate) const ENOSPC: i32 = 28;
 
 /// The unsynced changes that survive until a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Survives {
+pub(crate) enum SurvivingBytes {
     /// The process was killed: all of them.
     Everything,
     /// Power failed: none.
@@ -134,13 +134,13 @@ impl SimFiles {
     }
 
     /// Returns the files as the next process finds them.
-    pub(crate) fn restarted(&self, survives: Survives) -> Self {
+    pub(crate) fn restarted(&self, survives: SurvivingBytes) -> Self {
         let mut inner = self.inner.lock().clone();
         (inner.operations, inner.plan, inner.dead) = (0, None, false);
         (inner.failed, inner.written_after_failure) = (BTreeSet::new(), None);
-        if survives != Survives::Everything {
+        if survives != SurvivingBytes::Everything {
             let mut rng = match survives {
-                Survives::Some(seed) => Some(Rng::new(seed)),
+                SurvivingBytes::Some(seed) => Some(Rng::new(seed)),
                 _ => None,
             };
             let mut coin = || rng.as_mut().is_some_and(|rng| rng.below(2) == 0);

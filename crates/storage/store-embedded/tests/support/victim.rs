@@ -104,7 +104,7 @@ async fn compact(store: Arc<EmbeddedStore>) {
 
 /// The reports of all victims.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct AcknowledgedWrites {
     /// By key: the newest acknowledged number and revision; the number is `None` after a deletion.
     keys: HashMap<String, (Option<u64>, u64)>,
     /// By key: the number of the last write that was begun.
@@ -118,7 +118,7 @@ pub(crate) struct Told {
     pub(crate) acknowledged: u64,
 }
 
-impl Told {
+impl AcknowledgedWrites {
     pub(crate) fn hear(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");

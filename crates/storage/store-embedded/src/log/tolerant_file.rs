@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::files::{LogFile, ReadFailed};
+use crate::files::{LogFile, ReadError};
 
 /// A file in which bytes that cannot be read are zeros. No frame is made of zeros, so that what is behind them is found.
-pub(crate) struct Tolerant {
+pub(crate) struct TolerantFile {
     name: String,
     file: Arc<dyn LogFile>,
     /// The reason by position of each block that cannot be read.
@@ -19,9 +19,9 @@ pub(crate) struct Tolerant {
 /// The unit in which operating systems read files.
 const BLOCK: u64 = 4096;
 
-// === impl Tolerant ===
+// === impl TolerantFile ===
 
-impl Tolerant {
+impl TolerantFile {
     pub(crate) fn new(name: String, file: Arc<dyn LogFile>) -> Self {
         Self { name, file, unreadable: Mutex::default() }
     }
@@ -49,7 +49,7 @@ impl Tolerant {
             match self.file.read_at(buf, at) {
                 Ok(read) => return read,
                 Err(error) => {
-                    self.unreadable.lock().insert(block, ReadFailed::reason(&error).to_string());
+                    self.unreadable.lock().insert(block, ReadError::reason(&error).to_string());
                 }
             }
         }
@@ -58,7 +58,7 @@ impl Tolerant {
     }
 }
 
-impl LogFile for Tolerant {
+impl LogFile for TolerantFile {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
         if let Ok(read) = self.file.read_at(buf, at) {
             return Ok(read);
