@@ -1,7 +1,7 @@
-//! The metric families of Go for encryption: values encrypted and decrypted, KMS plugins and their keys, and the
+//! kube-apiserver's metrics for encryption: encrypted and decrypted values, KMS plugins and their keys, and the
 //! configuration in use.
 //!
-//! The ids of servers and keys are hashed.
+//! The IDs of servers and keys are hashed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use sha2::{Digest, Sha256};
 use crate::config::ConfigError;
 use crate::transform::TransformError;
 
-/// The most keys with labels; those of the oldest are removed, as in kube-apiserver.
+/// The maximum number of keys with labels. As in kube-apiserver, the labels of the oldest keys are removed.
 const MAX_KEYS: usize = 100;
 
-/// The direction of a value.
+/// The direction of a transformation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     FromStorage,
@@ -64,7 +64,7 @@ families! {
         cached_sources: IntGaugeVec = "apiserver_envelope_encryption_dek_source_cache_size" by ["provider_name"],
             "[ALPHA] Number of records in data encryption key (DEK) source cache. On a restart, this value is an \
              approximation of the number of decrypt RPC calls the server will make to the KMS plugin.";
-        /// A metric of version 1 of the plugin API, which is not supported: exposed as in kube-apiserver.
+        /// A metric of version 1 of the plugin API, which is not supported; exposed as in kube-apiserver.
         fill: IntGauge = "apiserver_envelope_encryption_dek_cache_fill_percent",
             "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.";
         reloads: IntCounterVec = "apiserver_encryption_config_controller_automatic_reloads_total"
@@ -109,7 +109,7 @@ pub(crate) struct TransformMetrics<'a> {
 // === impl Metrics ===
 
 impl Metrics {
-    /// Registers the families; `server` is the server's id in its cluster.
+    /// Registers the metrics. `server` is the server's ID in its cluster.
     pub fn new(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let families = Families::register(registry)?;
         Ok(Self(Arc::new(Shared { server: hash(server), families, label_history: Mutex::default() })))
@@ -126,7 +126,7 @@ impl Metrics {
         let mut label_history = self.0.label_history.lock();
         if let Some(oldest) = add_labels(&mut label_history.used, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
-            // Known labels can be removed.
+            // Labels that were added before can be removed.
             let _ = (
                 self.0.families.key_uses.remove_label_values(&oldest),
                 self.0.families.key_last_used.remove_label_values(&oldest),
@@ -136,7 +136,7 @@ impl Metrics {
         self.0.families.key_last_used.with_label_values(&labels).set(now());
     }
 
-    /// Records a plugin's key, as in its status.
+    /// Records a plugin's key, as reported in its status.
     pub(crate) fn record_key_in_status(&self, provider: &str, key_id: &str) {
         let labels = [provider.to_owned(), hash(key_id), self.0.server.clone()];
         let mut label_history = self.0.label_history.lock();
@@ -151,7 +151,7 @@ impl Metrics {
         self.0.families.invalid_keys.with_label_values(&[provider, error]).inc();
     }
 
-    /// Records that a seed was generated, or a failure.
+    /// Records the generation of a seed, or its failure.
     pub(crate) fn record_generation(&self, started: Instant, succeeded: bool) {
         match succeeded {
             true => self.0.families.generation.observe(started.elapsed().as_secs_f64()),
@@ -159,17 +159,17 @@ impl Metrics {
         }
     }
 
-    /// Records that a plugin was called for the seed of a value.
+    /// Records a call to a plugin for the seed of a value.
     pub(crate) fn record_cache_miss(&self) {
         self.0.families.misses.inc();
     }
 
-    /// Sets the number of seeds that are kept.
+    /// Sets the number of cached seeds.
     pub(crate) fn set_cached_sources(&self, provider: &str, count: usize) {
         self.0.families.cached_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Records a call of a plugin; `method` includes its service.
+    /// Records a call to a plugin. `method` includes its service.
     pub(crate) fn record_call(&self, provider: &str, method: &str, started: Instant, failure: Option<Code>) {
         let labels = [provider, method, &code_name(failure.unwrap_or(Code::Ok))];
         self.0.families.kms_durations.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
@@ -193,7 +193,7 @@ impl Metrics {
 }
 
 impl TransformMetrics<'_> {
-    /// Records the encryption or decryption of a value, or a failure.
+    /// Records the encryption or decryption of a value, or its failure.
     pub(crate) fn record(
         &self,
         direction: Direction,

@@ -1,4 +1,4 @@
-//! The configuration file, which is read at the start and whenever it changes.
+//! The configuration file, which is read at startup and whenever it changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::store::Encryption;
 
 /// The interval at which the file is read.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
-/// The first pause after a failure, which doubles each time.
+/// The first delay after a failure, which doubles with each further failure.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
-/// The time limit for the plugins of a new file to be healthy, and the interval of the checks.
+/// The time within which the plugins of a new file must become healthy.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(10);
 const HEALTH_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The transformers of a file, and its hash.
+/// The transformers of a configuration file, and its hash.
 pub struct LoadedTransformers {
     pub transformers: Transformers,
-    /// The hash of the file's text, to detect changes without keeping the keys.
+    /// The hash of the file's text, which detects changes without keeping the keys in memory.
     pub hash: [u8; 32],
 }
 
-/// Reads the file and makes the ciphers. With `reload`, the file will be read again.
+/// Reads the file and creates the ciphers. With `reload`, the file is going to be read again.
 pub async fn load(path: &Path, reload: bool, metrics: &Metrics) -> Result<LoadedTransformers, ConfigError> {
     let text = read(path)?;
     let configuration = parse(path, &text, reload)?;
@@ -39,7 +39,7 @@ pub async fn load(path: &Path, reload: bool, metrics: &Metrics) -> Result<Loaded
     Ok(LoadedTransformers { transformers, hash })
 }
 
-/// Reads and validates the file, and makes nothing of it.
+/// Reads and validates the file without creating any transformers.
 pub fn check(path: &Path, reload: bool) -> Result<(), ConfigError> {
     parse(path, &read(path)?, reload).map(drop)
 }
@@ -60,8 +60,9 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     })
 }
 
-/// Follows the file until the future is dropped (`--encryption-provider-config-automatic-reload`). An invalid file, or
-/// one whose plugins are not healthy, has no effect and is tried again.
+/// Watches the file and replaces the transformers when it changes, until the future is dropped
+/// (`--encryption-provider-config-automatic-reload`). An invalid file, or one whose plugins are not healthy, has no
+/// effect and is retried.
 ///
 /// `first` is the [`LoadedTransformers::hash`] of the file in use.
 pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
@@ -71,7 +72,7 @@ pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut failures = 0;
     loop {
-        // Earlier than the next tick after a failure.
+        // After a failure, earlier than the next tick.
         let retry = async {
             match failures {
                 0 => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! The transformers of all resources of a configuration.
+//! The transformers of all resources in a configuration.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::kms::{Envelope, Plugin};
 use crate::metrics::Metrics;
 use crate::transform::{PrefixTransformer, TransformError, Transformer};
 
-/// Parses `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
+/// Parses a resource such as `secrets`, `deployments.apps`, `*.apps`, `*.` (the core group) or `*.*`.
 pub(crate) fn parse_group_resource(text: &str) -> GroupResource {
     let (resource, group) = text.split_once('.').unwrap_or((text, ""));
     GroupResource { group: group.into(), resource: resource.into() }
@@ -35,7 +35,7 @@ pub struct Transformers {
     plugins: Vec<Arc<Plugin>>,
 }
 
-/// The health check `kms-providers` of all KMS plugins.
+/// The health check `kms-providers`, which covers all KMS plugins.
 #[derive(Clone)]
 pub struct KmsCheck(Vec<Arc<Plugin>>);
 
@@ -53,8 +53,8 @@ impl KmsCheck {
 }
 
 impl Transformers {
-    /// Makes the ciphers. KMS plugins get a request for a first data key, and further ones in the background, as long
-    /// as this exists; if one does not answer, writes fail, but not the start.
+    /// Creates the transformers. KMS plugins get a request for a first data key now, and further requests in the
+    /// background as long as the transformers exist. If a plugin does not respond, writes fail, but startup does not.
     pub async fn new(configuration: &Configuration, metrics: &Metrics) -> Result<Self, ConfigError> {
         let mut transformers: HashMap<GroupResource, Vec<PrefixTransformer>> = HashMap::new();
         let mut plugins = Vec::new();
@@ -83,7 +83,7 @@ impl Transformers {
         Ok(Self { overrides, plugins })
     }
 
-    /// Returns the transformer of a resource; without one, its values are not encrypted.
+    /// Returns the transformer of a resource. The values of a resource that is not configured are not encrypted.
     pub(crate) fn of(&self, resource: Option<&GroupResource>) -> &Transformer {
         let Some(resource) = resource else { return &Transformer::Identity };
         [resource.clone(), wildcard(&resource.group), wildcard("*")]
@@ -103,7 +103,7 @@ impl Transformers {
     }
 }
 
-/// Makes a provider's transformer, with the prefix of its values.
+/// Creates a provider's transformer, with the prefix of its values.
 async fn transformer(
     provider: &Provider,
     plugins: &mut Vec<Arc<Plugin>>,

@@ -12,7 +12,7 @@ use crate::metrics::{Metrics, TransformMetrics};
 use crate::resources::Transformers;
 use crate::transform::{PlainValue, TransformError};
 
-/// An engine with encrypted values. Callers see plain values; revisions, leases and keys are the engine's.
+/// An engine with encrypted values. Callers see plain values; revisions, leases and keys are those of the engine.
 pub type EncryptedStore<S> = LayeredStore<Encryption, S>;
 
 /// The transformers in use, shared by all stores of a server.
@@ -41,7 +41,7 @@ impl Encryption {
         self.current.read().clone()
     }
 
-    /// Returns the plain value of an engine's value under the key.
+    /// Returns the plain value of a stored value under the key.
     pub async fn read(&self, key: &Bytes, value: &Bytes) -> Result<Bytes, StoreError> {
         self.decrypt(key, value).await.map(|plain| plain.value)
     }

@@ -14,12 +14,12 @@ use crate::metrics::{Direction, TransformMetrics};
 /// The prefix of encrypted values.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// The reason why a value cannot be read or written, in kube-apiserver's words. Contains no keys or values.
+/// The reason why a value cannot be read or written, with kube-apiserver's message. It contains no keys or values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct TransformError {
     why: String,
-    /// The code of a KMS plugin's failed call, if that is the reason.
+    /// The code of the failed call to a KMS plugin, if that is the reason.
     code: Option<binnacle_egress::plugin::Code>,
 }
 
@@ -45,21 +45,21 @@ pub(crate) struct PlainValue {
     pub stale: bool,
 }
 
-/// A way to store values, or several of which the first writes.
+/// A transformer of one provider, or a list of transformers of which the first one writes.
 pub(crate) enum Transformer {
-    /// No encryption. Returns an error for encrypted values.
+    /// No encryption. It returns an error for encrypted values.
     Identity,
     Cipher(Cipher),
     Kms(Envelope),
-    /// Several, tried in order if their prefix matches.
+    /// Several transformers. Those with a matching prefix are tried in order.
     Prefixed {
         transformers: Vec<PrefixTransformer>,
-        /// The error when no prefix matches.
+        /// The error if no prefix matches.
         no_match: &'static str,
     },
 }
 
-/// A prefix of values, and the transformer for them.
+/// A prefix of values, and the transformer for these values.
 pub(crate) type PrefixTransformer = (Vec<u8>, Arc<Transformer>);
 
 impl Transformer {
@@ -84,7 +84,7 @@ impl Transformer {
         }
     }
 
-    /// Returns the value of stored bytes. May call a KMS plugin for the data key.
+    /// Returns the value of stored bytes. It may call a KMS plugin for the data key.
     pub(crate) fn open<'a>(
         &'a self,
         data: &'a Bytes,
@@ -107,8 +107,8 @@ impl Transformer {
     }
 }
 
-/// Decrypts with each way whose prefix matches: a provider may be configured several times with different keys, so the
-/// first failure is not final.
+/// Decrypts with each transformer whose prefix matches. A provider may be configured several times with different keys,
+/// so the first failure is not final.
 async fn open_prefixed(
     transformers: &[PrefixTransformer],
     no_match: &'static str,
@@ -130,7 +130,7 @@ async fn open_prefixed(
         }
         match result {
             Ok(opened) => return Ok(PlainValue { stale: opened.stale || at != 0, ..opened }),
-            // Encrypted data is no error of the identity provider.
+            // Encrypted data is not an error of the identity provider.
             Err(_) if prefix.is_empty() => {}
             Err(error) => errors.push(error),
         }

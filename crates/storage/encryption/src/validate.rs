@@ -12,9 +12,9 @@ use crate::resources::parse_group_resource;
 
 const AES_KEY_SIZES: &[usize] = &[16, 24, 32];
 const SECRETBOX_KEY_SIZES: &[usize] = &[32];
-/// The order in which an error names the members of a provider.
+/// The members of a provider, in the order in which an error names them.
 const PROVIDERS: [&str; 5] = ["kms", "aesgcm", "aescbc", "secretbox", "identity"];
-/// These are stored, but are no resources of the API.
+/// Resources that are stored but not served by the API.
 const UNSERVED_RESOURCES: [&str; 3] = ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"];
 
 pub(crate) fn validate(file: &Value, reload: bool) -> FieldErrors {
@@ -67,7 +67,7 @@ fn check_overlap(names: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     if duplicates > 0 {
         errors.push(FieldError::invalid(path, display_value(), "the same resource cannot be specified multiple times"));
     }
-    // kube-apiserver takes the first pair of equal wildcards only for a duplicate; the reverse pair overlaps.
+    // kube-apiserver reports only the first pair of equal wildcards as a duplicate, and the reverse pair as an overlap.
     if pairs().any(overlap) {
         errors.push(FieldError::invalid(
             path,

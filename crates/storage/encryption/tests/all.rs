@@ -1,4 +1,4 @@
-//! The store with encryption: the contract, changes of keys, and KMS plugins.
+//! Tests of the encrypted store: the storage contract, key changes, and KMS plugins.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -42,7 +42,7 @@ fn key(name: &str, size: usize) -> String {
     format!("{{name: '{name}', secret: '{secret}'}}")
 }
 
-/// Writes a configuration and returns its path.
+/// Writes a configuration file and returns its path.
 fn config(temp: &TempDir, resources: &str, providers: &str) -> String {
     let path = temp.join("encryption.yaml");
     let error_text = format!(
@@ -90,7 +90,7 @@ impl Setup {
         }
     }
 
-    /// Returns the value that a reader sees, and true if it should be written again.
+    /// Returns the value that a reader sees, and whether it is stale.
     async fn get(&self, key: &'static str) -> Result<(String, bool), StoreError> {
         let key = Bytes::from_static(key.as_bytes());
         let kv = self.store.get(key.clone(), None).await?.0.unwrap();
@@ -98,7 +98,7 @@ impl Setup {
         Ok((String::from_utf8(kv.value.to_vec()).unwrap(), stale))
     }
 
-    /// Returns the rest of the metrics' line with this beginning.
+    /// Returns the rest of the metrics line with this prefix.
     fn metric_value(&self, prefix: &str) -> Option<String> {
         let error_text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         error_text.lines().find_map(|line| Some(line.strip_prefix(prefix)?.trim().to_owned()))
@@ -128,7 +128,7 @@ async fn reads_old_values_and_rewrites_them_after_key_rotation() {
     setup.put("/registry/configmaps/a/b", "open").await.unwrap();
     assert_eq!(setup.stored_prefix(SECRET, 99).await, "plain");
 
-    // A key is added: the old value can be read, and should be written again.
+    // A key is added: the old value can be read, and is stale.
     setup.reload(&format!("{}, {{identity: {{}}}}", gcm(&["one"]))).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), true));
     setup.put(SECRET, "plain").await.unwrap();
@@ -138,7 +138,7 @@ async fn reads_old_values_and_rewrites_them_after_key_rotation() {
     setup.put("/registry/configmaps/a/b", "open").await.unwrap();
     assert_eq!(setup.stored_prefix("/registry/configmaps/a/b", 99).await, "open");
 
-    // The second key is first, for writes; the first one still reads.
+    // The second key is the first in the list, for writes; the first key still reads.
     setup.reload(&gcm(&["two", "one"])).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), true));
     setup.put(SECRET, "again").await.unwrap();
@@ -157,17 +157,17 @@ async fn reads_old_values_and_rewrites_them_after_key_rotation() {
     assert_eq!(setup.stored_prefix(SECRET, 23).await, "k8s:enc:secretbox:v1:b:");
     assert_eq!(setup.get(SECRET).await.unwrap(), ("third".to_owned(), false));
 
-    // Without the key, reads fail, and the error has no encrypted data.
+    // Without the key, reads fail, and the error contains no encrypted data.
     setup.reload(&gcm(&["two"])).await;
     let unable = format!("unable to transform key \"{SECRET}\": no matching prefix found");
     assert_eq!(error_text(setup.get(SECRET).await), unable);
     setup.reload("{identity: {}}").await;
     assert_eq!(error_text(setup.get(SECRET).await), unable);
-    // A key with the same name and another secret: not authentic.
+    // A key with the same name and another secret: the value is not authentic.
     setup.reload(&box_and_cbc.replace(&key("b", 32), &key("b", 32).replace("Ym", "Zm"))).await;
     let failed = format!("unable to transform key \"{SECRET}\": output array was not large enough for encryption");
     assert_eq!(error_text(setup.get(SECRET).await), failed);
-    // The value can still be replaced, and a watch from before reports that.
+    // The value can still be replaced, and a watch that was started before reports the change.
     let before = setup.raw.current_revision().await.unwrap();
     setup.put(SECRET, "fourth").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("fourth".to_owned(), false));
@@ -180,7 +180,7 @@ async fn reads_old_values_and_rewrites_them_after_key_rotation() {
 
     let operations = "apiserver_storage_transformation_operations_total";
     for (labels, count) in [
-        // A cipher has two prefixes, of its provider and of its key's name. Writes read the previous value.
+        // A cipher has two prefixes: the provider's, and the key name's. Writes read the previous value.
         (
             r#"resource="secrets",status="OK",transformation_type="to_storage",transformer_prefix="k8s:enc:aesgcm:v1:""#,
             "2",
@@ -210,10 +210,10 @@ async fn encrypts_with_seeds_from_kms_plugin() {
         assert_eq!(setup.get(SECRET).await.unwrap(), (format!("value {n}"), false));
     }
     assert_eq!(setup.stored_prefix(SECRET, 21).await, "k8s:enc:kms:v2:vault:");
-    // One seed for all writes.
+    // All writes use one seed.
     assert_eq!(plugin.asked(), (1, 0));
     setup.encryption.now().check().check().await.unwrap();
-    // The test read each value twice, and the write after it once.
+    // The test read each value twice, and the last write read it once.
     let key = "sha256:";
     let used = "apiserver_envelope_encryption_key_id_hash_total{apiserver_id_hash=\"sha256:";
     assert!(setup.metric_value(used).is_some_and(|rest| rest.contains(key) && rest.ends_with(" 59")), "{used}");
@@ -239,14 +239,14 @@ async fn encrypts_with_seeds_from_kms_plugin() {
         Some("1")
     );
 
-    // A new key of the plugin: old values should be written again.
+    // The plugin has a new key: old values are stale.
     plugin.rotate("key-2");
     setup.reload(&provider("vault")).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("value 19".to_owned(), true));
     setup.put(SECRET, "value 20").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("value 20".to_owned(), false));
 
-    // An unhealthy plugin is reported; values with known seeds can still be read.
+    // An unhealthy plugin is reported; values with cached seeds can still be read.
     plugin.health("sealed");
     setup.reload(&provider("vault")).await;
     let unhealthy = setup.encryption.now().check().check().await.unwrap_err();

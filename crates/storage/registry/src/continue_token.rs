@@ -1,5 +1,5 @@
-//! Continue tokens of paginated lists: the revision of the first page and the key of the next page, in the format of
-//! kube-apiserver, so that each server accepts tokens of the other.
+//! Continue tokens of paginated lists: the revision of the first page and the start key of the next page, in
+//! kube-apiserver's format, so that both servers accept each other's tokens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,12 +7,12 @@ use binnacle_meta::{Base64, Status};
 use binnacle_schema::Value;
 
 const VERSION: &str = "meta.k8s.io/v1";
-/// Longer tokens are invalid, as names and so keys have limited lengths.
+/// Longer tokens are invalid, since the lengths of names and therefore of keys are limited.
 const MAX_LENGTH: usize = 8 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// Negative for the newest revision, used after that of the first page was compacted.
+    /// Negative for the newest revision, which is used after the revision of the first page was compacted.
     pub revision: i64,
     /// The key without the prefix of the list.
     pub start: String,
@@ -68,7 +68,7 @@ impl ContinueToken {
     }
 }
 
-/// Removes `.`, `..` and empty segments, as Go's `path.Clean` of `/path` without its first slash.
+/// Removes `.`, `..` and empty segments, like Go's `path.Clean` of `/path` without its first slash.
 fn clean(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {

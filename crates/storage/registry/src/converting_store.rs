@@ -1,5 +1,5 @@
-//! A store of custom resources with a conversion webhook: it converts values that are read to the version in which they
-//! are handled. Writes are unchanged, since they are encoded in the stored version.
+//! A store of custom resources with a conversion webhook. It converts values that are read to the version in which they
+//! are handled. Writes are not converted, since objects are encoded in the stored version.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,16 @@ use binnacle_scheme::{
 use binnacle_store::{KeyValue, LayeredStore, Store, StoreError, ValueTransformer};
 use bytes::Bytes;
 
-/// The number of bytes of one call, so that the webhook answers in time, with a response that can be read whole.
+/// The number of bytes per call, so that the webhook responds in time, with a response within the size limit.
 const BATCH_BYTES: usize = 2 << 20;
-/// The maximum memory of the tree of a stored object, without its texts.
+/// The maximum memory of the tree of a stored object, without its strings.
 const MAX_TREE: usize = 256 << 20;
 const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: MAX_TREE };
 
-/// The bytes by which the converted objects of one version may be larger in memory than in the store, besides what any
-/// object may be larger.
+/// The number of bytes by which the converted objects of one version may be larger in memory than in the store, in
+/// addition to the growth that every object is allowed.
 const POOL_BYTES: usize = 64 << 20;
-/// As [`POOL_BYTES`], for all versions of all resources.
+/// The limit like [`POOL_BYTES`], for all versions of all resources.
 const TOTAL_POOL_BYTES: usize = 128 << 20;
 
 static TOTAL_POOL_USAGE: AtomicUsize = AtomicUsize::new(0);
@@ -36,7 +36,7 @@ pub(crate) fn wrap_store(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn St
     }
 }
 
-/// Returns the schema of a kind with a converter: reading its stored objects may ask a webhook.
+/// Returns the schema of a kind that has a converter: reading its stored objects may call a webhook.
 pub(crate) fn convertible_schema(kind: &StoredType) -> Option<&Arc<dyn CustomSchema>> {
     kind.custom.as_ref().filter(|custom| custom.converter().is_some())
 }
@@ -45,11 +45,11 @@ pub(crate) fn convertible_schema(kind: &StoredType) -> Option<&Arc<dyn CustomSch
 #[derive(Clone)]
 pub(crate) struct StorageConverter {
     custom: Arc<dyn CustomSchema>,
-    /// The bytes by which large converted objects are larger in memory than in the store.
+    /// The number of bytes by which large converted objects are larger in memory than in the store.
     pool_usage: Arc<AtomicUsize>,
 }
 
-/// The objects of one call, with their places among the values.
+/// The objects of one call, with their indexes among the values.
 #[derive(Default)]
 struct Batch {
     indexes: Vec<usize>,
@@ -69,8 +69,8 @@ impl StorageConverter {
         Ok(values.swap_remove(0))
     }
 
-    /// Converts stored values in place; those that are too large then have the reason. The error has the index of its
-    /// value, or that of the first of a failed call.
+    /// Converts stored values in place. Values that are too large are marked with the reason. An error has the index of
+    /// its value, or of the first value of a failed call.
     async fn convert(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
         let Some(converter) = self.custom.converter() else { return Ok(()) };
         let mut at = 0;
@@ -88,7 +88,7 @@ impl StorageConverter {
         Ok(())
     }
 
-    /// Reads a value for a call, unless it needs no conversion or is too large.
+    /// Decodes a value and adds it to the batch, unless it needs no conversion or is too large.
     fn prepare(&self, index: usize, values: &mut [Bytes], batch: &mut Batch) -> Result<(), String> {
         let stored = values[index].len();
         let read = within_object_limits(|| {
@@ -114,7 +114,7 @@ impl StorageConverter {
         Ok(())
     }
 
-    /// Converts the objects of a call. If they are too large together, the two halves become calls of their own.
+    /// Converts the objects of a batch. If they are too large together, each half is converted in a call of its own.
     async fn convert_batch(
         &self,
         converter: &dyn Converter,
@@ -146,7 +146,7 @@ impl StorageConverter {
         Ok(())
     }
 
-    /// Replaces a stored value by its converted object.
+    /// Replaces a stored value with its converted object.
     fn store_converted(&self, value: &mut Bytes, object: Value) -> Result<(), String> {
         let stored = value.len();
         let pruned = within_object_limits(|| {
@@ -162,7 +162,7 @@ impl StorageConverter {
         Ok(())
     }
 
-    /// Replaces a stored value by an object, if there is memory for it.
+    /// Replaces a stored value with an object, if there is enough memory for it.
     fn replace_value(&self, value: &mut Bytes, object: Value, growth: Growth) {
         if growth.is_free {
             *value = Bytes::from(encode(object));
@@ -181,7 +181,7 @@ impl StorageConverter {
     }
 }
 
-/// The text of a large converted object. Its memory is counted as long as it is used.
+/// The text of a large converted object. Its memory is reserved as long as it is in use.
 struct ConvertedValue {
     text: Vec<u8>,
     _reservation: PoolReservation,
@@ -193,16 +193,16 @@ impl AsRef<[u8]> for ConvertedValue {
     }
 }
 
-/// Bytes taken from the pool of a version.
+/// Bytes reserved from the pool of a version.
 struct PoolReservation {
     pool: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl PoolReservation {
-    /// Takes bytes from the pool; `None` if too many are in use.
+    /// Reserves bytes from the pool. Returns `None` if too many are in use.
     fn reserve(pool: &Arc<AtomicUsize>, bytes: usize) -> Option<Self> {
-        // Dropping it gives the bytes back.
+        // Dropping it releases the bytes.
         let reservation = Self { pool: pool.clone(), bytes };
         let own = pool.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let all = TOTAL_POOL_USAGE.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -220,7 +220,7 @@ impl Drop for PoolReservation {
 impl ValueTransformer for StorageConverter {
     const MAY_BE_STALE: bool = true;
 
-    /// Returns true for a value in another version than the stored one: then a write without changes converts it.
+    /// Returns true for a value in another version than the stored one, so that a write without changes converts it.
     fn is_stale<'a>(&'a self, kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
         let type_meta = JsonText::type_meta(&kv.value, &LIMITS);
         let stale = type_meta.is_ok_and(|type_meta| type_meta.api_version != self.custom.stored_version());
@@ -362,7 +362,7 @@ mod tests {
         let failed = converter.convert(&mut [good(), good(), Bytes::from_static(b"{")]).await;
         assert_eq!(failed.expect_err("no JSON").0, 2);
     }
-    /// Adds a text of this length to each object; more than an answer's worth of objects is too much.
+    /// Adds a string of this length to each object; fails if the objects exceed the size limit of a response.
     struct GrowingConverter {
         length: usize,
         calls: Mutex<Vec<usize>>,
@@ -382,7 +382,8 @@ mod tests {
         }
     }
 
-    /// Converts tiny objects to ones of this length; returns the number of readable ones, their bytes, and the calls.
+    /// Converts small objects to objects of this length. Returns the number of readable objects, their bytes, and the
+    /// number of objects of each call.
     async fn convert_with_growth(objects: usize, length: usize) -> (usize, usize, Vec<usize>) {
         let growing = Arc::new(GrowingConverter { length, calls: Mutex::default() });
         let custom: Arc<dyn CustomSchema> = Arc::new(PermissiveSchema(growing.clone()));
@@ -400,17 +401,17 @@ mod tests {
 
     #[tokio::test]
     async fn bounds_memory_of_large_converter() {
-        // Moderate growth is free.
+        // Moderate growth needs no reservation.
         assert_eq!(convert_with_growth(5000, 4000).await.0, 5000);
-        // Answers that are too large together are asked for in parts.
+        // Objects that exceed the limit of a response together are converted in parts.
         let (readable, _, calls) = convert_with_growth(30, 1 << 20).await;
         assert_eq!((readable, calls.into_iter().max()), (30, Some(30)));
-        // An object is not larger than the store could take.
+        // An object may not grow beyond the limit on stored objects.
         let (readable, bytes, _) = convert_with_growth(4, 3 << 20).await;
         assert!((readable, bytes < 4 * 400) == (0, true), "{bytes}");
-        // An answer that is too large for one object.
+        // Even a single object exceeds the limit of a response.
         assert_eq!(convert_with_growth(2, 9 << 20).await.0, 0);
-        // All together are not larger than the pool.
+        // All objects together may not exceed the pool.
         let (readable, bytes, _) = convert_with_growth(260, 1 << 20).await;
         assert!((60..64).contains(&readable) && bytes < POOL_BYTES + 260 * 400, "{readable} {bytes}");
     }

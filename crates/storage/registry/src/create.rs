@@ -21,12 +21,13 @@ use crate::write_failure::WriteFailure;
 use crate::write_object::WriteObject;
 use crate::{names, time};
 
-/// The name under which a new object is stored.
+/// The source of the name under which a new object is stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NameSource<'a> {
-    /// That of the object itself.
+    /// The object's own name.
     OwnName,
-    /// That of an update which creates. As in kube-apiserver it holds even if a webhook gives the object another name.
+    /// The name in the request of an update that creates. As in kube-apiserver, it is used even if a webhook renames
+    /// the object.
     Named(&'a str),
 }
 
@@ -40,10 +41,12 @@ impl NameSource<'_> {
 }
 
 impl Resource {
-    /// Creates an object. It is in the storage version, with defaults and managed fields.
+    /// Creates an object, which is in the storage version with defaults and managed fields.
     ///
-    /// Errors: 400 if the namespaces of object and request differ, 403 and others from admission, 409 if the name
-    /// exists (after several attempts for a generated one), 422 if it is invalid.
+    /// # Errors
+    ///
+    /// 400 if the namespaces of object and request differ, 403 and others from admission, 409 if the name exists (after
+    /// several attempts for a generated name), 422 if the object is invalid.
     pub async fn create(
         &self,
         context: &Context,
@@ -56,7 +59,7 @@ impl Resource {
         self.create_with_gate(context, permit, object, NameSource::OwnName).await
     }
 
-    /// As [`Resource::create`], with a gate that may ask the authorizers for the permit.
+    /// Creates an object like [`Resource::create`], with a gate that may query the authorizers for the permit.
     pub(crate) async fn create_with_gate(
         &self,
         context: &Context,
@@ -77,7 +80,7 @@ impl Resource {
             if object::name(&object).is_empty() && !object::generate_name(&object).is_empty() {
                 return Err(Status::internal("metadata.name was not generated"));
             }
-            // The object is placed by an update, for which admission's resourceVersion is of no importance.
+            // The object is created by an update, which ignores a resourceVersion set by admission.
             object::metadata_fields(&mut object).remove(ObjectMeta::RESOURCE_VERSION);
         }
         for _ in 1..if generated { names::ATTEMPTS } else { 1 } {
@@ -143,7 +146,7 @@ impl Resource {
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
         object.withdraw_empties();
-        // A generated name is known here.
+        // A generated name is set at this point.
         let with_generated_name = attributes.name.is_empty().then(|| {
             let name = object::name(object).into();
             Attributes { name, ..attributes.clone() }
@@ -153,7 +156,7 @@ impl Resource {
         self.insert(context, &permit, object, name_source).await
     }
 
-    /// Writes the object if there is none; a dry run only checks that.
+    /// Writes the object if the key does not exist; a dry run only checks that.
     async fn insert(
         &self,
         context: &Context,
@@ -180,7 +183,7 @@ impl Resource {
             return match existing {
                 Some(existing) => Err(self.already_exists(object, Some(&existing)).into()),
                 None => {
-                    // A dry run applies the changes of the stored form, too.
+                    // A dry run applies the changes of the stored encoding, too.
                     collection.apply_storage_round_trip(object, &value).await?;
                     collection.stamp(object, binnacle_store::Revision(0));
                     let mut metadata = object::metadata_fields(object);
@@ -228,7 +231,7 @@ impl Resource {
         if self.collection.kind.namespaced { &context.namespace } else { "" }
     }
 
-    /// Checks that the permit is for this object: otherwise there is a bug, which must not allow the write.
+    /// Checks that the permit is for this object. A mismatch is a bug, which must not allow the write.
     fn check_permit(&self, context: &Context, permit: &CreatePermit, name: &str) -> Result<(), Status> {
         let (group, plural) = (self.description.group.as_str(), self.description.plural.as_str());
         if permit.covers(group, plural, &context.namespace, name) {
@@ -238,7 +241,7 @@ impl Resource {
         Err(Status::internal("the permit to create is for another object"))
     }
 
-    /// Validates metadata and object; then adds the kind's warnings.
+    /// Validates the metadata and the object, then adds the kind's warnings.
     async fn validate_create(&self, context: &Context, object: &WriteObject) -> Result<(), Status> {
         let object = &*with_accessor_metadata(object);
         let collection = &self.collection;
@@ -267,7 +270,7 @@ impl Resource {
             return Err(Status::invalid(&collection.kind_of(object), object::name(object), &errors));
         }
         let name = metadata.at(ObjectMeta::NAME);
-        // The rule that all names follow comes after the one of the kind, whose errors would hide it.
+        // The rule for all names comes after the kind's rule, whose errors would hide it.
         let problems = binnacle_validation::names::path_segment(name.str(), false).into_iter();
         let errors: FieldErrors = problems.map(|problem| name.invalid_as(name.str(), problem)).collect();
         if !errors.is_empty() {
@@ -279,8 +282,8 @@ impl Resource {
         Ok(())
     }
 
-    /// Returns true for an object of another kind or version, which only custom resources can be given. Their validation
-    /// then ends at the type, before metadata.
+    /// Returns true for an object of another kind or version, which is only possible for custom resources. Their
+    /// validation then ends at the type, before metadata.
     pub fn is_of_another_type(&self, object: &Value) -> bool {
         let object = FieldRef::<AnyKind>::root(object);
         self.collection.kind.custom.is_some()
@@ -288,7 +291,7 @@ impl Resource {
                 != (self.description.kind.as_str(), self.api_version())
     }
 
-    /// Returns the error for an existing name, which differs for a generated name and for an object in deletion.
+    /// Returns the error for an existing name. Its message differs for generated names and for objects in deletion.
     fn already_exists(&self, object: &Value, existing: Option<&KeyValue>) -> Status {
         let name = object::name(object);
         let resource = self.group_resource();
@@ -308,11 +311,12 @@ impl Resource {
 
 pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";
 
-/// The error for an object with another namespace than its request.
+/// The message for an object with another namespace than its request.
 pub const NAMESPACE_MISMATCH: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
-/// Sets the namespace of the request, which is empty for cluster-scoped objects; 400 if the object has another one.
+/// Sets the namespace of the request, which is empty for cluster-scoped objects. Returns 400 if the object has another
+/// one.
 pub fn ensure_namespace(namespace: &str, object: &mut Value) -> Result<(), Status> {
     let given = object::namespace(object);
     if given == namespace {

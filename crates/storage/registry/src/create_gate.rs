@@ -1,16 +1,20 @@
-//! The permission to create, given with the request or requested when the object does not exist.
+//! The permission to create, which is given with the request, or requested if the object does not exist.
 
 use std::fmt::Debug;
 
 use binnacle_meta::Status;
 use binnacle_request::{BoxFuture, CreatePermit};
 
-/// Returns the permit that every create needs.
+/// A source of the permit that every create needs.
 ///
-/// A `POST` has one. An update or an apply was authorized as such; the authorizers are asked for `create` if the object
-/// does not exist, after validation of the object and before validating admission, as in kube-apiserver.
+/// A `POST` already has one. An update or an apply was authorized as such; the authorizers are queried for `create` if
+/// the object does not exist, after the object's validation and before validating admission, as in kube-apiserver.
 pub trait CreateGate: Debug + Send + Sync {
-    /// Errors: 403 if the caller may not create the object, 500 if the authorizers fail.
+    /// Returns the permit.
+    ///
+    /// # Errors
+    ///
+    /// 403 if the caller may not create the object, 500 if the authorizers fail.
     fn permit(&self) -> BoxFuture<'_, Result<CreatePermit, Status>>;
 }
 

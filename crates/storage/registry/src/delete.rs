@@ -1,7 +1,7 @@
 //! Delete and deletecollection.
 //!
-//! A delete is a [`DeleteRequest`], which is repeated while other writers change the object. Each attempt runs the check
-//! list of [`DeleteRequest::next_step`], then admission, and writes what the check list has decided.
+//! A delete is a [`DeleteRequest`], which is retried while other writers change the object. Each attempt runs the
+//! checks of [`DeleteRequest::next_step`], then admission, and writes the result of the checks.
 
 use binnacle_meta::{Status, StatusDetails, StatusReason};
 use binnacle_schema::Value;
@@ -32,7 +32,7 @@ use checks::Step;
 pub enum Deleted {
     /// The object is deleted; `object` is its last state.
     Gone(StoredObject),
-    /// The object stays for now (grace period, finalizers), in this state.
+    /// The object remains for now (grace period, finalizers), in this state.
     Pending(StoredObject),
 }
 
@@ -44,26 +44,26 @@ struct DeleteRequest<'a> {
     key: Bytes,
     /// For admission, without the options.
     attributes: Attributes,
-    /// The options of the client, completed by the checks: the grace period that applies, the uid of a namespace.
+    /// The options of the client, completed by the checks with the effective grace period and the uid of a namespace.
     options: DeleteOptions,
-    /// True if an earlier attempt has marked the object, so that only the delete itself is left.
+    /// True if an earlier attempt has marked the object, so that only the deletion remains.
     marked: bool,
 }
 
 /// The outcome of an attempt.
 enum AttemptOutcome {
     Done(Deleted),
-    /// The object has this state now, and the delete continues with it.
+    /// The object is now in this state, and the delete continues with it.
     Continue(KeyValue),
 }
 
 impl Resource {
-    /// Deletes an object, or marks it as being deleted.
+    /// Deletes an object, or marks it for deletion.
     ///
     /// # Errors
     ///
-    /// 403 if the kind forbids it, 404 if there is none, 422 for invalid options, 409 for a precondition, or the verdict
-    /// of admission.
+    /// 403 if the kind forbids it, 404 if the object does not exist, 422 for invalid options, 409 for a failed
+    /// precondition, and the errors of admission.
     pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
         if let Some(why) = self.collection.kind.strategy.forbids_delete(name) {
             return Err(Status::forbidden(&self.group_resource(), name, why));
@@ -72,7 +72,7 @@ impl Resource {
         self.delete_named(context, name, options, name).await
     }
 
-    /// As [`Resource::delete`]; admission gets the name in the request, which may be empty.
+    /// Deletes an object like [`Resource::delete`]. Admission gets the name in the request, which may be empty.
     async fn delete_named(
         &self,
         context: &Context,
@@ -98,7 +98,7 @@ impl Resource {
     }
 
     /// Deletes all objects of the context's namespace that the list options select, and returns the list. Stops at the
-    /// first error, except for objects that were already deleted.
+    /// first error, except for objects that were deleted in the meantime.
     pub async fn delete_collection(
         &self,
         context: &Context,
@@ -116,7 +116,7 @@ impl Resource {
             let deletions: Vec<_> = chunk.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
             try_join_all(deletions).await?;
         }
-        // The answer has the objects that can be shown.
+        // The response has the objects that can be encoded.
         entries.retain(|entry| self.collection.read_failure(entry).is_none());
         Ok(Page::of(entries, &page))
     }
@@ -193,7 +193,7 @@ impl DeleteRequest<'_> {
         }
     }
 
-    /// Runs admission, mutating and then validating, with the options as the checks have completed them.
+    /// Runs admission, mutating and then validating, with the options that the checks have completed.
     async fn admit(&mut self, object: &Value) -> Result<(), Status> {
         let (admission, notes) = (&self.resource.collection.admission, &self.context.notes);
         let mut nothing = WriteObject::default();
@@ -202,7 +202,7 @@ impl DeleteRequest<'_> {
         admission.validate(&self.attributes, &nothing, Some(object), notes).await
     }
 
-    /// Writes a marked object; a dry run only returns it. With `then_delete` the delete continues.
+    /// Writes a marked object; a dry run only returns it. With `then_delete`, the delete continues.
     async fn mark(
         &mut self,
         kv: &KeyValue,
@@ -240,7 +240,7 @@ impl DeleteRequest<'_> {
         }
     }
 
-    /// Removes the object from the store, if it is still in this state.
+    /// Removes the object from the store if it is still in this state.
     async fn delete(&self, stored: StoredObject) -> Result<AttemptOutcome, Status> {
         let collection = &self.resource.collection;
         if self.context.dry_run {

@@ -1,4 +1,5 @@
-//! The wire forms of stored objects, made at their first use, cached with the object and shared by all readers.
+//! The encodings of stored objects for clients. They are created when they are first used, cached with the object, and
+//! shared by all readers.
 
 use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, json, proto};
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use crate::resource::Resource;
 use crate::stored::StoredObject;
 
-/// The ids of a version's forms: JSON and protobuf for each served version of a resource.
+/// The encoding IDs of a version: JSON and protobuf for each served version of a resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EncodingIds {
     json: FormId,
@@ -17,7 +18,7 @@ pub(crate) struct EncodingIds {
 }
 
 impl EncodingIds {
-    /// Returns the ids of the n-th version of a resource.
+    /// Returns the IDs of the n-th version of a resource.
     pub(crate) fn of_version(n: usize) -> Self {
         let base = (n * 2) as u16;
         Self { json: FormId(base), protobuf: FormId(base + 1) }
@@ -36,7 +37,7 @@ impl Resource {
         if revision == entry.revision() { self.json(entry) } else { self.encode_json(entry, revision) }
     }
 
-    /// Returns the protobuf message of an object, without envelope.
+    /// Returns the protobuf message of an object, without the envelope.
     pub fn protobuf(&self, entry: &Entry) -> Result<Bytes, Status> {
         entry.encoding(&self.collection.budget, self.encodings.protobuf, || {
             self.encode_protobuf(entry, entry.revision())
@@ -47,18 +48,18 @@ impl Resource {
         if revision == entry.revision() { self.protobuf(entry) } else { self.encode_protobuf(entry, revision) }
     }
 
-    /// Returns the length of kind and version in [`Resource::json`], which items of lists omit (`{` and the rest stay).
-    /// `None` for custom resources, whose items have them.
+    /// Returns the length of kind and version in [`Resource::json`], which list items omit (`{` and the rest stay).
+    /// Returns `None` for custom resources, whose items include them.
     pub fn item_offset(&self) -> Option<usize> {
         (!self.collection.codec().names_items()).then_some(self.type_meta.len())
     }
 
-    /// Returns the schema of objects; `None` for custom resources, which are written as untyped trees.
+    /// Returns the schema of objects, or `None` for custom resources, which are written as untyped trees.
     pub fn schema(&self) -> Option<&Message> {
         self.collection.kind.custom.is_none().then(|| &*self.message)
     }
 
-    /// Brings an object of this version into the form in which it is written.
+    /// Converts an object of this version to its canonical representation, in which it is written.
     pub fn canonicalize(&self, object: &mut Value) {
         self.collection.codec().canonicalize(&self.message, object);
     }
@@ -68,7 +69,7 @@ impl Resource {
         Bytes::from(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\","))
     }
 
-    /// Returns the form of watch frames in JSON.
+    /// Returns the encoding of watch frames in JSON.
     pub fn json_frame_form(&self) -> FormId {
         self.encodings.json
     }
@@ -77,8 +78,8 @@ impl Resource {
         self.encodings.protobuf
     }
 
-    /// Encodes an object that was just written as a protobuf message, from its stored bytes; `None` if it must be
-    /// encoded anew.
+    /// Encodes an object that was just written as a protobuf message, from its stored bytes. Returns `None` if the
+    /// object must be encoded instead.
     pub fn protobuf_of_written(&self, stored: &StoredObject) -> Option<Result<Bytes, Status>> {
         let bytes = stored.bytes.as_ref().filter(|_| self.conversion.is_none())?;
         let message = self.collection.codec().to_protobuf(bytes, &stored.revision.0.to_string());

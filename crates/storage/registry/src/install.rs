@@ -1,4 +1,4 @@
-//! Installation of resource types: each gets its hooks, its admission and its cache over a shared store.
+//! Installation of resource types: each one gets its hooks, its admission and its cache on a shared store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::storage::StorageOptions;
 pub struct Installer {
     pub storage: StorageOptions,
     pub admission: Arc<dyn Admission>,
-    /// By the group and kind of the stored version.
+    /// The hooks, by the group and kind of the stored version.
     pub hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
-    /// The limit on the bytes of cached wire forms.
+    /// The limit on the bytes of cached encodings.
     pub budget: Arc<EncodingBudget>,
-    /// The limit on the bytes of events for slow watchers.
+    /// The limit on the bytes of events queued for slow watchers.
     pub backlog: Arc<Backlog>,
 }
 
 impl Installer {
-    /// `encoding_budget` is the limit on the bytes of cached wire forms.
+    /// Creates an installer. `encoding_budget` is the limit on the bytes of cached encodings.
     pub fn new(
         storage: StorageOptions,
         admission: Arc<dyn Admission>,
@@ -42,7 +42,7 @@ impl Installer {
         Self { storage, admission, hooks, budget, backlog }
     }
 
-    /// Binds resource types to the store. Versions with the same [`StoredType`] share one collection. Does not read
+    /// Binds resource types to the store. Versions with the same [`StoredType`] share one resource store. Does not read
     /// from the store.
     pub fn install<'t>(&self, types: impl IntoIterator<Item = &'t ResourceType>) -> Vec<Arc<Resource>> {
         self.install_each(types, |kind| {
@@ -51,7 +51,7 @@ impl Installer {
         })
     }
 
-    /// As [`Installer::install`], with hooks for these types.
+    /// Installs resource types like [`Installer::install`], with hooks for them.
     pub fn install_with<'t>(
         &self,
         types: impl IntoIterator<Item = &'t ResourceType>,
@@ -91,7 +91,7 @@ impl Installer {
         if self.storage.features.enabled("DetectCacheInconsistency") {
             let mut times = CheckIntervals::default();
             if converting_store::convertible_schema(kind).is_some() {
-                // A webhook would be asked for all objects again.
+                // A webhook would have to convert all objects again.
                 times.objects = None;
             }
             cache = cache.with_checks(times);

@@ -1,7 +1,7 @@
-//! The generic verbs on a resource: create, get, list, watch, update, delete. They take the [`Context`] of a request,
+//! The generic verbs of a resource: create, get, list, watch, update, delete. They take the [`Context`] of a request,
 //! and return stored objects, entries of the watch cache, or a Status.
 //!
-//! Independent of HTTP and of particular kinds.
+//! The crate is independent of HTTP and of particular kinds.
 
 pub mod admission;
 mod cache_waits;

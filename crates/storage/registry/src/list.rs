@@ -21,11 +21,11 @@ use crate::unreadable::UnreadableObjects;
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     pub labels: LabelSelector,
-    /// Selects by the resource's selectable fields.
+    /// The selector on the resource's selectable fields.
     pub fields: FieldSelector,
-    /// Selects objects of a shard.
+    /// The selector of the objects of a shard.
     pub shard: Option<ShardSelector>,
-    /// 0 for no limit.
+    /// 0 means no limit.
     pub limit: usize,
     pub continue_token: Option<String>,
     pub version: Match,
@@ -34,7 +34,7 @@ pub struct ListOptions {
 /// The state of the store that a read returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Match {
-    /// With all writes that were acknowledged before the request.
+    /// A state with all writes that were acknowledged before the request.
     #[default]
     Consistent,
     /// Any state.
@@ -47,16 +47,16 @@ pub enum Match {
 pub struct Page {
     pub revision: Revision,
     pub continue_token: Option<String>,
-    /// The number of objects after the page, if known (no selector).
+    /// The number of objects after the page, if it is available (only without selectors).
     pub remaining: Option<usize>,
-    /// The selector of the shard that the list is.
+    /// The selector of the shard that the list contains.
     pub shard: Option<String>,
     source: Source,
 }
 
 enum Source {
     Cursor(CountedCursor),
-    /// A page with a limit, or one of the store's history.
+    /// A page with a limit, or a page from the store's history.
     Entries(Vec<Arc<Entry>>),
 }
 
@@ -74,13 +74,13 @@ impl Drop for CountedCursor {
     }
 }
 
-/// The number of objects that are taken from a snapshot at once.
+/// The number of objects that are read from a snapshot at once.
 const CHUNK: usize = 128;
 const EXPIRED_PAGE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
 
 impl Resource {
-    /// Lists the objects of the context's namespace, or of all namespaces if that is empty.
+    /// Lists the objects of the context's namespace, or of all namespaces if the namespace is empty.
     pub async fn list(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let page = self.list_to_delete(context, options).await?;
         if self.collection.too_large.load(Ordering::Acquire) {
@@ -89,7 +89,7 @@ impl Resource {
         Ok(page)
     }
 
-    /// As [`Resource::list`], with the objects that are too large to be read.
+    /// Lists objects like [`Resource::list`], including those that are too large to be read.
     pub async fn list_to_delete(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let page = self.list_selected(context, options).await?;
         Ok(Page { shard: options.shard.as_ref().map(ToString::to_string), ..page })
@@ -142,7 +142,7 @@ impl Resource {
 }
 
 impl Match {
-    /// Checks that a state of the store is new enough for the request, without waiting.
+    /// Checks that a state of the store is recent enough for the request, without waiting.
     pub(crate) fn check_reached(self, current: Revision) -> Result<(), Status> {
         match self {
             Self::NotOlderThan(revision) | Self::Exact(revision) if revision > current.0 => {
@@ -167,7 +167,7 @@ impl Collection {
     /// Returns the list or the page of a snapshot.
     fn page(&self, snapshot: &Snapshot, list: &ListRequest<'_>) -> Page {
         let limit = list.options.limit;
-        // A page has the requested version, even if the snapshot is valid for others, too.
+        // A page has the requested version, even if the snapshot is valid for other versions, too.
         let revision = match list.version {
             Match::Exact(revision) => Revision(revision),
             _ => snapshot.revision(),
@@ -182,7 +182,7 @@ impl Collection {
         let mut entries = Vec::with_capacity(limit.min(1024));
         cursor.fill(limit, &mut entries);
         self.counts.add_cached(&index, cursor.examined(), entries.len());
-        // Kept for the next page, which must have the same state.
+        // Retained for the next page, which must have the same state.
         self.cache.retain(snapshot);
         let mut page = Page::empty(revision);
         if entries.len() == limit
@@ -190,7 +190,7 @@ impl Collection {
         {
             let next = format!("{}\0", last.path());
             let remaining = snapshot.remaining(Some(list.namespace).filter(|n| !n.is_empty()), &next);
-            // Tokens of kube-apiserver's cache begin with a slash, those of its storage do not.
+            // The tokens of kube-apiserver's cache begin with a slash, those of its storage do not.
             page.set_continue(format!("/{}", strip_scope(&list.scope, &next)), revision, remaining, &list.selection);
         }
         page.source = Source::Entries(entries);
@@ -204,7 +204,7 @@ impl Page {
         Self { revision, continue_token: None, remaining: None, shard: None, source }
     }
 
-    /// Makes a page of objects that were read before.
+    /// Creates a page of objects that have already been read.
     pub fn of(entries: Vec<Arc<Entry>>, like: &Self) -> Self {
         Self {
             revision: like.revision,
@@ -215,7 +215,7 @@ impl Page {
         }
     }
 
-    /// Returns the next objects; `None` at the end.
+    /// Returns the next objects, or `None` at the end.
     pub fn next_chunk(&mut self) -> Option<Vec<Arc<Entry>>> {
         match &mut self.source {
             Source::Cursor(list) => {
@@ -228,8 +228,8 @@ impl Page {
         }
     }
 
-    /// Sets the continue token, and without selectors the remaining count, which is unknown otherwise. That of a shard
-    /// counts all objects, as in kube-apiserver.
+    /// Sets the continue token, and the remaining count if there are no selectors. As in kube-apiserver, the count of a
+    /// shard includes all objects.
     fn set_continue(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
         if remaining == 0 {
             return;

@@ -1,5 +1,5 @@
-//! The metadata of custom objects that admission has changed, as Go's accessors read it: a member that is not of its type
-//! counts as absent. Other objects have been decoded, and their members are what they should be.
+//! The metadata of custom objects that admission has changed, as read by Go's metadata accessors: a member of the wrong
+//! type counts as absent. Other objects have been decoded, so their members have the right types.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use binnacle_schema::{Object, Value};
 use crate::object;
 use crate::write_object::WriteObject;
 
-/// The object as the rules of metadata see it.
+/// Returns the object with the metadata that the metadata rules apply to.
 pub(crate) fn with_accessor_metadata(object: &WriteObject) -> Cow<'_, Value> {
     let value = object.for_validation();
     if !object.is_unpruned() {
@@ -28,7 +28,7 @@ pub(crate) fn with_accessor_metadata(object: &WriteObject) -> Cow<'_, Value> {
     Cow::Owned(object)
 }
 
-/// A member of metadata, `None` where an accessor finds nothing.
+/// Returns a member of the metadata, or `None` where an accessor finds nothing.
 fn accessor_value(name: &str, value: Value) -> Option<Value> {
     match name {
         "labels" | "annotations" => texts_by_key(value),
@@ -47,7 +47,7 @@ fn items(list: &Value, predicate: impl Fn(&Value) -> bool) -> bool {
     list.as_list().is_some_and(|items| items.iter().all(predicate))
 }
 
-/// Nulls are empty texts.
+/// Nulls are empty strings.
 fn texts_by_key(value: Value) -> Option<Value> {
     let Value::Object(members) = value else { return None };
     let text = |(key, value): (_, Value)| match value {
@@ -58,7 +58,7 @@ fn texts_by_key(value: Value) -> Option<Value> {
     texts.map(Value::Object)
 }
 
-/// Owners of which one is no object are none at all.
+/// If one owner reference is not an object, there are no owner references at all.
 fn owners(list: &Value) -> Option<Value> {
     let owner = |owner: &Value| -> Option<Value> {
         owner.as_object()?;

@@ -1,9 +1,9 @@
-//! `generateName`: a prefix and five characters that are easy to distinguish and cannot be words.
+//! `generateName`: a prefix and five characters that are easy to distinguish and cannot form words.
 
 use binnacle_meta::Text;
 use uuid::Uuid;
 
-/// Prefixes are cut so that the name fits a DNS label.
+/// Prefixes are truncated so that the name fits a DNS label.
 const MAX_PREFIX: usize = 58;
 const SUFFIX: usize = 5;
 /// No vowels, no `0`, `1`, `3`: apimachinery's `rand.String`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use binnacle_request::{AuditLevel, Record};
 use parking_lot::Mutex;
 
-/// The notes of verbs and admission plugins. Clones share them.
+/// The notes of verbs and admission plugins, which clones share.
 #[derive(Clone, Default)]
 pub struct RequestNotes {
     warnings: Warnings,
@@ -14,28 +14,29 @@ pub struct RequestNotes {
     record: Option<Arc<Record>>,
 }
 
-/// Texts for `Warning` headers, sent whatever the outcome of the request.
+/// Texts for `Warning` headers, which are sent regardless of the outcome of the request.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<WarningList>>);
 
 #[derive(Debug, Default)]
 struct WarningList {
     texts: Vec<String>,
-    /// The length of all texts in characters.
+    /// The total length of all texts in characters.
     length: usize,
 }
 
-/// The limit on warnings; the limit on the size of headers is reached earlier.
+/// The limit on the number of warnings. The limit on the size of headers is reached earlier.
 const MAX_WARNINGS: usize = 1024;
 
 impl Warnings {
-    /// The length of all warnings together in characters beyond which each is cut to [`Warnings::CUT`] characters.
+    /// The total length of all warnings in characters above which each one is truncated to [`Warnings::CUT`]
+    /// characters.
     pub const MAX_LENGTH: usize = 4 * 1024;
-    /// The length to which warnings are cut.
+    /// The length to which warnings are truncated.
     pub const CUT: usize = 256;
 
-    /// Adds a text, unless it is a duplicate or the limit is reached. What is cut off a text later is not kept, because
-    /// policies can have warnings as long as an object can be.
+    /// Adds a text, unless it is a duplicate or the limit is reached. The part that would be truncated later is not
+    /// kept, because policies can have warnings as long as an object.
     pub fn add(&self, text: impl Into<String>) {
         let mut text = text.into();
         let mut list = self.0.lock();
@@ -56,7 +57,7 @@ impl Warnings {
 }
 
 impl RequestNotes {
-    /// Returns notes with warnings for the caller, and annotations for the request's record.
+    /// Returns notes with warnings for the client, and annotations for the request's record.
     pub fn new(warnings: Warnings, record: Arc<Record>) -> Self {
         Self { warnings, record: Some(record) }
     }
@@ -70,7 +71,7 @@ impl RequestNotes {
         self.warnings.add(text);
     }
 
-    /// Adds an annotation to audit events of at least this level. The first value of a key stays.
+    /// Adds an annotation to audit events of at least this level. The first value of a key is kept.
     pub fn annotate(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
         let notes = self.record.as_deref().and_then(Record::audit);
         if let Some(notes) = notes.filter(|notes| notes.level().is_some_and(|audited| audited >= level)) {
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(texts[0].chars().count(), Warnings::MAX_LENGTH + 1);
         assert!(texts[1..].iter().all(|text| text.chars().count() == Warnings::CUT));
         assert_eq!(texts.len(), MAX_WARNINGS);
-        // Nothing is cut below the limit.
+        // Nothing is truncated below the limit.
         let texts = [1000, 3096].map(|length| "x".repeat(length));
         texts.iter().for_each(|text| notes.warn(text.as_str()));
         assert_eq!(notes.warnings.take(), texts);

@@ -1,4 +1,4 @@
-//! A store whose waiting times are recorded with the request, to explain slow ones.
+//! A store whose waiting times are recorded with the request, to explain slow requests.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use binnacle_store::{
 };
 use bytes::Bytes;
 
-/// A store. Calls of requests are measured, others use [`Deref`].
+/// A store. Calls of requests are measured; other calls use [`Deref`].
 #[derive(Clone)]
 pub struct RequestStore(Arc<dyn Store>);
 
@@ -61,7 +61,7 @@ async fn traced<T>(name: &'static str, call: impl Future<Output = Result<T, Stor
     done
 }
 
-/// The calls that an engine makes for a call of a request.
+/// The parent of the spans that an engine creates for a call of a request.
 struct RequestTrace(SpanParent);
 
 impl CallTrace for RequestTrace {

@@ -9,20 +9,22 @@ use crate::object;
 use crate::resource::Resource;
 use crate::stored::store_failure;
 
-/// Conditions on the object; empty values match any.
+/// The conditions on the object. Empty values match any object.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions {
     pub uid: Text,
     pub resource_version: Text,
 }
 
-/// Changes an object in the storage version, or returns an error. Called again after a conflict.
+/// A function that changes an object in the storage version, or returns an error. It is called again after a conflict.
 pub type Rewrite<'a> = dyn FnMut(&mut Value) -> Result<(), Status> + Send + 'a;
 
 impl Resource {
     /// Writes the object that `rewrite` has changed; a dry run only calls it.
     ///
-    /// Errors: 404, 409 if the preconditions do not match, and those of `rewrite`.
+    /// # Errors
+    ///
+    /// 404, 409 if the preconditions do not match, and the errors of `rewrite`.
     pub async fn rewrite(
         &self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! The limit on stored objects, and the error for larger ones.
+//! The limit on the size of stored objects, and the error for larger ones.
 
 use std::collections::BinaryHeap;
 
@@ -15,10 +15,10 @@ const MAX_REQUEST: usize = 1536 << 10;
 /// Reserved for the key, the conditions of the transaction, and the marks of a deletion, which must be possible unless
 /// encryption needs the space.
 const RESERVE: usize = 864;
-/// The largest value that clients may store, in any engine: what etcd accepts, too.
+/// The largest value that clients may store in any engine. etcd accepts it as well.
 pub const MAX_STORED: usize = MAX_REQUEST - RESERVE;
 
-/// The number of fields in an error.
+/// The maximum number of fields in an error.
 const MAX_NAMED_FIELDS: usize = 3;
 
 /// The kind of a write.
@@ -39,8 +39,8 @@ impl Collection {
         if size <= limit { Ok(()) } else { Err(self.too_large(object, size, limit)) }
     }
 
-    /// Returns an error for a custom object that could not be read again: its managed fields, which are nested as deeply
-    /// as the object and stand within it, count as well.
+    /// Returns an error for a custom object that could not be read again. Its managed fields count as well, since they
+    /// are nested as deeply as the object, inside the object.
     pub(crate) fn check_depth(&self, object: &Value) -> Result<(), Status> {
         if depth(object) <= MAX_STORED_DEPTH {
             return Ok(());
@@ -52,7 +52,7 @@ impl Collection {
         )))
     }
 
-    /// Returns the failure of a write: the store has refused the size of a value within the limit, or failed otherwise.
+    /// Returns the failure of a write, which may be that the store rejected the size of a value within the limit.
     pub(crate) fn write_failure(&self, error: binnacle_store::StoreError, object: &Value, size: usize) -> WriteFailure {
         match &error {
             binnacle_store::StoreError::TooLarge => {
@@ -84,7 +84,7 @@ impl Collection {
 }
 
 /// Returns the largest fields of an object, largest first. A struct or map is replaced by a member that is at least
-/// half of it.
+/// half of its size.
 fn largest_fields(object: &Value, message: &Message) -> Vec<(FieldPath, usize)> {
     let mut fields = BinaryHeap::new();
     add_members(object, &FieldPath::root(), Some(message), &mut fields);
@@ -108,7 +108,7 @@ struct SizedField<'v> {
     size: usize,
     path: FieldPath,
     value: &'v Value,
-    /// The schema of a struct, `None` for maps.
+    /// The schema of a struct, or `None` for maps.
     message: Option<&'v Message>,
 }
 

@@ -1,7 +1,7 @@
 //! Update: optimistic concurrency, immutable fields, and deletes that updates complete.
 //!
-//! An update is an [`UpdateRequest`], which is repeated while other writers change the object. Each attempt is the list of
-//! steps in [`UpdateRequest::attempt`].
+//! An update is an [`UpdateRequest`], which is retried while other writers change the object. Each attempt is the list
+//! of steps in [`UpdateRequest::attempt`].
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ mod prepare;
 mod validate;
 mod write;
 
-/// Makes the new object from the live one (`None` if there is none and it may be created), both in the storage version.
-/// Called again after a conflict.
+/// A function that returns the new object for the live one (`None` if there is none and it may be created), both in the
+/// storage version. It is called again after a conflict.
 pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<WriteObject, Status> + Send + 'a;
 
 /// The options of an update.
@@ -35,7 +35,7 @@ pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<WriteObject, Status> +
 pub struct UpdateOptions {
     /// Empty for the resource itself.
     pub subresource: Text,
-    /// Permits the creation of an absent object; `None`, except for server-side apply and for kinds that allow it on
+    /// Permits the creation of an absent object. `None` except for server-side apply and for kinds that allow it on
     /// PUT.
     pub create: Option<Arc<dyn CreateGate>>,
     /// The uid that the object must have.
@@ -49,7 +49,7 @@ pub struct Updated {
     pub created: bool,
 }
 
-/// An update of one object, or of a subresource of it.
+/// An update of one object or of its subresource.
 struct UpdateRequest<'a> {
     resource: &'a Resource,
     context: &'a Context,
@@ -69,15 +69,17 @@ enum AttemptOutcome {
 #[derive(Clone, Copy)]
 struct OldObject<'a> {
     stored: &'a StoredObject,
-    /// The bytes that it was read from.
+    /// The bytes from which it was read.
     value: &'a Bytes,
 }
 
 impl Resource {
     /// Updates an object.
     ///
-    /// Errors: 404, 409 if the resourceVersion or uid of the new object is not that of the old one, 422 if the result
-    /// is invalid, and those of `change` and admission.
+    /// # Errors
+    ///
+    /// 404, 409 if the resourceVersion or uid of the new object differs from the old one, 422 if the result is invalid,
+    /// and the errors of `change` and admission.
     pub async fn update(
         &self,
         context: &Context,
@@ -90,8 +92,8 @@ impl Resource {
         request.run(change, current).await
     }
 
-    /// As [`Resource::update`], beginning with an object that was read before, and the bytes that it was read from. If the
-    /// store has a newer one by now, that is updated.
+    /// Updates an object like [`Resource::update`], starting with an object that was read before, and the bytes from
+    /// which it was read. If the store has a newer object, the newer one is updated.
     pub async fn update_known(
         &self,
         context: &Context,
@@ -128,8 +130,8 @@ impl Resource {
         }
     }
 
-    /// Returns the error for an object that does not match a precondition, in the words of kube-apiserver's storage. A
-    /// dry run is stopped before the storage puts the root in front of the key.
+    /// Returns the error for an object that does not match a precondition, with the message of kube-apiserver's
+    /// storage. A dry run ends before the storage adds the root to the key.
     pub(crate) fn precondition_failed(
         &self,
         context: &Context,
@@ -155,7 +157,7 @@ impl UpdateRequest<'_> {
         read.map(|(current, _)| current).map_err(|error| collection.change_failure(error))
     }
 
-    /// Updates the object, of which the store had the state `current`, until no other write comes first.
+    /// Updates the object, whose state in the store was `current`, and retries until no other write comes first.
     async fn run(&self, change: &mut Change<'_>, mut current: Option<KeyValue>) -> Result<Updated, Status> {
         loop {
             let Some(kv) = current else {
@@ -174,8 +176,8 @@ impl UpdateRequest<'_> {
         }
     }
 
-    /// Creates an absent object, if the update may do that (`Store.Update` with `AllowCreateOnUpdate`). The inner error is
-    /// the object that another request has created meanwhile.
+    /// Creates an absent object if the update may do that (`Store.Update` with `AllowCreateOnUpdate`). The inner error
+    /// is the object that another request has created in the meantime.
     async fn create(&self, change: &mut Change<'_>) -> Result<Result<StoredObject, KeyValue>, Status> {
         let gate = self.create_gate()?;
         let mut object = self.resource.apply_change(self.context, change, None).await?;
@@ -191,7 +193,7 @@ impl UpdateRequest<'_> {
         let (resource, old_object) = (self.resource, &old.stored.object);
         self.check_uid(old_object)?;
         let mut object = resource.apply_change(self.context, change, Some(old_object)).await?;
-        // Admission sees the namespace even if the client omitted it.
+        // Admission gets the namespace even if the client omitted it.
         ensure_namespace(resource.namespace_of(self.context), &mut object)?;
         let attributes = resource.attributes(self.context, Operation::Update, self.name, &self.options.subresource);
         self.mutate(&attributes, &mut object, old_object).await?;
@@ -205,7 +207,7 @@ impl UpdateRequest<'_> {
         self.finish(result, object, old_object).await
     }
 
-    /// Runs mutating admission, which may leave duplicate owners.
+    /// Runs mutating admission, which may add duplicate owner references.
     async fn mutate(&self, attributes: &Attributes, object: &mut WriteObject, old: &Value) -> Result<(), Status> {
         let (admission, notes) = (&self.resource.collection.admission, &self.context.notes);
         admission.mutate(attributes, object, Some(old), notes).await?;
@@ -215,13 +217,13 @@ impl UpdateRequest<'_> {
         Ok(())
     }
 
-    /// Returns the hooks that allocate for the object. Subresources do not affect what they allocate.
+    /// Returns the hooks that allocate for the object. Subresources do not affect the allocations.
     fn hooks(&self) -> &dyn Hooks {
         if self.options.subresource.is_empty() { &*self.resource.collection.hooks } else { &NoHooks }
     }
 
     /// Calls the hooks for the result of an attempt: those after an update, or those that release the allocations of an
-    /// object that was not written. Both are kept if the outcome is unknown.
+    /// object that was not written. If the outcome is unknown, all allocations are kept.
     async fn finish(
         &self,
         result: Result<AttemptOutcome, WriteFailure>,

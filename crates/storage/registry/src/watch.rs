@@ -13,7 +13,7 @@ use crate::resource::Resource;
 /// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// The present objects as ADDED (no version).
+    /// The current objects as ADDED events (no version).
     Now,
     /// The objects of any state (version 0).
     Any,
@@ -26,8 +26,8 @@ pub enum WatchFrom {
 }
 
 impl Resource {
-    /// Starts a watch. The inner error is that of a start that is too old, which is sent in the stream: kube-apiserver
-    /// has already responded with 200 then.
+    /// Starts a watch. The inner error is for a start that is too old. It is sent in the stream, since kube-apiserver
+    /// has already responded with 200 at that point.
     pub async fn watch(
         &self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! kube-apiserver's metrics of lists, caches and leases: computed at each scrape from the counts of the resources.
+//! kube-apiserver's metrics of lists, caches and leases, computed at each scrape from the statistics of the resources.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, MetricFamily};
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
-/// The metric shows the last digits of resourceVersions, as many as a float can hold.
+/// The metric shows the last digits of resourceVersions, as many as a float can represent.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 
 families! {
-    /// Set at each scrape.
+    /// Metrics that are set at each scrape.
     struct Families {
         sent: IntCounterVec = "apiserver_watch_events_total" by ["group", "version", "resource"],
             "[ALPHA] Number of events sent in watch clients";
@@ -57,7 +57,7 @@ families! {
 }
 
 families! {
-    /// Watches of shards, and objects that they filtered out.
+    /// Watches of shards, and the objects that the shards filtered out.
     struct ShardFamilies {
         watches: IntGaugeVec = "apiserver_watch_shards_total" by ["group", "resource"],
             "[ALPHA] Number of active sharded watch connections broken by resource type.";
@@ -113,7 +113,7 @@ pub fn register_resources(resources: &[Arc<Resource>], registry: &Registry) -> R
     registry.register_counting(StorageMetrics { collections, versions, families, shards, histograms })
 }
 
-/// Has histograms of the registry count what the distributions do, which have no native buckets.
+/// Makes histograms of the registry observe the same values as the distributions, which have no native buckets.
 fn register_native_histograms(
     histograms: &HistogramFamilies,
     collections: &[LabelledStore],
@@ -148,7 +148,7 @@ fn register_native_histograms(
     Ok(())
 }
 
-/// A collection with the labels of its resource.
+/// A resource store with the labels of its resource.
 struct LabelledStore {
     group: String,
     resource: String,
@@ -167,9 +167,9 @@ struct StorageMetrics {
     collections: Vec<LabelledStore>,
     versions: Vec<VersionStats>,
     families: Families,
-    /// Present if the feature gate for them is on.
+    /// Present if their feature gate is enabled.
     shards: Option<ShardFamilies>,
-    /// Absent if histograms of the registry count the same.
+    /// Absent if histograms of the registry observe the same values.
     histograms: Option<HistogramFamilies>,
 }
 
@@ -273,7 +273,7 @@ impl StorageMetrics {
         for LabelledStore { group, resource, store } in &self.collections {
             wait_metrics
                 .extend(histogram(store.cache.waits()).map(|counted| waits.metric(&[group, resource], counted)));
-            // Only events have a time to live.
+            // Only events have a TTL.
             lease_metrics.extend(histogram(&store.counts.leases).map(|counted| leases.metric(&[], counted)));
         }
         for VersionStats { labels: [group, version, resource], sent, watch_lists: latencies } in &self.versions {

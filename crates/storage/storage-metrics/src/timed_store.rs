@@ -13,14 +13,14 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-/// The embedded store; `metrics` counts its requests and observes how long they take.
+/// An embedded store whose requests are counted and timed in `metrics`.
 pub struct TimedStore {
     store: Arc<EmbeddedStore>,
     metrics: Metrics,
 }
 
 impl TimedStore {
-    /// Counts the requests of `store` in `metrics`.
+    /// Wraps `store` and records its requests in `metrics`.
     pub fn new(store: Arc<EmbeddedStore>, metrics: Metrics) -> Self {
         Self { store, metrics }
     }

@@ -255,7 +255,7 @@ impl Replay {
 
     /// Compares the leases of all objects with those that exist.
     pub(crate) fn compare_leases(&mut self, exists: impl Fn(i64) -> bool) {
-        let unknown = self.keys.leases().add_finding(|lease| !exists(*lease));
+        let unknown = self.keys.leases().find(|lease| !exists(*lease));
         if let Some(lease) = unknown {
             self.checked.problem(format!("a key belongs to the lease {lease}, which is not there"));
         }

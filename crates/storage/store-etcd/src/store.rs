@@ -109,7 +109,7 @@ impl EtcdStore {
     /// Converts to an error with its revision, which etcd's answer lacks.
     async fn explain(&self, failure: Failure) -> StoreError {
         match failure {
-            Failure::Compacted => match self.hub.compacted().await {
+            Failure::Compacted => match self.hub.compacted_revision().await {
                 Ok(revision) => StoreError::Compacted { compacted: Revision(revision) },
                 Err(reason) => StoreError::Unavailable(reason),
             },
@@ -230,7 +230,7 @@ impl Store for EtcdStore {
     }
 
     fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        async { self.hub.compacted().await.map(Revision).map_err(StoreError::Unavailable) }.boxed()
+        async { self.hub.compacted_revision().await.map(Revision).map_err(StoreError::Unavailable) }.boxed()
     }
 
     fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {

@@ -286,7 +286,7 @@ impl WatchControl for Control {
     fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
         async {
             let current = self.hub.fresh_revision().await?;
-            self.hub.reach(current).await?;
+            self.hub.wait_for(current).await?;
             let _waiting = BarrierWait::new(&self.watcher);
             loop {
                 let moved = self.hub.moved();

@@ -1,6 +1,8 @@
-//! The test suite that every engine passes: the promises of the trait, tested through its methods.
+//! The conformance tests that every engine passes: they verify the contract of [`Store`](crate::Store) through its
+//! methods.
 //!
-//! [`contract_tests!`](crate::contract_tests) makes a test of each case. A case gets a store without other writers.
+//! [`contract_tests!`](crate::contract_tests) expands to one test per case. Each case gets a store without other
+//! writers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +21,16 @@ pub mod ranges;
 pub mod transactions;
 pub mod watches;
 
-/// Makes a `#[tokio::test]` of every case. The argument is a path to an `async fn() -> (impl Sized, Arc<dyn Store>)`;
-/// the first value (a directory, a server) is kept until the case has run. Attributes before it, such as `#[ignore]`, are
-/// those of each test.
+/// Expands to one `#[tokio::test]` per case. The argument is a path to an `async fn() -> (impl Sized, Arc<dyn Store>)`;
+/// the first value (a directory or a server) is held until the case ends. Attributes in front of the path, such as
+/// `#[ignore]`, are applied to every test.
 #[macro_export]
 macro_rules! contract_tests {
     ($(#[$attribute:meta])* $factory:path) => {
         $crate::contract_tests! { @ [$(#[$attribute])*] $factory; ranges: count_includes_keys_beyond_limit; }
         $crate::contract_tests! { @ without_counts [$(#[$attribute])*] $factory }
     };
-    // Without the case of counts, for a store that does not count the keys beyond a limit.
+    // Omits the case on counts, for a store that does not count the keys beyond a limit.
     (without_counts $factory:path) => {
         $crate::contract_tests! { @ without_counts [] $factory }
     };
@@ -62,7 +64,7 @@ macro_rules! contract_tests {
     };
 }
 
-/// The timeout for something that must happen.
+/// The timeout of expected events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn bytes(text: impl AsRef<str>) -> Bytes {
@@ -114,7 +116,7 @@ pub(crate) fn unmet(response: TxnResponse) -> (Option<KeyValue>, Revision) {
     }
 }
 
-/// Returns keys and values as texts, for comparisons.
+/// Returns keys and values as strings, for comparisons.
 pub(crate) fn pairs(kvs: &[KeyValue]) -> Vec<(String, String)> {
     kvs.iter().map(|kv| (text(&kv.key), text(&kv.value))).collect()
 }

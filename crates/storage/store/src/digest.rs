@@ -1,4 +1,4 @@
-//! Digests of ranges, which tell whether two copies of a range hold the same objects.
+//! Digests of ranges, which show whether two copies of a range hold the same objects.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
 
@@ -15,8 +15,8 @@ pub struct Fingerprint {
     value: u128,
 }
 
-/// The sums of the fingerprints of all objects of a range. They do not depend on the order in which objects came and
-/// went, so that a digest is kept up to date in constant time.
+/// The sums of the fingerprints of all objects of a range. They do not depend on the order of additions and removals,
+/// so a digest is updated in constant time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     objects: u64,
@@ -24,16 +24,16 @@ pub struct Digest {
     values: u128,
 }
 
-/// The digest of the range of a watch, as its engine counts it.
+/// The digest of the range of a watch, as the engine computes it.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeDigest {
     pub digest: Digest,
-    /// A reader of the watch has this digest after the event with this revision (0: before the first one).
+    /// The digest applies to a reader of the watch after the event with this revision (0: before the first one).
     pub last_event: Revision,
-    /// False if the reader sees other values than the engine (they are encrypted, for example): then only keys and
-    /// revisions can be compared.
+    /// False if the reader sees other values than the engine, for example because they are encrypted. Only keys and
+    /// revisions can be compared in that case.
     pub has_values: bool,
-    /// True if events up to `last_event` may still be read or converted before they come.
+    /// True if events up to `last_event` may still be waiting for a read or a conversion before they are delivered.
     pub is_delayed: bool,
 }
 
@@ -82,7 +82,7 @@ impl Digest {
 // === impl RangeDigest ===
 
 impl RangeDigest {
-    /// Returns true if a reader with the digest `own` has the same objects, as far as can be compared.
+    /// Returns true if a reader with the digest `own` has the same objects, as far as they can be compared.
     pub fn matches(&self, own: &Digest) -> bool {
         let digest = &self.digest;
         digest.objects == own.objects
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(digest(&[a, b, c]), other);
         other.remove(b);
         assert_eq!(digest(&[a, c]), other);
-        // A sum may be below zero for a while: a removal that overtook its addition.
+        // A sum may be negative for a while: a removal may be applied before its addition.
         let mut early = Digest::default();
         early.remove(b);
         early.add(b);
@@ -127,7 +127,7 @@ mod tests {
         for (at, one) in digests.iter().enumerate() {
             assert!(digests[at + 1..].iter().all(|other| other != one));
         }
-        // Two objects that exchanged their values.
+        // Two objects with exchanged values.
         let straight = digest(&[fingerprint("a", 2, "1"), fingerprint("b", 2, "2")]);
         assert_ne!(straight, digest(&[fingerprint("a", 2, "2"), fingerprint("b", 2, "1")]));
     }

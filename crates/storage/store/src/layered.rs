@@ -1,4 +1,5 @@
-//! A store whose values have another form than callers see: encrypted, or in another version.
+//! A store that transforms values: its callers see another encoding than the inner store, for example because the
+//! values are encrypted or converted to another version.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,17 +13,17 @@ use crate::{
     TxnResponse, Watch, WatchControl, WatchMessage,
 };
 
-/// Converts values between the stored form and the callers' form.
+/// Converts values between the stored encoding and the callers' encoding.
 pub trait ValueTransformer: Send + Sync + 'static {
-    /// True if the stored form may change, so that values in an earlier form are stale.
+    /// True if the stored encoding may change, so that values in an earlier encoding are stale.
     const MAY_BE_STALE: bool = false;
 
     /// Converts stored values in place.
     ///
-    /// An error has the key; then no value has been changed.
+    /// An error contains the key; no value has been changed in that case.
     fn transform_from_storage<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Returns the stored form of a value; by default the value itself.
+    /// Returns the stored encoding of a value. The default is the value itself.
     fn transform_to_storage(&self, _key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
         Ok(value)
     }
@@ -33,7 +34,7 @@ pub trait ValueTransformer: Send + Sync + 'static {
     }
 }
 
-/// A store with converted [`ValueTransformer`]. Revisions, leases and keys are the inner store's.
+/// A store whose values pass through a [`ValueTransformer`]. Revisions, leases and keys are those of the inner store.
 pub struct LayeredStore<V, S: ?Sized = dyn Store> {
     values: Arc<V>,
     inner: Arc<S>,
@@ -55,8 +56,8 @@ async fn transform_option<V: ValueTransformer>(
     Ok(kv)
 }
 
-/// Converts all values of a message, at once if that succeeds. A previous value may not be readable any more (the
-/// encryption key is gone): it stays in the stored form, since a watch must not miss the change itself.
+/// Converts all values of a message, in one call if that succeeds. A previous value may be unreadable (because the
+/// encryption key was removed): it stays in the stored encoding, since a watch must not miss the change.
 async fn transform_message<V: ValueTransformer>(
     values: &V,
     mut message: WatchMessage,
@@ -112,7 +113,7 @@ impl<V: ValueTransformer, S: Store + ?Sized> Store for LayeredStore<V, S> {
                 *value = self.values.transform_to_storage(&txn.key, std::mem::take(value))?;
             }
             Ok(match self.inner.txn(txn).await? {
-                // The write is done, even if the previous value cannot be read.
+                // The write was executed, even if the previous value cannot be read.
                 TxnResponse::Done { revision, previous } => TxnResponse::Done {
                     revision,
                     previous: transform_option(&*self.values, previous).await.unwrap_or(None),
@@ -153,7 +154,7 @@ impl<V: ValueTransformer, S: Store + ?Sized> Store for LayeredStore<V, S> {
     }
 }
 
-/// The control of a watch whose reader sees other values than the inner store has.
+/// The control of a watch whose reader sees other values than the inner store.
 struct LayeredWatchControl(Box<dyn WatchControl>);
 
 impl WatchControl for LayeredWatchControl {
@@ -166,7 +167,7 @@ impl WatchControl for LayeredWatchControl {
     }
 }
 
-/// Implements the methods of [`Store`] that wrappers only pass on: all but reads, transactions and watches. The
+/// Implements the methods of [`Store`] that wrappers only delegate: all except reads, transactions and watches. The
 /// argument is the field with the inner store.
 #[macro_export]
 macro_rules! delegate_maintenance_to {

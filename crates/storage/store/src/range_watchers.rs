@@ -1,4 +1,4 @@
-//! The watchers of ranges of keys, with a lookup by key that need not visit all of them.
+//! The watchers of ranges of keys, indexed by key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct RangeWatchers<W> {
 
 struct Group<W> {
     range: Range<Bytes>,
-    /// The greatest end of this group and those before it: none of them contains a key at or beyond it.
+    /// The greatest end of this group and of those before it: none of them contains a key at or beyond it.
     max_end: Bytes,
     watchers: Vec<Arc<W>>,
 }
@@ -62,7 +62,7 @@ impl<W> RangeWatchers<W> {
         self.groups.iter().flat_map(|group| &group.watchers)
     }
 
-    /// Offers the events of one revision to the watchers of their keys. The closure returns a watcher's events.
+    /// Delivers the events of one revision to the watchers of their keys. The closure returns a watcher's events.
     pub fn dispatch(&self, events: &[Event], mut deliver: impl FnMut(&Arc<W>, &dyn Fn() -> Vec<Event>)) {
         match events {
             [event] => {
@@ -72,7 +72,7 @@ impl<W> RangeWatchers<W> {
                     }
                 }
             }
-            // The end of a lease deleted several keys; all of them belong into one message.
+            // The end of a lease deletes several keys, and all of them belong in one message.
             events => {
                 for group in &self.groups {
                     let inside = |event: &&Event| group.range.contains(event.key());

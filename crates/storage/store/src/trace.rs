@@ -1,10 +1,10 @@
-//! The trace of a call of the store, for engines that call other servers for it.
+//! The trace of a store call, for engines that call other servers.
 
 use std::sync::Arc;
 
-/// The place in a trace where the calls of an engine belong.
+/// The parent of an engine's spans in a trace.
 pub trait CallTrace: Send + Sync {
-    /// Begins the span of a call by the name of its method, such as `etcdserverpb.KV/Range`.
+    /// Starts the span of a call. `method` is the name of the RPC, such as `etcdserverpb.KV/Range`.
     fn begin(&self, method: &'static str) -> Box<dyn CallSpan>;
 }
 

@@ -1,6 +1,7 @@
-//! Measures the cache by itself: `cargo run --release -p binnacle-watchcache --example bench`.
+//! Benchmarks of the cache alone: `cargo run --release -p binnacle-watchcache --example bench`.
 //!
-//! CPU time is that of the whole process, from the scheduler; it includes the store and the writers unless noted.
+//! CPU times are of the whole process, as counted by the scheduler; they include the store and the writers unless
+//! noted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,7 @@ async fn main() -> Result<(), BoxError> {
     reads().await
 }
 
-/// The indexer of values of the form `labels|fields|padding`.
+/// The indexer of values with the format `labels|fields|padding`.
 struct Pods(Vec<Text>);
 
 impl Indexer for Pods {
@@ -49,7 +50,7 @@ impl Indexer for Pods {
     }
 }
 
-/// A store without any cost: its events are added by hand.
+/// A store that costs nothing: its events are added by hand.
 struct MemoryFeed {
     objects: Vec<KeyValue>,
     revision: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! Values of objects that are large and rarely read: a while after its change, a value is kept compressed.
+//! Compression of values that are large and rarely read, a while after their last change.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -15,11 +15,12 @@ use tokio::time::Instant;
 
 use crate::entry::Entry;
 
-/// The time between a change and the compression of its value: what a controller changes, it often changes again.
+/// The time between a change and the compression of its value. Controllers often change an object several times in a
+/// row.
 const COMPRESS_AFTER: Duration = Duration::from_secs(5);
-/// The number of values that are compressed before events are processed.
+/// The maximum number of values that are compressed before events are processed.
 const MAX_PER_TURN: usize = 32;
-/// The fastest level: most of the time for a new definition that is not read goes here.
+/// The fastest level: this is most of the cost of a new definition that nobody reads.
 const LEVEL: Compression = Compression::fast();
 
 /// The stored bytes of an object.
@@ -42,7 +43,7 @@ enum Representation {
     Compressed(Box<[u8]>),
 }
 
-/// The stored bytes of an object, decompressed if they were kept compressed.
+/// The stored bytes of an object, decompressed if necessary.
 #[derive(Debug)]
 pub enum ValueRef<'e> {
     Borrowed(&'e Bytes),
@@ -80,7 +81,7 @@ impl Value {
         }
     }
 
-    /// Returns the length of the bytes as they are stored.
+    /// Returns the length of the uncompressed bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -116,7 +117,7 @@ impl CompressibleValue {
         bytes.into()
     }
 
-    /// Readers do not wait for it.
+    /// Compresses the value without blocking its readers.
     fn compress(&self) -> bool {
         let bytes = match &*self.representation.lock() {
             Representation::Plain(bytes) => bytes.clone(),
@@ -214,7 +215,7 @@ mod tests {
         let entries: Vec<Arc<Entry>> = (1..=50).map(make).collect();
         let size = entries[0].size();
         compression_queue.extend(&entries);
-        // Those that are gone do not count.
+        // Dropped entries do not count.
         compression_queue.extend([&make(51)]);
         let compressed = || entries.iter().filter(|entry| entry.is_compressed()).count();
         let now = Instant::now();

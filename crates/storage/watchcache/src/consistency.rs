@@ -1,9 +1,9 @@
-//! Comparison of a cache with its store: digests while it changes, and all objects from time to time.
+//! Comparison of a cache with its store: of digests while the cache changes, and of all objects from time to time.
 //!
 //! kube-apiserver compares a digest of both sides every five minutes (`DetectCacheInconsistency`). Here the engine may
-//! keep a [digest](binnacle_store::Digest) of what a reader of the watch must have, so that a lost event shows within a
-//! second. The comparison of objects finds what digests cannot: values that changed in memory, and missing entries of
-//! indexes.
+//! maintain a [digest](binnacle_store::Digest) of what a reader of the watch must have, so that a lost event is
+//! detected within a second. The comparison of objects finds what digests cannot: values that changed in memory, and
+//! missing entries of indexes.
 
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
@@ -29,15 +29,15 @@ use crate::snapshot::SnapshotInner;
 pub struct CheckIntervals {
     /// The time between comparisons of digests while objects change. Without changes, it grows to ten times as long.
     pub digests: Duration,
-    /// The time after which an event that the engine has counted, but which does not come, is lost.
+    /// The time after which an event that the engine has counted, but that has not been delivered, is considered lost.
     pub overdue: Duration,
-    /// The least time between comparisons of all objects; the most is half as long again. `None` for never: where reading
-    /// the store is dear, or gives other values each time.
+    /// The minimum time between comparisons of all objects; the maximum is 1.5 times as long. `None` means never, for
+    /// stores where reads are expensive or return other values each time.
     pub objects: Option<Duration>,
 }
 
 impl Default for CheckIntervals {
-    /// Returns a second for digests, and for objects the five minutes of kube-apiserver.
+    /// Returns one second for digests, and kube-apiserver's five minutes for objects.
     fn default() -> Self {
         Self {
             digests: Duration::from_secs(1),
@@ -57,56 +57,56 @@ pub(crate) struct Difference {
     reason: &'static str,
 }
 
-/// The cache is not what the store has: all objects must be read again.
+/// The cache differs from the store: all objects must be read again.
 #[derive(Debug)]
 pub(crate) struct Inconsistency;
 
-/// The comparisons of one cache.
+/// Schedules and runs the comparisons of one cache.
 pub(crate) struct Checker {
     shared: Arc<Shared>,
     times: Option<CheckIntervals>,
     /// The time between comparisons of digests.
     interval: Duration,
-    /// The number of times that the engine had no digest since the last change.
+    /// The number of requests since the last change for which the engine had no digest.
     missing_digests: u8,
     next_digest: Instant,
     /// Compared as soon as the cache has applied its last event.
     expected: Option<RangeDigest>,
-    /// The time at which the engine was asked, or something came after that.
+    /// The time of the last digest request, or of later activity of the watch.
     last_activity: Instant,
     next_walk: Option<Instant>,
     walk: Option<BoxFuture<'static, Result<Option<Difference>, StoreError>>>,
-    /// The time before the next comparison after failed ones: a fault that comes back at once must not keep watchers from
-    /// their work.
+    /// The time before the next comparison after failed ones, so that a recurring fault does not keep watchers from
+    /// making progress.
     pause: Duration,
     failed_before: bool,
 }
 
-/// The factor by which digests are compared less often while nothing changes. The cache does not know of an event that is
-/// lost, so it asks all the same.
+/// How much less often digests are compared while nothing changes. They are still compared, since a lost event looks
+/// the same to the cache as no event.
 const IDLE_FACTOR: u32 = 10;
-/// The number of times that an engine without a digest is asked.
+/// The number of requests to an engine without a digest.
 const MAX_MISSING_DIGESTS: u8 = 10;
 
-/// The next work of a checker.
+/// The next task of a checker.
 enum NextCheck {
     Digest,
-    /// An event does not come.
+    /// A counted event has not been delivered.
     LostEvent,
     Walk,
     WalkDone(Result<Option<Difference>, StoreError>),
 }
 
-/// The objects of one step of a walk, and the bytes of their values.
+/// The maximum number of objects in one step of a walk, and the maximum bytes of their values.
 const STEP_OBJECTS: usize = 1_000;
 const STEP_BYTES: usize = 4 << 20;
-/// A walk rests this many times as long as it works.
+/// A walk pauses this many times as long as it works.
 const REST_FACTOR: u32 = 20;
 const MAX_REST: Duration = Duration::from_secs(1);
-/// The objects that are compared before other tasks run.
+/// The number of objects that are compared before other tasks run.
 const YIELD_INTERVAL: usize = 64;
 const MAX_PAUSE: Duration = Duration::from_secs(300);
-/// The time in which the first differing key is looked for after digests differed.
+/// The time limit of the search for the first differing key after digests differed.
 const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(2);
 
 // === impl Checker ===
@@ -129,7 +129,7 @@ impl Checker {
         }
     }
 
-    /// Begins to check a new watch of the store.
+    /// Starts to check a new watch of the store.
     pub(crate) fn begin(&mut self) {
         let Some(times) = self.times else { return };
         let now = Instant::now();
@@ -148,12 +148,13 @@ impl Checker {
         self.interval = times.digests;
     }
 
-    /// Returns the revision at which changes must be applied before later ones: digests are compared there.
+    /// Returns the revision whose changes must be applied before later ones, because digests are compared at this
+    /// point.
     pub(crate) fn stop_revision(&self) -> Option<Revision> {
         self.expected.map(|expected| expected.last_event)
     }
 
-    /// Waits for the next comparison, and does what is to do then. Can be dropped and called again.
+    /// Waits for the next comparison and runs it. Can be dropped and called again.
     pub(crate) async fn check(&mut self) -> Result<(), Inconsistency> {
         let Some(times) = self.times else { return pending().await };
         let (next_walk, walking) = (self.next_walk, self.walk.is_some());
@@ -200,19 +201,19 @@ impl Checker {
         }
     }
 
-    /// Asks the engine for its digest.
+    /// Requests the digest of the engine.
     fn request_digest(&mut self, times: CheckIntervals) -> Result<(), Inconsistency> {
         self.last_activity = Instant::now();
         self.next_digest = self.last_activity + self.interval;
         self.interval = (self.interval * 2).min(times.digests * IDLE_FACTOR);
         let control = self.shared.control.load_full();
         self.expected = control.and_then(|control| control.digest());
-        // The engine may still be counting. One that keeps no digests is asked again after the next change.
+        // The engine may still be counting. An engine without digests gets the next request after the next change.
         self.missing_digests = if self.expected.is_some() { 0 } else { self.missing_digests + 1 };
         self.compare()
     }
 
-    /// Compares the digests if the cache has applied what the engine has counted.
+    /// Compares the digests if the cache has applied everything that the engine has counted.
     pub(crate) fn compare(&mut self) -> Result<(), Inconsistency> {
         let Some(expected) = self.expected.take_if(|expected| self.shared.applied() >= expected.last_event) else {
             return Ok(());
@@ -250,7 +251,7 @@ impl Checker {
         }
     }
 
-    /// Notes that events came in an impossible order.
+    /// Reports that events arrived in an impossible order.
     pub(crate) fn reject_order(&mut self, revision: Revision, applied: Revision) -> Inconsistency {
         let range = &self.shared.range.start;
         tracing::error!(?range, revision = revision.0, applied = applied.0, "the store sent an event that is not new");
@@ -296,7 +297,7 @@ impl Difference {
     }
 }
 
-/// Looks for the first key that differs, and reports it.
+/// Finds the first key that differs, and logs it.
 pub(crate) async fn diagnose(shared: &Arc<Shared>) {
     let range = &shared.range.start;
     match timeout(DIAGNOSIS_TIMEOUT, walk(Arc::clone(shared), false)).await {
@@ -307,13 +308,14 @@ pub(crate) async fn diagnose(shared: &Arc<Shared>) {
     }
 }
 
-/// Returns the time of the next comparison of all objects. Caches must not all be compared at once.
+/// Returns the time of the next comparison of all objects. It is randomized, so that caches are not all compared at
+/// once.
 fn next_walk_time(times: CheckIntervals) -> Option<Instant> {
     let random = RandomState::new().hash_one(0) % 1_000;
     times.objects.map(|least| Instant::now() + least + least.mul_f64(random as f64 / 2_000.0))
 }
 
-/// Waits until a time, or for ever.
+/// Sleeps until a time, or forever without one.
 async fn sleep_until_some(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
@@ -321,8 +323,8 @@ async fn sleep_until_some(time: Option<Instant>) {
     }
 }
 
-/// Compares all objects with the store, and returns the first difference. Each step is a comparison at one revision of
-/// its own, so that no old state is needed. A walk that is `patient` rests between its steps.
+/// Compares all objects with the store, and returns the first difference. Each step is a comparison at its own
+/// revision, so that no old state is needed. A `patient` walk pauses between its steps.
 async fn walk(shared: Arc<Shared>, patient: bool) -> Result<Option<Difference>, StoreError> {
     let mut start = String::new();
     loop {
@@ -333,7 +335,7 @@ async fn walk(shared: Arc<Shared>, patient: bool) -> Result<Option<Difference>, 
         let request = RangeRequest {
             range: key(&start)..end.as_deref().map_or_else(|| shared.range.end.clone(), key),
             revision: (snapshot.revision().0 > 0).then_some(snapshot.revision()),
-            // A store that has more has an object that the cache lacks.
+            // If the store has more objects, one of them is missing in the cache.
             limit: 2 * STEP_OBJECTS,
             count_only: false,
         };
@@ -351,7 +353,7 @@ async fn walk(shared: Arc<Shared>, patient: bool) -> Result<Option<Difference>, 
     }
 }
 
-/// The objects of a step, and the path at which the next one begins.
+/// The objects of a step, and the path at which the next step starts.
 struct WalkStep {
     entries: Vec<Arc<Entry>>,
     end: Option<String>,
@@ -369,7 +371,7 @@ fn step(state: &SnapshotInner, start: &str) -> WalkStep {
     WalkStep { entries, end: None }
 }
 
-/// Compares objects of a state with what the store has between them.
+/// Compares the objects of a state with the store's objects in the same range.
 async fn compare(
     shared: &Shared,
     state: &SnapshotInner,
@@ -444,7 +446,7 @@ mod tests {
         }
     }
 
-    /// A cache of more objects than one step compares, with an index of their labels.
+    /// Returns a cache with more objects than one step compares, and an index of their labels.
     async fn filled_cache() -> Arc<Shared> {
         let store = Arc::new(EmbeddedStore::ephemeral());
         for n in 0..STEP_OBJECTS + 200 {

@@ -1,4 +1,4 @@
-//! A distribution of values, counted without a lock, for histograms of the metrics.
+//! A distribution of values for histograms, counted without a lock.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ pub struct Distribution {
     observer: OnceLock<Observer>,
 }
 
-/// Sees each value.
+/// Called with each value.
 struct Observer(Box<dyn Fn(f64) + Send + Sync>);
 
 impl fmt::Debug for Observer {
@@ -30,7 +30,7 @@ impl Distribution {
         Self { bounds, counts, sum: AtomicU64::new(0), observer: OnceLock::new() }
     }
 
-    /// Lets `observer` see each further value, once and for all.
+    /// Makes `observer` observe each further value. Only the first call has an effect.
     pub fn set_observer(&self, observer: impl Fn(f64) + Send + Sync + 'static) {
         let _ = self.observer.set(Observer(Box::new(observer)));
     }

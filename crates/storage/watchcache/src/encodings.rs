@@ -1,4 +1,4 @@
-//! Wire forms of objects and events: made once, shared by all readers, within one memory budget of the process.
+//! The encodings of objects and events: created once, shared by all readers, within one memory budget of the process.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,27 +7,27 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// The ID of a wire form of an object or event; the owner of the cache assigns the numbers.
+/// The ID of an encoding of an object or event. The owner of the cache assigns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FormId(pub u16);
 
-/// A memory budget for the wire forms of the process, which also chooses the forms to evict.
+/// A memory budget for the encodings of the process, which also selects the encodings to evict.
 ///
-/// Forms are in a ring that a clock hand passes; a form that was used since the last pass is spared once. If nothing
-/// can be evicted at once, a new form is returned but not kept.
+/// Sets of encodings are in a ring that a clock hand passes; an encoding that was used since the last pass is spared
+/// once. If nothing can be evicted at once, a new encoding is returned but not cached.
 #[derive(Debug)]
 pub struct EncodingBudget {
     limit: usize,
     used: AtomicUsize,
-    /// Every set with at least one form, once.
+    /// Contains every set with at least one encoding once.
     ring: Mutex<VecDeque<Weak<EncodingSet>>>,
     /// The number of ring entries whose set was dropped.
     dead: AtomicUsize,
 }
 
-/// The bytes of a kept form besides its contents.
+/// The memory of a cached encoding besides its contents, in bytes.
 const OVERHEAD: usize = 64;
-/// The maximum steps of the hand for one new form, so that no reader waits for a long sweep.
+/// The maximum number of steps of the hand for one new encoding, so that no reader waits for a long sweep.
 const HAND_STEPS: usize = 32;
 
 impl EncodingBudget {
@@ -35,7 +35,7 @@ impl EncodingBudget {
         Arc::new(Self { limit, used: AtomicUsize::new(0), ring: Mutex::default(), dead: AtomicUsize::new(0) })
     }
 
-    /// Returns the bytes kept now.
+    /// Returns the number of cached bytes.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -111,24 +111,24 @@ impl EncodingBudget {
     }
 }
 
-/// The ID of a form and, for an event, the type of change (added, modified, deleted).
+/// The ID of an encoding and, for an event, the type of change (added, modified, deleted).
 pub(crate) type SlotKey = (FormId, u8);
 
-/// The slot for the forms of an entry or event: empty until the first one is made.
+/// The slot for the encodings of an entry or event, which is empty until the first one is created.
 #[derive(Debug, Default)]
 pub(crate) struct EncodingSlot(OnceLock<Arc<EncodingSet>>);
 
 #[derive(Debug)]
 struct EncodingSet {
     encodings: Mutex<Vec<(SlotKey, Bytes)>>,
-    /// True if the set was used since the hand last passed.
+    /// True if the set was used since the hand last passed it.
     used: AtomicBool,
     budget: Arc<EncodingBudget>,
 }
 
 impl EncodingSlot {
-    /// Returns the form `id`, made by `encode` if it does not exist. Concurrent readers wait for it, so that it is made
-    /// once; `encode` must not request a form of the same object.
+    /// Returns the encoding `id`, and creates it with `encode` if it does not exist. Concurrent readers wait for it, so
+    /// that it is created once; `encode` must not request an encoding of the same object.
     pub(crate) fn get_or_encode<E>(
         &self,
         budget: &Arc<EncodingBudget>,
@@ -211,7 +211,7 @@ mod tests {
         let slots: Vec<EncodingSlot> = (0..30).map(|_| EncodingSlot::default()).collect();
         for slot in &slots {
             assert!(encode(slot, &budget, 0, 1000));
-            // The first form is used all the time.
+            // The first encoding is used all the time.
             encode(&slots[0], &budget, 0, 1000);
             assert!(budget.used() <= budget.limit());
         }

@@ -1,8 +1,8 @@
 //! Dispatch of events to watchers, which are grouped by their selections.
 //!
-//! A watcher is in one bucket, named by the most selective property that all its events have: a name, a field's value,
-//! a label's value, a namespace. An event visits the buckets of its object's old and new state, so it costs the
-//! watchers in them and one lookup for each kind of bucket.
+//! A watcher is in one bucket, whose key is the most selective property that all its events have: a name, a field's
+//! value, a label's value, or a namespace. An event is dispatched to the buckets of its object's old and new state. Its
+//! cost is proportional to the watchers in these buckets, plus one lookup for each kind of bucket.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,8 +16,8 @@ use crate::selection::{Property, Selection};
 use crate::stats::ShardStats;
 use crate::window::{Window, WindowLimits};
 
-/// The window of events and all watchers. One lock guards both, so that a new watcher knows exactly which events are in
-/// the window and which ones it will receive.
+/// The window of events and all watchers. One lock protects both, so that it is always clear which events are in the
+/// window and which ones a new watcher will receive.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) window: Window,
@@ -28,7 +28,7 @@ pub(crate) struct Hub {
     closed: bool,
 }
 
-/// The watchers whose buckets are of one kind.
+/// The watchers whose buckets have one kind of key.
 #[derive(Debug)]
 struct Group {
     kind: BucketKind,
@@ -37,19 +37,19 @@ struct Group {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BucketKind {
-    /// True when the namespace is part of the bucket's name.
+    /// True if the namespace is part of the bucket's key.
     namespaced: bool,
     property: Option<Property>,
 }
 
-/// The bucket of a watcher, for removing it.
+/// The bucket of a watcher, which is needed to remove it.
 #[derive(Debug)]
 pub(crate) struct BucketKey {
     kind: BucketKind,
     hash: u64,
 }
 
-/// The maximum number of kinds: each costs a lookup per event, and clients may invent label keys.
+/// The maximum number of kinds of buckets. Each one costs a lookup per event, and clients can use arbitrary label keys.
 const MAX_GROUPS: usize = 64;
 
 impl Hub {
@@ -78,7 +78,7 @@ impl Hub {
         BucketKey { kind, hash }
     }
 
-    /// Returns an equal selection of a watcher in the same bucket, if there is one: all kubelets and proxies use the
+    /// Returns an equal selection of a watcher in the same bucket, if there is one. All kubelets and proxies use the
     /// same selections, and a shared selection is matched once per event.
     pub(crate) fn share_selection(&self, bucket_key: &BucketKey, selection: Arc<Selection>) -> Arc<Selection> {
         let group = self.groups.iter().find(|group| group.kind == bucket_key.kind);
@@ -170,7 +170,7 @@ impl Hub {
         }
     }
 
-    /// Ends the watches that hold events dropped by the window; returns their number.
+    /// Ends the watches that hold events dropped by the window, and returns their number.
     pub(crate) fn end_late_watchers(&mut self) -> usize {
         let first = self.window.first();
         let mailboxes = self.groups.iter().flat_map(|group| group.buckets.values()).flatten();
@@ -180,18 +180,18 @@ impl Hub {
         ended
     }
 
-    /// Ends every watch because of a gap in the events; the window starts again after `baseline`.
+    /// Ends every watch because of a gap in the events. The window starts again after `baseline`.
     pub(crate) fn end_with_gap(&mut self, baseline: binnacle_store::Revision) {
         self.window.reset(baseline);
         self.end_all(EndReason::Gap);
     }
 
-    /// Ends every watch silently: the clients reconnect, and get the error then.
+    /// Ends every watch silently. The clients reconnect, and get the error then.
     pub(crate) fn dismiss(&mut self) {
         self.end_all(EndReason::Dismissed);
     }
 
-    /// Like [`Hub::dismiss`], but permanently: no new watch can start.
+    /// Ends every watch like [`Hub::dismiss`], but permanently: no new watch can start.
     pub(crate) fn retire(&mut self) {
         self.closed = true;
         self.end_all(EndReason::Dismissed);
@@ -216,7 +216,8 @@ impl Hub {
 }
 
 impl BucketKind {
-    /// Returns the hash of an object's bucket; `None` without the property, so that no watcher in the group selects it.
+    /// Returns the hash of an object's bucket, or `None` if the object does not have the property, so that no watcher
+    /// in the group selects it.
     fn hash(&self, hasher: &RandomState, meta: &Meta) -> Option<u64> {
         let namespace = self.namespaced.then(|| meta.namespace());
         let value = match &self.property {

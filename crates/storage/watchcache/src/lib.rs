@@ -1,10 +1,12 @@
-//! The watch cache: for each resource an immutable snapshot that follows the store, and watchers grouped by selection.
+//! The watch cache: for each resource, an immutable snapshot that reflects the store, and watchers grouped by
+//! selection.
 //!
-//! It is independent of HTTP and of kinds: an [`Indexer`] reads the attributes of objects, and the server puts their
-//! wire forms into the slots of [`Entry`] and [`WatchItem`].
+//! It is independent of HTTP and of kinds: an [`Indexer`] reads the attributes of objects, and the server stores their
+//! encodings in the slots of [`Entry`] and [`WatchItem`].
 //!
-//! One task per cache follows the store. It changes the `state`, passes the events to the `hub`, and then publishes its
-//! progress; readers take [`Snapshot`]s and watchers empty their own mailboxes, so that none of them blocks it.
+//! One reflector task per cache watches the store. It changes the `state`, passes the events to the `hub`, and then
+//! publishes its progress. Readers take [`Snapshot`]s and watchers empty their own mailboxes, so none of them blocks
+//! it.
 
 mod attrs;
 mod backlog;

@@ -13,25 +13,25 @@ use crate::hub::BucketKey;
 use crate::selection::Selection;
 use crate::snapshot::Cursor;
 
-/// The maximum number of events that wait for a reader; a reader further behind reads the window instead.
+/// The maximum number of queued events. A reader that is further behind reads the window instead.
 const MAX_QUEUE: usize = 1024;
-/// The maximum memory of waiting events, unless there is only one.
+/// The maximum memory of queued events, unless there is only one.
 const MAX_QUEUE_BYTES: usize = 8 << 20;
-/// The number of events for which an idle watch keeps room.
+/// The number of events for which an idle watch keeps capacity.
 const RETAINED_CAPACITY: usize = 4;
 
-/// The hub's part of a watch.
+/// The hub's side of a watch.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     selection: Arc<Selection>,
-    /// The revision up to which events are not delivered.
+    /// Events up to this revision are not delivered.
     pub(crate) from: Revision,
     bucket_key: BucketKey,
-    /// The index in the bucket; accessed under the hub's lock.
+    /// The index in the bucket. Accessed under the hub's lock.
     slot: AtomicUsize,
-    /// The state that is sent before any event. Locked before the queue if both are.
+    /// The state that is sent before any event. If this and the queue are both locked, this is locked first.
     pub(crate) initial: Mutex<Option<InitialState>>,
-    /// Locked after the hub if both are.
+    /// If this and the hub are both locked, the hub is locked first.
     pub(crate) queue: Mutex<Queue>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct InitialState {
 pub(crate) struct Queue {
     pub(crate) mode: Mode,
     pub(crate) events: VecDeque<(Change, Arc<Event>)>,
-    /// The memory that the events keep alive.
+    /// The memory that the events retain.
     bytes: usize,
     pub(crate) waker: Option<Waker>,
     pub(crate) end_reason: Option<EndReason>,
@@ -56,7 +56,7 @@ pub(crate) struct Queue {
 pub(crate) enum Mode {
     /// Events are added to the queue.
     Live,
-    /// The queue is empty, and the reader takes its events from the window from this number on.
+    /// The queue is empty, and the reader takes its events from the window, starting with this number.
     Behind { next: u64 },
 }
 
@@ -84,7 +84,7 @@ impl Mailbox {
         Self { selection, from, bucket_key, slot: AtomicUsize::new(0), initial, queue }
     }
 
-    /// Adds an event that the watch selects. Never waits for the reader.
+    /// Adds an event that the watch selects, without ever waiting for the reader.
     pub(crate) fn offer(&self, event: &Arc<Event>, change: Change) {
         if event.revision() <= self.from {
             return;
@@ -120,7 +120,8 @@ impl Mailbox {
         self.end_with(&mut self.queue.lock(), end_reason);
     }
 
-    /// Ends a watch that holds events from before number `first`, and releases them. Returns true if it did.
+    /// Ends a watch that holds events from before number `first`, and releases them. Returns true if the watch was
+    /// ended.
     pub(crate) fn end_if_late(&self, first: u64) -> bool {
         let mut queue = self.queue.lock();
         let late = queue.events.front().is_some_and(|(_, event)| event.sequence < first);
@@ -131,8 +132,8 @@ impl Mailbox {
         late
     }
 
-    /// Ends a watch that is still reading its initial state, if that state keeps more than `most` of the `written`
-    /// bytes alive. Returns true if the watch is still reading it.
+    /// Ends a watch that is still reading its initial state, if that state retains more than `most` of the `written`
+    /// bytes. Returns true if the watch is still reading it.
     pub(crate) fn bound_initial(&self, written: u64, most: u64) -> bool {
         let mut initial = self.initial.lock();
         let Some(state) = &*initial else { return false };
@@ -173,7 +174,7 @@ impl Mailbox {
 // === impl Queue ===
 
 impl Queue {
-    /// Takes the next event. An idle watch keeps no buffer but a very small one.
+    /// Takes the next event. An idle watch only keeps a very small buffer.
     pub(crate) fn pop(&mut self) -> Option<(Change, Arc<Event>)> {
         let (change, event) = self.events.pop_front()?;
         self.bytes = self.bytes.saturating_sub(event.retained_bytes());
@@ -184,7 +185,7 @@ impl Queue {
     }
 
     fn clear(&mut self) {
-        // Events of a quiet resource come one by one, and each would cost an allocation.
+        // Events of a quiet resource arrive one by one, and each would cost an allocation.
         if self.events.capacity() > RETAINED_CAPACITY {
             self.events = VecDeque::new();
         } else {

@@ -1,4 +1,5 @@
-//! Keeps a cache up to date with the store: reads the range once, follows its watch, and restarts when that fails.
+//! The reflector, which keeps a cache up to date with the store: it reads the range once, watches it, and restarts when
+//! the watch fails.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,10 +27,11 @@ const PAGE_SIZE: usize = 5_000;
 /// The number of objects processed before other tasks run.
 const YIELD_INTERVAL: usize = 256;
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(15);
-/// The pause between two turns of compressing values.
+/// The pause between two rounds of compressing values.
 const COMPRESSION_PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs until it is aborted. After a panic (`restarted`), which may have left a partial change, all is read again.
+/// Runs until it is aborted. After a panic (`restarted`), which may have left a partial change, everything is read
+/// again.
 pub(crate) async fn run(shared: Arc<Shared>, restarted: bool) {
     shared.control.store(None);
     let mut pause = FIRST_PAUSE;
@@ -51,25 +53,25 @@ pub(crate) async fn run(shared: Arc<Shared>, restarted: bool) {
         let error = match stop_reason {
             StopReason::Failed(error) => error,
             StopReason::Inconsistency(Inconsistency) => {
-                // Readers wait until all is read again.
+                // Readers wait until everything has been read again.
                 shared.control.store(None);
                 diagnose(&shared).await;
-                // As after a restored backup: nothing that the cache has is certain, and neither is what watchers have.
+                // As after a restored backup, neither the contents of the cache nor those of the watchers are certain.
                 restored = true;
                 continue;
             }
         };
         restored |= matches!(error, StoreError::Restored);
         unreadable = error.is_unreadable();
-        // An unreadable event comes again with each new watch, so its object is looked for by reading all objects. If
-        // that fails too, both are tried in turn, since continuing the watch leaves no gap for watchers.
+        // Each new watch delivers an unreadable event again, so the cache tries to read all objects instead. If that
+        // fails too, both are tried in turn, since resuming the watch leaves no gap for watchers.
         resumes = !(unreadable && resuming);
         shared.control.store(None);
         // A watch that lasted for a while does not count as a failed start.
         if started.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
-        // The server stops, or is about to.
+        // The server is stopping, or is about to stop.
         if matches!(error, StoreError::Closed) {
             tracing::debug!(range = ?shared.range.start, "the store is closed");
         } else {
@@ -89,12 +91,12 @@ pub(crate) async fn run(shared: Arc<Shared>, restarted: bool) {
     }
 }
 
-/// Returns a watch that continues at the cache's revision if possible; if the store cannot continue, all objects are
-/// read again. `restored` is true when the store may have another history than the cache, whatever its revision is.
+/// Returns a watch that resumes at the cache's revision if possible. If the store cannot resume it, all objects are
+/// read again. `restored` is true if the store may have another history than the cache, regardless of its revision.
 async fn list_or_resume(shared: &Shared, resumes: bool, restored: bool) -> Result<Watch, StoreError> {
     if resumes {
         let cached = shared.progress();
-        // A store restored from a backup may be behind, and then has another history.
+        // A store restored from a backup may be behind the cache. Its history differs then.
         if shared.store.current_revision().await? >= cached {
             match shared.store.watch(shared.range.clone(), cached).await {
                 Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. }) => {}
@@ -112,7 +114,7 @@ async fn list_or_resume(shared: &Shared, resumes: bool, restored: bool) -> Resul
         state.era += u64::from(!resumes);
     });
     if !resumes {
-        // The events in between are unknown, so no watch can continue without a gap.
+        // The events in between are missing, so no watch can continue without a gap.
         shared.hub.lock().end_with_gap(revision);
     }
     shared.begin(revision);
@@ -158,16 +160,16 @@ async fn list_all(shared: &Shared, revision: Revision) -> Result<(Objects, Diges
     }
 }
 
-/// Returns true if an entry was made from this version. The value is compared as well: a restored store can use a
-/// revision again.
+/// Returns true if an entry was created from this version. The value is compared as well, since a restored store can
+/// reuse a revision.
 fn is_same(entry: &Entry, kv: &KeyValue) -> bool {
     entry.revision() == kv.mod_revision && *entry.value() == kv.value && entry.value_hash() == ValueHash::of(&kv.value)
 }
 
-/// Why a watch of the store is not read any more.
+/// The reason why a watch of the store was stopped.
 enum StopReason {
     Failed(StoreError),
-    /// The cache is not what the store has.
+    /// The cache differs from the store.
     Inconsistency(Inconsistency),
 }
 
@@ -183,7 +185,8 @@ impl From<StoreError> for StopReason {
     }
 }
 
-/// Reads the watch until it ends. A `unverified` one, whose first event was unreadable before, counts from that event on.
+/// Reads the watch until it ends. An `unverified` watch, whose first event was unreadable before, counts as running
+/// from that event on.
 async fn handle_watch(shared: &Shared, mut watch: Watch, unverified: bool, checker: &mut Checker) -> StopReason {
     let mut control = Some(watch.control);
     let mut mark_healthy = || {
@@ -234,15 +237,15 @@ async fn handle_watch(shared: &Shared, mut watch: Watch, unverified: bool, check
     }
 }
 
-/// A change whose attributes were read, but which was not applied yet.
+/// A change whose attributes have been read, but which has not been applied yet.
 struct PendingChange {
     path: Bytes,
     revision: Revision,
-    /// The object after the change; `None` for a deletion.
+    /// The object after the change, or `None` for a deletion.
     new: Option<(Meta, Bytes, KeyValue)>,
 }
 
-/// The number of changes, and of deliveries, before other tasks run.
+/// The number of changes, or of deliveries, before other tasks run.
 const MAX_CHUNK: usize = 64;
 const MAX_CHUNK_DELIVERIES: usize = 16_384;
 
@@ -276,7 +279,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>, checker: &mu
         let stop_revision = checker.stop_revision().filter(|stop_revision| last <= *stop_revision);
         let size = MAX_CHUNK.min(MAX_CHUNK_DELIVERIES / (shared.hub.lock().watchers() + 1)).max(1);
         let mut chunk = Vec::with_capacity(size.min(changes.len()));
-        // A revision is never split: a reader in between would see half of it.
+        // A revision is never split, since a reader in between would see half of it.
         while let Some(next) = changes.front()
             && (chunk.len() < size || next.revision == last)
             && stop_revision.is_none_or(|stop_revision| next.revision <= stop_revision)
@@ -299,7 +302,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>, checker: &mu
     match failed {
         Some(error) => Err(error.into()),
         None => {
-            // The last events may be of ignored keys: a reader that waits for their revision must not wait longer.
+            // The last events may be of ignored keys. A reader that waits for their revision must not wait longer.
             if shared.progress() < read_to {
                 shared.advance(Some(read_to), read_to);
             }
@@ -309,8 +312,8 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>, checker: &mu
     }
 }
 
-/// Fails with the first revision that is not newer than what was applied before: events are sent once and in order.
-/// Events of one revision come in one message.
+/// Fails with the first revision that is not newer than the last applied one, since events are sent once and in order.
+/// The events of one revision arrive in one message.
 fn check_order(shared: &Shared, events: &[binnacle_store::Event]) -> Result<(), Revision> {
     let mut newest = shared.applied();
     for (at, event) in events.iter().enumerate() {
@@ -329,7 +332,7 @@ fn apply_change(
     PendingChange { path, revision, new }: PendingChange,
     at: Instant,
 ) -> Option<Event> {
-    // `prepare` accepts only valid paths.
+    // `prepare` only accepts valid paths.
     let path = std::str::from_utf8(&path).ok()?;
     let new = new.map(|(meta, value, kv)| {
         let old = state.objects.get(path).map(|old| old.meta.clone());
@@ -340,7 +343,7 @@ fn apply_change(
     (old.is_some() || new.is_some()).then(|| Event::new(revision, old, new, at))
 }
 
-/// Returns `None` for keys that are not objects of the cache.
+/// Reads the attributes of an event's object. Returns `None` for keys that are not objects of the cache.
 fn prepare(shared: &Shared, event: binnacle_store::Event) -> Result<Option<PendingChange>, StoreError> {
     let (key, revision, kv) = match event {
         binnacle_store::Event::Put { kv, .. } => (kv.key.clone(), kv.mod_revision, Some(kv)),
@@ -359,10 +362,10 @@ fn prepare(shared: &Shared, event: binnacle_store::Event) -> Result<Option<Pendi
     Ok(Some(PendingChange { path, revision, new }))
 }
 
-/// The steps per byte of reading an object for its attributes.
+/// The steps of the work budget per byte, for reading the attributes of an object.
 const STEPS_PER_BYTE: u64 = 2;
 
-/// Announces the reading of an object, so that a large one does not keep the worker from other tasks.
+/// Charges the work budget for reading an object, so that a large one does not block other tasks of the worker.
 fn pace(kv: &KeyValue) {
     binnacle_work::pace(STEPS_PER_BYTE * kv.value.len() as u64);
 }
@@ -376,8 +379,8 @@ pub(crate) fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
     path
 }
 
-/// Reads the attributes of a stored value. An invalid value keeps the cache from being filled, since a list with a
-/// missing object is worse than an error.
+/// Reads the attributes of a stored value. An invalid value prevents the initialization of the cache, since a list with
+/// a missing object is worse than an error.
 pub(crate) fn decode_attributes(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), StoreError> {
     // A panic must not end the task that keeps the cache up to date.
     let index = AssertUnwindSafe(|| shared.indexer.index(&kv.key, &kv.value, kv.mod_revision));
@@ -400,7 +403,8 @@ pub(crate) fn entry_from_history(shared: &Shared, path: &str, kv: &KeyValue) -> 
     Ok(entry(shared, meta, value, kv, None))
 }
 
-/// Creates an entry. Most updates do not change labels and selectable fields; then it shares them with the old one.
+/// Creates an entry. Most updates do not change labels and selectable fields, in which case they are shared with the
+/// old entry.
 fn entry(shared: &Shared, meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&Meta>) -> Entry {
     let meta = match old {
         Some(old) if old.same_attributes(&meta) => old.clone(),
@@ -409,13 +413,13 @@ fn entry(shared: &Shared, meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&
     Entry::new(meta, value, shared.indexer.compresses(), kv)
 }
 
-/// Tells the store that the cache keeps the value of an entry, in a smaller form.
+/// Reports to the store that the cache holds the value of an entry, compressed.
 fn release(shared: &Shared, entry: &Entry) {
     let key = [&shared.range.start[..], entry.path().as_bytes()].concat();
     shared.store.release(&key, entry.revision());
 }
 
-/// Notes new entries whose values are compressed after a while.
+/// Adds new entries to the queue of values that are compressed after a while.
 fn queue_compression<'e>(shared: &Shared, entries: impl IntoIterator<Item = &'e Arc<Entry>>) {
     if shared.indexer.compresses() {
         shared.compression_queue.extend(entries);

@@ -1,5 +1,5 @@
-//! Past states: the current one with all later events undone. The window has the replaced objects, so that a state can
-//! be computed as long as watches can continue from it, and costs nothing before that.
+//! Earlier states: the current one with all later events undone. The window has the replaced objects, so a state can be
+//! computed as long as watches can continue from it, and costs nothing until then.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Shared {
         if self.is_forgotten(revision) {
             return None;
         }
-        // One at a time: the next caller finds the same state already kept.
+        // One at a time: the next caller finds the same state already retained.
         let _turn = timeout_at(deadline, self.rewind_lock.lock()).await.ok()?;
         if let Some(retained) = self.snapshot_at(revision) {
             return Some(retained);
@@ -38,8 +38,8 @@ impl Shared {
                 (Some(new), None) => objects.remove(new.path()),
                 (None, None) => continue,
             };
-            // The undone entry must be the event's new one. Otherwise the event is not from this state's history, for
-            // example because the store was restored from a backup.
+            // The undone entry must be the event's new one. Otherwise the event is not from the history of this state,
+            // for example because the store was restored from a backup.
             if replaced.as_ref() != event.new_entry() {
                 tracing::debug!(?revision, "a state of the past does not lead to the present one");
                 return None;
@@ -61,7 +61,7 @@ impl Shared {
         Some(snapshot)
     }
 
-    /// Waits until the events up to `revision` are in the window, which gets them after the state.
+    /// Waits until the window has the events up to `revision`, which are added to it after the state.
     async fn wait_published(&self, revision: Revision, deadline: Instant) -> Option<()> {
         loop {
             let changed = self.changed.notified();
@@ -72,7 +72,8 @@ impl Shared {
         }
     }
 
-    /// Returns the events after `from` up to `until`, and the revision of the last change before them, if it is known.
+    /// Returns the events after `from` up to `until`, and the revision of the last change before them, if it is
+    /// available.
     fn events_between(
         &self,
         from: Revision,

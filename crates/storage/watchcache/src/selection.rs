@@ -6,21 +6,21 @@ use crate::attrs::Meta;
 use crate::entry::{Change, Entry};
 use crate::terms::{self, LabelTerms};
 
-/// The field that shards by UID are selected by.
+/// The field by which shards are selected by UID.
 pub const UID: &str = "metadata.uid";
 
 /// The objects that a client requests.
 #[derive(Clone, Debug, Default)]
 pub struct Interest {
-    /// Only this namespace; `None` for all namespaces, and for cluster-scoped resources.
+    /// Only this namespace. `None` for all namespaces, and for cluster-scoped resources.
     pub namespace: Option<Text>,
     /// Only this name.
     pub name: Option<Text>,
     pub labels: LabelSelector,
     /// Terms on `metadata.name`, `metadata.namespace` and the indexer's fields. Any other field counts as empty, so a
-    /// server that should refuse it must do so before.
+    /// server must reject unsupported fields before.
     pub fields: FieldSelector,
-    /// Only those of a shard. A shard by UID needs an indexer that has `metadata.uid` among its fields.
+    /// Only the objects of a shard. A shard by UID needs an indexer that has `metadata.uid` among its fields.
     pub shard: Option<ShardSelector>,
 }
 
@@ -32,10 +32,10 @@ pub struct Selection {
     labels: LabelSelector,
     /// The label requirements by key, if there are many.
     label_terms: Option<LabelTerms>,
-    /// The terms other than `namespace` and `name`: one for each field.
+    /// The terms other than `namespace` and `name`, one for each field.
     fields: Vec<FieldTerms>,
     shard: Option<(Field, ShardSelector)>,
-    /// True if two parts of the interest contradict each other.
+    /// True if two parts of the interest contradict each other, so that nothing is selected.
     nothing: bool,
 }
 
@@ -56,7 +56,7 @@ enum Field {
     Unknown,
 }
 
-/// A property that has one known value in all selected objects.
+/// A property that has the same value in all selected objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Property {
     Name,
@@ -83,7 +83,7 @@ impl Selection {
                 other => (field_names.iter().position(|own| own == other).map_or(Field::Unknown, Field::At), None),
             };
             match narrowed {
-                // An empty name or namespace is an ordinary term: objects without a namespace match it.
+                // An empty name or namespace is an ordinary term, which objects without a namespace match.
                 Some(narrowed) if !term.negated && !term.value.is_empty() => {
                     nothing |= narrowed.as_ref().is_some_and(|own| *own != term.value);
                     *narrowed = Some(term.value.clone());
@@ -182,10 +182,10 @@ impl Selection {
         [old, new].into_iter().flatten().map(|meta| u64::from(!shard.selects(field.of(meta)))).sum()
     }
 
-    /// Returns the properties with one known value in all selected objects, the most selective first.
+    /// Returns the properties that have one value in all selected objects, the most selective first.
     pub(crate) fn equalities(&self) -> impl Iterator<Item = (Property, &str)> {
         let name = self.name.iter().map(|name| (Property::Name, name.as_str()));
-        // An index lacks objects without the field, so it cannot answer a term on the empty value.
+        // An index does not have objects without the field, so it cannot be used for a term on the empty value.
         let fields = self.fields.iter().filter_map(|terms| match (terms.field, &terms.equals) {
             (Field::At(position), Some(value)) if !value.is_empty() => {
                 Some((Property::Field(position), value.as_str()))
@@ -226,7 +226,7 @@ impl Field {
 }
 
 impl Property {
-    /// Returns the object's value; `None` if it has none that an equality could require.
+    /// Returns the object's value, or `None` if it has none that an equality could require.
     pub(crate) fn of<'a>(&self, meta: &'a Meta) -> Option<&'a str> {
         match self {
             Self::Name => Some(meta.name()),

@@ -1,4 +1,4 @@
-//! The shared parts of a cache: the state, its published form, and the progress of following the store.
+//! The shared parts of a cache: the state, its published form, and the progress of the reflector.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,21 +33,23 @@ use crate::window::WindowLimits;
 /// The time without a read after which an index is dropped.
 const MAX_INDEX_IDLE: Duration = Duration::from_secs(600);
 const MAX_INDEXES: usize = 12;
-/// The time for which a snapshot is kept for the next page of a list, the same as for the window's events.
+/// How long a snapshot is retained for the next page of a list. It is the same as for the window's events.
 const RETAIN_FOR: Duration = Duration::from_secs(75);
 const MAX_RETAINED: usize = 64;
-/// Kept snapshots hold replaced objects. If these take more than this and more than half of the cache's memory, the
+/// Retained snapshots hold replaced objects. If these take more than this and more than half of the cache's memory, the
 /// oldest snapshots are dropped.
 const MAX_RETAINED_BYTES: u64 = 64 << 20;
 const MANY_INITIALIZING: usize = 64;
 
-/// The shared parts of a cache. Locks are taken in the order state, hub, mailbox, and never state with hub.
+/// The shared parts of a cache. Locks are taken in the order state, hub, mailbox. State and hub are never locked at the
+/// same time.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) range: Range<Bytes>,
     pub(crate) indexer: Arc<dyn Indexer>,
     pub(crate) state: Mutex<State>,
-    /// The current state for readers: created by the first one, removed by the next change. Written under `state`.
+    /// The current state for readers, which is created by the first one, and removed by the next change. Written under
+    /// `state`.
     published: ArcSwapOption<SnapshotInner>,
     retained: Mutex<Vec<RetainedSnapshot>>,
     /// Watches that may still be reading their initial state.
@@ -59,19 +61,19 @@ pub(crate) struct Shared {
     /// The newest event that is in `state` and was passed to the watchers.
     applied: AtomicU64,
     initialized: AtomicBool,
-    /// Present while the store is followed.
+    /// Present while the store is being watched.
     pub(crate) control: ArcSwapOption<Box<dyn WatchControl>>,
-    /// The error that keeps the cache from following the store, and the time at which these errors began.
+    /// The error that prevents the cache from watching the store, and the time of the first of these errors.
     pub(crate) failure: Mutex<Option<(Arc<StoreError>, Instant)>>,
     pub(crate) counters: Counters,
     /// Unset if the cache is not compared with the store.
     pub(crate) checks: OnceLock<CheckIntervals>,
-    /// True from a comparison that failed until all objects have been read again.
+    /// True after a failed comparison, until all objects have been read again.
     pub(crate) inconsistent: AtomicBool,
-    /// True if the range has keys that are no paths, which the cache leaves out.
+    /// True if the range has keys that are not paths, which the cache ignores.
     pub(crate) has_foreign_keys: AtomicBool,
     pub(crate) waits: Distribution,
-    /// Notified at every progress.
+    /// Notified of all progress.
     pub(crate) changed: Notify,
     /// True while an index is being built.
     building: AtomicBool,
@@ -79,9 +81,9 @@ pub(crate) struct Shared {
     pub(crate) task: Mutex<Option<AbortHandle>>,
     /// Held while the store's history is read into the window.
     pub(crate) history_lock: tokio::sync::Mutex<()>,
-    /// The newest revision that the window cannot reach back to for lack of room.
+    /// The newest revision that the window cannot reach back to, because there is not enough room.
     pub(crate) unreachable: AtomicU64,
-    /// Held while a past state is computed.
+    /// Held while an earlier state is computed.
     pub(crate) rewind_lock: tokio::sync::Mutex<()>,
     /// The oldest revision whose state may still be read.
     oldest_readable: AtomicU64,
@@ -189,7 +191,7 @@ impl Shared {
                 Ok(Ok(barrier)) => barrier,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "the store did not tell its revision");
-                    // The follower will get the same error and restart.
+                    // The reflector will get the same error and restart.
                     let pause = deadline.min(Instant::now() + Duration::from_millis(20));
                     let _ = timeout_at(pause, changed).await;
                     if Instant::now() >= deadline {
@@ -220,12 +222,12 @@ impl Shared {
         Revision(self.progress.load(Ordering::Acquire))
     }
 
-    /// Returns the revision of the newest event that was applied.
+    /// Returns the revision of the newest applied event.
     pub(crate) fn applied(&self) -> Revision {
         Revision(self.applied.load(Ordering::Acquire))
     }
 
-    /// Notes that everything up to `progress` was applied, with the newest event at `event`.
+    /// Records that everything up to `progress` was applied, and that the newest event has the revision `event`.
     pub(crate) fn advance(&self, event: Option<Revision>, progress: Revision) {
         if let Some(event) = event {
             self.applied.fetch_max(event.0, Ordering::AcqRel);
@@ -234,7 +236,7 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
-    /// Notes that the state was read again at `revision`, which may be older than before if the store was restored.
+    /// Records that the state was read again at `revision`, which may be older than before if the store was restored.
     pub(crate) fn begin(&self, revision: Revision) {
         self.applied.store(revision.0, Ordering::Release);
         self.progress.store(revision.0, Ordering::Release);
@@ -337,7 +339,7 @@ impl Shared {
         }
     }
 
-    /// Drops unused indexes, snapshots and old events; returns true if anything is left to drop later.
+    /// Drops unused indexes, snapshots and old events. Returns true if anything is left to drop later.
     pub(crate) fn maintain(&self) -> bool {
         let now = Instant::now();
         let indexes = {
@@ -371,17 +373,17 @@ impl Shared {
         self.counters.terminated.fetch_add(watchers as u64, Ordering::Relaxed);
     }
 
-    /// Notes a watch that reads an initial state, which it keeps alive until the end of that.
+    /// Records a watch that is reading an initial state, which it retains until it has read all of it.
     pub(crate) fn track_initializing(&self, mailbox: &Arc<Mailbox>) {
         let mut initializing = self.initializing.lock();
-        // Without changes nothing else cleans this list, even if many watches start and end.
+        // Without changes nothing else cleans up this list, even if many watches start and end.
         if initializing.len() >= MANY_INITIALIZING && initializing.len().is_power_of_two() {
             initializing.retain(|mailbox| mailbox.upgrade().is_some_and(|mailbox| mailbox.initial.lock().is_some()));
         }
         initializing.push(Arc::downgrade(mailbox));
     }
 
-    /// Ends watches that read their initial state so slowly that it keeps too much memory alive.
+    /// Ends watches that read their initial state so slowly that too much memory is retained.
     fn end_slow_initializing(&self, written: u64, limit: u64) -> usize {
         let mut initializing = self.initializing.lock();
         let before = initializing.len();
@@ -398,7 +400,7 @@ impl Shared {
         initializing.len()
     }
 
-    /// Drops snapshots that are too old or keep too much memory alive; returns the number of the others.
+    /// Drops snapshots that are too old or retain too much memory. Returns the number of remaining snapshots.
     pub(crate) fn drop_excess_snapshots(&self) -> usize {
         if self.retained.lock().is_empty() && self.initializing.lock().is_empty() {
             return 0;
@@ -421,7 +423,7 @@ impl Shared {
         self.created.elapsed().as_secs()
     }
 
-    /// Builds an index in the background, one at a time, since a list was slow without it.
+    /// Builds an index in the background because a list was slow without it. One index is built at a time.
     pub(crate) fn request_index(&self, property: Property) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Some(shared) = self.weak_self.upgrade() else { return };
@@ -438,7 +440,7 @@ impl Shared {
     fn build_index(&self, property: Property) {
         let from = self.current();
         let mut index = Index::build(property, &from.objects, self.now());
-        // Applies the changes made meanwhile: most of them without the lock, the rest under it.
+        // Applies the changes made in the meantime: most of them without the lock, the rest under it.
         let later = self.current();
         catch_up(&mut index, &from.objects, &later.objects);
         self.change(|state| {

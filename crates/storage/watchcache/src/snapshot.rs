@@ -14,7 +14,7 @@ use crate::index::{Index, Objects};
 use crate::selection::{Property, Selection};
 use crate::shared::Shared;
 
-/// All objects of a resource at one revision. Cheap to clone; blocks no writer.
+/// All objects of a resource at one revision. It is cheap to clone, and blocks no writer.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     revision: Revision,
@@ -25,14 +25,14 @@ pub struct Snapshot {
 pub(crate) struct SnapshotInner {
     pub(crate) objects: Objects,
     pub(crate) indexes: Vec<Index>,
-    /// The newest change of the state, which is valid from this revision to the one before the next change.
+    /// The newest change of the state. The state is valid from this revision to the one before the next change.
     pub(crate) changed: Revision,
     pub(crate) written: u64,
-    /// Snapshots of different eras do not belong to one history.
+    /// Snapshots of different eras have different histories.
     pub(crate) era: u64,
     /// The cache to notify when an index would have helped.
     pub(crate) owner: Weak<Shared>,
-    /// The numbers of objects from a path on, which all pages of a list need.
+    /// The numbers of objects from a path on, which are needed for all pages of a list.
     pub(crate) counts: Mutex<Vec<RemainingCount>>,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct RemainingCount {
     remaining: usize,
 }
 
-/// The number of scanned objects from which an index is worth building for a list.
+/// The number of scanned objects above which a list is worth an index.
 const LARGE_SCAN: usize = 2_000;
-/// A list that selects more than one object in this many is served by a scan.
+/// A list that selects more than one in this many objects is served by a scan.
 const SELECTIVE: usize = 8;
 const MAX_COUNTS: usize = 16;
 
@@ -68,7 +68,7 @@ impl Snapshot {
         self.inner.objects.is_empty()
     }
 
-    /// Returns one object; `path` is `namespace/name`, or the name alone for cluster-scoped resources.
+    /// Returns one object. `path` is `namespace/name`, or only the name for cluster-scoped resources.
     pub fn get(&self, path: &str) -> Option<&Arc<Entry>> {
         self.inner.objects.get(path)
     }
@@ -78,7 +78,7 @@ impl Snapshot {
         self.iter_counted(selection, start, None)
     }
 
-    /// Like [`Snapshot::iter`], and counts the objects examined.
+    /// Returns the selected objects like [`Snapshot::iter`], and counts the examined objects.
     fn iter_counted<'a>(
         &'a self,
         selection: &'a Selection,
@@ -123,13 +123,14 @@ impl Snapshot {
         Box::new(Scan { range, snapshot: &self.inner, selection, counted: examined, steps, examined: 0, matched: 0 })
     }
 
-    /// Returns the index used for a list of the selection: `f:` and a field, `l` for labels, empty for none.
+    /// Returns the name of the index used for a list of the selection: `f:` and a field, `l` for labels, empty for
+    /// none.
     pub fn index(&self, selection: &Selection, fields: &[Text]) -> Text {
         let (first, end) = bounds(selection.namespace(), "");
         match self.inner.useful_index(selection, &first, &end).map(|(index, _)| index.property()) {
             Some(Property::Field(at)) => fields.get(*at).map(|name| format!("f:{name}")).unwrap_or_default().into(),
             Some(Property::Name) => "f:metadata.name".into(),
-            // Clients may invent label keys, so the key is left out.
+            // Clients can use arbitrary label keys, so the key is omitted.
             Some(Property::Label(_)) => "l".into(),
             None => Text::default(),
         }
@@ -140,7 +141,8 @@ impl Snapshot {
         Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), examined: 0 }
     }
 
-    /// Returns the number of objects from `start` on, in one namespace or all, at the cost of a page for each page.
+    /// Returns the number of objects from `start` on, in one namespace or all. The cost of each page of a list is that
+    /// of a page.
     pub fn remaining(&self, namespace: Option<&str>, start: &str) -> usize {
         let (first, end) = bounds(namespace, start);
         if first.is_empty() && end.is_empty() {
@@ -191,7 +193,7 @@ impl SnapshotInner {
         self.objects.range::<_, str>((Bound::Included(start), end))
     }
 
-    /// Returns true if the paths have namespaces; they all do, or none.
+    /// Returns true if the paths have namespaces. Either all paths have one, or none.
     fn has_namespaces(&self) -> bool {
         self.objects.get_min().is_some_and(|(meta, _)| meta.path().contains('/'))
     }
@@ -214,7 +216,7 @@ impl SnapshotInner {
         best.map(|(index, value, _)| (index, value))
     }
 
-    /// Requests the index that a scan would have needed.
+    /// Requests the index that the scan would have needed.
     fn request_missing_index(&self, selection: &Selection) {
         let has = |property: &Property| self.indexes.iter().any(|index| index.property() == property);
         let missing = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
@@ -224,7 +226,7 @@ impl SnapshotInner {
     }
 }
 
-/// A scan of every object, which at the end requests an index if few of them matched.
+/// A scan of every object. At its end, it requests an index if few objects matched.
 struct Scan<'a, I> {
     range: I,
     snapshot: &'a SnapshotInner,
@@ -263,18 +265,18 @@ impl<I> Drop for Scan<'_, I> {
     }
 }
 
-/// A reader of the selected objects of a snapshot, in steps and without borrowing it.
+/// A reader of the selected objects of a snapshot, which can be paused and does not borrow it.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     snapshot: Snapshot,
     selection: Arc<Selection>,
-    /// The path to continue from; `None` at the end.
+    /// The path to continue from, or `None` at the end.
     next: Option<String>,
     examined: usize,
 }
 
 impl Cursor {
-    /// Appends up to `max` objects to `out`; returns true if there may be more.
+    /// Appends up to `max` objects to `out`. Returns true if there may be more.
     pub fn fill(&mut self, max: usize, out: &mut Vec<Arc<Entry>>) -> bool {
         let Some(start) = self.next.take() else { return false };
         let before = out.len();
@@ -301,15 +303,15 @@ impl Cursor {
     }
 }
 
-/// The steps of the work budget to visit an object in a map.
+/// The steps of the work budget for visiting an object in a map.
 const STEPS_PER_VISIT: u64 = 4;
 
-/// Counts what an iterator visits.
+/// Counts the items of an iterator, and charges the work budget for them.
 fn count_paced<T>(visited: impl Iterator<Item = T>) -> usize {
     visited.inspect(|_| binnacle_work::pace(STEPS_PER_VISIT)).count()
 }
 
-/// Returns the bounds of the paths from `start` on in a namespace; an empty second string means no end.
+/// Returns the bounds of the paths from `start` on in a namespace. An empty second string means no end.
 fn bounds(namespace: Option<&str>, start: &str) -> (String, String) {
     match namespace {
         None => (start.to_owned(), String::new()),

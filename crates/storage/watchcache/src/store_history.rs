@@ -1,5 +1,5 @@
-//! Reaching back: a watch that starts before the window, for example after a restart of the server, gets its events
-//! from the store's history. They are prepended to the window, once for all watches, within the window's limits.
+//! Events from the store's history: a watch that starts before the window, for example after a restart of the server,
+//! gets them from there. They are prepended to the window once for all watches, within the window's limits.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::shared::Shared;
 
 /// The number of events processed before other tasks run.
 const YIELD_INTERVAL: usize = 256;
-/// The number of attempts: in rare cases the window loses its oldest events while history is read.
+/// The number of attempts. In rare cases the window drops its oldest events while history is read.
 const MAX_ATTEMPTS: usize = 3;
 
 impl Shared {
-    /// Extends the window back to `from`, if the store's history reaches it and the window has room. Fails if the store
-    /// does not respond: with "expired" a client would list everything again.
+    /// Extends the window back to `from` if the store's history reaches that far and the window has room. Fails if the
+    /// store does not respond: with "expired", a client would list everything again.
     pub(crate) async fn load_history(&self, from: Revision, deadline: Instant) -> Result<(), WatchError> {
         if self.check_window(from).is_ok() || from.0 <= self.unreachable.load(Ordering::Relaxed) {
             return Ok(());
@@ -35,7 +35,7 @@ impl Shared {
             let history = match tokio::time::timeout_at(deadline, self.history(from, baseline)).await {
                 Ok(Ok(history)) => history,
                 Ok(Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. })) => return Ok(()),
-                // Unreadable events are not delivered: the window has a gap at their revision.
+                // Unreadable events are not delivered, so the window has a gap at their revision.
                 Ok(Err(error)) if error.is_unreadable() => return Ok(()),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, range = ?self.range.start, "cannot read the store's history for a watch");
@@ -46,7 +46,7 @@ impl Shared {
             let mut hub = self.hub.lock();
             if hub.window.oldest() == baseline {
                 if history.baseline > from {
-                    // The events do not fit into the window, now or later: they are not read again.
+                    // The events do not fit into the window, now or later, so they are not read again.
                     self.unreachable.fetch_max(from.0, Ordering::Relaxed);
                 }
                 hub.window.prepend(history.events, history.baseline);
@@ -66,7 +66,7 @@ impl Shared {
     async fn history(&self, from: Revision, until: Revision) -> Result<HistoricEvents, StoreError> {
         let (room, room_bytes) = self.hub.lock().window.room();
         let mut watch = self.store.watch(self.range.clone(), from).await?;
-        // After the last event, nothing is outstanding up to this revision; the window does not start later.
+        // After the last event, nothing is outstanding up to this revision. The window does not start later.
         let last = watch.control.barrier().await?.last_event.min(until);
         let mut history = HistoricEvents { events: VecDeque::new(), baseline: from };
         let (mut reached, mut bytes, mut processed) = (Revision(0), 0, 0);
@@ -99,7 +99,7 @@ impl Shared {
                     Some(entry) => seen.insert(key, Arc::clone(entry)),
                     None => seen.remove(&key),
                 };
-                // As in the window: no reader has seen an object that never existed in the cache.
+                // As in the window, no reader has seen an object that never existed in the cache.
                 if old.is_none() && new.is_none() {
                     continue;
                 }

@@ -1,5 +1,5 @@
-//! The terms of a selector, combined by key or field, so that matching an object takes time in the number of its labels
-//! and fields, and not in the number of terms.
+//! The terms of a selector, combined by key or field. The time to match an object is then proportional to the number of
+//! its labels and fields, and not to the number of terms.
 
 use binnacle_meta::{LabelSelector, Operator, Text};
 
@@ -81,7 +81,7 @@ impl KeyTerms {
             Operator::NotIn | Operator::NotEquals => self.none_of.extend_from_slice(values),
             Operator::Exists => self.exists = true,
             Operator::DoesNotExist => self.absent = true,
-            // Requirements have valid bounds; for an invalid one no value would be above it.
+            // Requirements have valid bounds. For an invalid bound, no value would be above it.
             Operator::GreaterThan => {
                 let bound = bound().unwrap_or(i64::MAX);
                 self.above = Some(self.above.map_or(bound, |own| own.max(bound)));
@@ -132,7 +132,7 @@ mod tests {
     use crate::attrs::Meta;
 
     thread_local! {
-        /// The number of texts that this thread has compared.
+        /// The number of strings that this thread has compared.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 

@@ -24,29 +24,29 @@ pub enum Start {
     /// Starts with the selected objects of a snapshot as ADDED, then sends the events after it.
     Snapshot {
         snapshot: Snapshot,
-        /// True to send [`WatchItem::InitialEventsEnd`] between the two.
+        /// Whether to send [`WatchItem::InitialEventsEnd`] between the two.
         mark_end: bool,
     },
 }
 
-/// A running watch. Dropping it ends it.
+/// A running watch, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Watcher {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     /// True until the initial state has been sent.
     is_initializing: bool,
-    /// True until it has reached the newest event.
+    /// True until the watch has reached the newest event.
     is_catching_up: bool,
-    /// The newest revision delivered, or the one that the watch started after.
+    /// The newest delivered revision, or the revision after which the watch started.
     delivered: Revision,
 }
 
 /// The number of events that a reader copies from the window at once under the hub's lock.
 const WINDOW_CHUNK: usize = 256;
-/// The memory at which a batch ends, so that a stopped reader holds no more.
+/// The memory at which a batch ends, so that a paused reader holds no more than that.
 const BATCH_BYTES: usize = 256 << 10;
-/// The number of objects of the initial state that are read before their sizes are summed up.
+/// The number of objects of the initial state that are read before their sizes are added up.
 const INITIAL_CHUNK: usize = 16;
 
 impl Watcher {
@@ -77,13 +77,13 @@ impl Watcher {
         Ok(Self { shared, mailbox, is_initializing, is_catching_up, delivered: from })
     }
 
-    /// Waits for items and appends up to `max` of them to `out`. After an error the same error is returned again.
-    /// Cancelling the future loses no item.
+    /// Waits for items and appends up to `max` of them to `out`. Once it has returned an error, it returns the same
+    /// error again. Cancelling the future loses no item.
     pub async fn next_batch(&mut self, max: usize, out: &mut Vec<WatchItem>) -> Result<(), WatchError> {
         poll_fn(|cx| self.poll_batch(cx, max, out)).await
     }
 
-    /// Like [`Watcher::next_batch`], for streams.
+    /// Polls for items like [`Watcher::next_batch`], for streams.
     pub fn poll_batch(
         &mut self,
         cx: &mut Context<'_>,
@@ -151,7 +151,7 @@ impl Watcher {
         let queue = self.mailbox.queue.lock();
         match (queue.events.front(), queue.mode) {
             (Some((_, event)), _) => Revision(event.revision().0 - 1),
-            // The next event may have the same revision as the last one delivered.
+            // The next event may have the same revision as the last delivered one.
             (None, Mode::Behind { .. }) if self.delivered > self.mailbox.from => Revision(self.delivered.0 - 1),
             (None, Mode::Behind { .. }) => self.delivered,
             (None, Mode::Live) if queue.end_reason.is_some() => self.delivered,
@@ -170,7 +170,7 @@ impl Watcher {
 
     fn read_initial(&mut self, max: usize, out: &mut Vec<WatchItem>) {
         let mut initial = self.mailbox.initial.lock();
-        // It may have been removed because it held too much memory; then the watch has ended.
+        // The state may have been removed because it retained too much memory; the watch has ended in that case.
         let Some(InitialState { cursor, mark_end }) = &mut *initial else {
             self.is_initializing = false;
             return;
@@ -192,7 +192,7 @@ impl Watcher {
         }
     }
 
-    /// Continues reading the window; returns true if there is something to deliver.
+    /// Continues reading the window. Returns true if there is something to deliver.
     fn read_window(&mut self, mut next: u64, max: usize, out: &mut Vec<WatchItem>) -> bool {
         let (before, mut retained_bytes) = (out.len(), 0);
         let mut events = Vec::new();

@@ -10,22 +10,22 @@ use tokio::time::Instant;
 use crate::backlog::Backlog;
 use crate::entry::Event;
 
-/// The limits of the kept events.
+/// The limits of the events in the window.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLimits {
-    /// The number of events that are kept at any age, if their size allows it.
+    /// The number of events that are kept regardless of their age, if their size allows it.
     pub min_events: usize,
     /// The maximum number of events.
     pub max_events: usize,
-    /// The minimum time for which events are kept, within the two other limits.
+    /// How long events are kept at least, within the two other limits.
     pub freshness: Duration,
     /// The maximum memory of all events except the newest.
     pub max_bytes: usize,
 }
 
 impl Default for WindowLimits {
-    /// Returns kube-apiserver's values; events dropped early because of their size can still be read from the store's
-    /// history.
+    /// Returns kube-apiserver's values. Events that are dropped early because of their size can still be read from the
+    /// store's history.
     fn default() -> Self {
         Self { min_events: 100, max_events: 100 * 1024, freshness: Duration::from_secs(75), max_bytes: 64 << 20 }
     }
@@ -36,7 +36,7 @@ impl Default for WindowLimits {
 pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
     first: u64,
-    /// The revision after which the window has every event.
+    /// The window has every event after this revision.
     baseline: Revision,
     bytes: usize,
     limits: WindowLimits,
@@ -59,7 +59,7 @@ impl Window {
         self.has_dropped_events
     }
 
-    /// Notes that all mailboxes were searched for dropped events.
+    /// Records that all mailboxes were searched for dropped events.
     pub(crate) fn clear_dropped(&mut self) {
         self.has_dropped_events = false;
     }
@@ -84,7 +84,7 @@ impl Window {
         event
     }
 
-    /// Prepends the events between `baseline` and the oldest one. Events that were dropped before get their former
+    /// Prepends the events between `baseline` and the oldest one. Events that had been dropped get their former
     /// numbers.
     pub(crate) fn prepend(&mut self, events: VecDeque<Event>, baseline: Revision) {
         for mut event in events.into_iter().rev() {
@@ -137,7 +137,7 @@ impl Window {
         }
     }
 
-    /// Drops all events: there is a gap before `baseline`.
+    /// Drops all events, because there is a gap before `baseline`.
     pub(crate) fn reset(&mut self, baseline: Revision) {
         // The gap gets a number of its own, so that no reader can miss it.
         self.first = self.end() + 1;
@@ -148,13 +148,13 @@ impl Window {
         self.baseline = baseline;
     }
 
-    /// Returns the number of the first event after `revision`; `None` if events after it were dropped.
+    /// Returns the number of the first event after `revision`, or `None` if events after it were dropped.
     pub(crate) fn after(&self, revision: Revision) -> Option<u64> {
         let position = self.events.partition_point(|event| event.revision() <= revision);
         (revision >= self.baseline).then_some(self.first + position as u64)
     }
 
-    /// Copies up to `max` events from number `sequence` on; `None` if that one was dropped.
+    /// Copies up to `max` events starting with number `sequence`. Returns `None` if that event was dropped.
     pub(crate) fn read(&self, sequence: u64, max: usize, out: &mut Vec<Arc<Event>>) -> Option<()> {
         let start = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
         out.extend(self.events.iter().skip(start).take(max).cloned());
@@ -168,7 +168,8 @@ impl Window {
         self.events.range(start.min(end)..end)
     }
 
-    /// Returns the revision of the event before number `first`, which must be present; without one, the floor.
+    /// Returns the revision of the event before number `first`, which must be present. Without one, returns the
+    /// baseline.
     pub(crate) fn change_before(&self, first: u64) -> Revision {
         let before = (first - self.first).checked_sub(1).and_then(|at| self.events.get(usize::try_from(at).ok()?));
         before.map_or(self.baseline, |event| event.revision())
@@ -184,7 +185,7 @@ impl Window {
         self.baseline
     }
 
-    /// Returns the revision of the newest event, or the floor if there is none.
+    /// Returns the revision of the newest event, or the baseline if there is none.
     pub(crate) fn newest(&self) -> Revision {
         self.events.back().map_or(self.baseline, |event| event.revision())
     }
@@ -197,7 +198,7 @@ impl Window {
         self.bytes
     }
 
-    /// Returns true if events will be dropped by age alone.
+    /// Returns true if events will be dropped because of their age alone.
     pub(crate) fn can_shrink(&self) -> bool {
         self.events.len() > self.limits.min_events
     }

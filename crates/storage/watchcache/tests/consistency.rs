@@ -1,4 +1,4 @@
-//! Caches that compare themselves with the store find what went wrong on the way, and read all again.
+//! Caches that compare themselves with the store detect faults, and read everything again.
 #![allow(clippy::unwrap_used, reason = "tests fail on errors")]
 
 mod support;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 const TIMES: CheckIntervals =
     CheckIntervals { digests: Duration::from_millis(4), overdue: Duration::from_millis(100), objects: None };
-/// Often enough to meet every state, for caches that nothing happens to.
+/// Intervals that are short enough to compare caches in every state, for tests without faults.
 const OFTEN: CheckIntervals = CheckIntervals {
     digests: Duration::from_millis(1),
     overdue: Duration::from_secs(20),
@@ -43,7 +43,7 @@ async fn change(store: &dyn Store, dice: &mut Dice) {
     };
 }
 
-/// Returns what the store has.
+/// Returns the contents of the store.
 async fn stored(store: &dyn Store) -> Listing {
     let request = RangeRequest { range: prefix_range(PREFIX.as_bytes()), revision: None, limit: 0, count_only: false };
     let kvs = store.range(request).await.unwrap().kvs;
@@ -51,7 +51,7 @@ async fn stored(store: &dyn Store) -> Listing {
     kvs.iter().map(|kv| (text(&kv.key[PREFIX.len()..]), (kv.mod_revision.0, text(&kv.value)))).collect()
 }
 
-/// Injects faults of one kind, each of which must be found and healed.
+/// Injects faults of one kind, each of which must be detected and repaired.
 async fn inject(fault: Fault, count: u64, seed: u64) {
     let store = FaultyStore::new();
     let cache = checked_cache(store.clone(), TIMES);
@@ -63,10 +63,10 @@ async fn inject(fault: Fault, count: u64, seed: u64) {
         for _ in 0..dice.roll(4) {
             change(&*store, &mut dice).await;
         }
-        // Waits for the effects of these changes, so that the fault concerns the next one.
+        // Waits for the effects of these changes, so that the fault affects the next one.
         list(&cache, interest("", "", "")).await;
         *store.fault.lock() = Some(fault);
-        // Later changes of the same object could undo the fault before it is seen.
+        // Later changes of the same object could undo the fault before it is detected.
         put(&*store, &format!("b/{}", dice.roll(8)), &format!("n={}||x", dice.roll(3))).await;
         for _ in 0..1 + dice.roll(3) {
             change(&*store, &mut dice).await;
@@ -137,7 +137,7 @@ async fn busy_cache_raises_no_false_alarm() {
     assert_eq!(cache.stats().checks.failures, 0);
 }
 
-/// Values that are read only while they may be, as if a webhook converted them.
+/// Values that can only be read while a permit is available, as if a webhook converted them.
 struct ValueGate(tokio::sync::Semaphore);
 
 impl ValueTransformer for ValueGate {
@@ -156,7 +156,7 @@ async fn slow_conversion_is_no_lost_event() {
     until(&cache, |checks| checks.successes > 0).await;
     let all = gate.0.acquire().await.unwrap();
     put(&*store, "a/2", "||2").await;
-    // Longer than it takes until other events are taken for lost.
+    // Longer than the time after which other events are considered lost.
     sleep(4 * TIMES.overdue).await;
     drop(all);
     let before = cache.stats().checks.successes;
@@ -164,7 +164,7 @@ async fn slow_conversion_is_no_lost_event() {
     assert_eq!((cache.stats().checks.failures, cache.stats().objects), (0, 2));
 }
 
-/// With leases, several objects go at once.
+/// An expired lease deletes several objects at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expiring_objects_raise_no_false_alarm() {
     let store = FaultyStore::new();

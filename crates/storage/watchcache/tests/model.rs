@@ -1,4 +1,4 @@
-//! Many random writers and watchers; every stream must match the store's history exactly.
+//! Many random writers and watchers. Every stream must match the store's history exactly.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail as the test does")]
 
@@ -39,7 +39,7 @@ fn random_interest(dice: &mut Dice) -> Interest {
     interest(namespace, labels, fields)
 }
 
-/// Decides from the text alone whether an object is selected, independently of the cache's matching.
+/// Evaluates from the text alone whether an object is selected, independently of the cache's matching.
 fn selects(interest: &Interest, path: &str, value: &str) -> bool {
     let (namespace, name) = path.split_once('/').unwrap();
     let mut parts = value.split('|');
@@ -135,11 +135,11 @@ async fn run(seed: u64) {
                 tokio::select! {
                     next = watcher.next_batch(max, &mut items) => next.unwrap(),
                     _ = finished.changed() => {}
-                    // Progress may come without an event.
+                    // Progress may be made without an event.
                     () = tokio::time::sleep(Duration::from_millis(5)) => {}
                 }
                 bookmark = bookmark.max(watcher.progress());
-                // A bookmark means that no more events up to its revision will come.
+                // After a bookmark, no events up to its revision may be sent.
                 let bookmarked = bookmark;
                 let before = items.len();
                 if let Ok(next) = tokio::time::timeout(Duration::ZERO, watcher.next_batch(max, &mut items)).await {
@@ -178,7 +178,7 @@ async fn run(seed: u64) {
     }
 }
 
-/// Clients with a very small window: each lists, watches, and starts again when its revision is too old.
+/// Clients with a very small window: each one lists, watches, and starts again when its revision is too old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn expired_watchers_relist_without_missing_events() {
     let store = FaultyStore::new();

@@ -45,10 +45,10 @@ async fn rewinds_to_past_states() {
         assert_eq!((snapshot.revision(), &listing(&snapshot)), (*revision, then));
         found += 1;
     }
-    // As far back as watches may start, and no further.
+    // States are available as far back as watches may start, and no further.
     assert!(found > stats.window_events, "{found} states of {} events", stats.window_events);
     assert!(cache.rewind(past[0].0, usize::MAX, soon()).await.is_none());
-    // States that need too many events are not computed, nor those that the store has compacted.
+    // States that need too many events are not computed. Neither are states that the store has compacted.
     let (middle, last) = (past[300].0, past[399].0);
     cache.forget_before(middle);
     assert!(cache.rewind(past[299].0, usize::MAX, soon()).await.is_none());
@@ -66,7 +66,7 @@ async fn rewinds_to_past_states() {
     for (revision, most, want) in [(last, usize::MAX, false), (started, 2, false), (started, 3, true)] {
         assert_eq!(cache.rewind(revision, most, soon()).await.is_some(), want, "{revision:?} {most}");
     }
-    // A watch from an earlier revision restores the events that are needed.
+    // A watch from an earlier revision loads the events that are needed.
     let (revision, then) = &past[250];
     cache.subscribe(everything.clone(), Start::After(*revision), soon()).await.unwrap();
     let snapshot = cache.rewind(*revision, usize::MAX, soon()).await.unwrap();
@@ -147,7 +147,7 @@ async fn serves_current_and_retained_revisions() {
     let first = put(&*store, "a/one", "||1").await;
     let snapshot = cache.wait_consistent(soon()).await.unwrap();
     assert_eq!(snapshot.revision(), first);
-    // Other keys of the store change; the state of the things stays valid.
+    // Other keys of the store change, and the state of the things stays valid.
     let outside = put(&*store, "/registry/elsewhere", "").await;
     assert_eq!(cache.wait_for(outside, soon()).await.unwrap().revision(), outside);
     assert_eq!(cache.wait_consistent(soon()).await.unwrap().revision(), outside);
@@ -162,7 +162,7 @@ async fn serves_current_and_retained_revisions() {
     let then = cache.snapshot_at(first).unwrap();
     assert_eq!((then.revision(), then.get("a/one").map(|entry| entry.revision())), (first, Some(first)));
     assert!(cache.snapshot_at(Revision(first.0 - 1)).is_none());
-    // The cache drops what the store has compacted: kept states, and revisions that the current state covers.
+    // The cache drops what the store has compacted: retained states, and revisions that the current state covers.
     cache.forget_before(second);
     assert!(cache.snapshot_at(first).is_none());
     let later = put(&*store, "/registry/elsewhere", "2").await;
@@ -297,13 +297,13 @@ async fn unreadable_object_makes_cache_unavailable() {
         let write_bad =
             || Txn { key: key("a/bad"), expect: Expect::Anything, op: Op::Put { value: bad.clone(), lease: None } };
         store.txn(write_bad()).await.unwrap();
-        // Unreadable when the cache reads its range for the first time: nothing is served.
+        // A value is unreadable when the cache reads its range for the first time: nothing is served.
         let why = cache.snapshot(soon()).await.unwrap_err();
         assert!(matches!(why, CacheError::NotReady(Some(failure)) if failure.error.is_unreadable()));
         assert!(cache.is_unreadable() && cache.is_unavailable());
         put(&*store, "a/bad", "app=web||").await;
         assert_eq!(names(&cache).await, ["a/bad", "a/good"]);
-        // Unreadable as a change: the old state is served for a while, and consistent reads get an error.
+        // A change is unreadable: the old state is served for a while, and consistent reads get an error.
         store.txn(write_bad()).await.unwrap();
         while !cache.is_unreadable() {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! A store that is restored from a backup: revisions are used again, for another history.
+//! A store that is restored from a backup reuses revisions for another history.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
 
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use crate::support::{PREFIX, Things, interest, list, put, soon};
 
-/// One store before the restore, and another one after it.
+/// One store before the restore, and another store after it.
 struct RestorableStore {
     stores: [EmbeddedStore; 2],
     is_restored: AtomicBool,
@@ -98,7 +98,8 @@ impl Store for RestorableStore {
     }
 }
 
-/// The other history has the same revisions, and may be shorter, as long or longer: nothing of the first is shown.
+/// The other history has the same revisions, and may be shorter, equally long or longer. Nothing of the first one may
+/// be served.
 #[tokio::test(flavor = "multi_thread")]
 async fn restored_store_shows_nothing_of_replaced_history() {
     for more in 0..4 {
@@ -126,7 +127,7 @@ async fn restored_store_shows_nothing_of_replaced_history() {
         assert_eq!(revision, last, "{more} more");
         let values: Vec<_> = objects.iter().map(|(path, (_, value))| (path.as_str(), value.as_str())).collect();
         assert_eq!(values, [("a/one", "||new"), ("a/same", "||1"), ("a/two", "||2")], "{more} more");
-        // A reader that started before would keep its snapshot for the next page.
+        // A reader that started before would retain its snapshot for the next page.
         cache.retain(&snapshot);
         for revision in changed.0..last.0 {
             let past = [cache.snapshot_at(Revision(revision)), cache.rewind(Revision(revision), 100, soon()).await];

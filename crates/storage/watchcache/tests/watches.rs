@@ -1,4 +1,4 @@
-//! Watches: their beginnings, their events, their ends.
+//! Watches: their starts, events, and ends.
 
 mod support;
 
@@ -91,7 +91,7 @@ async fn starts_watches_at_every_kind_of_start() {
         assert_eq!(describe(&read_until(&mut watcher, third).await), want);
         assert!(watcher.progress() >= third);
     }
-    // Before the cache's start, events come from the store until it compacts them.
+    // Events from before the cache's start come from the store until it compacts them.
     put(&*store, "a/before", "||").await;
     store.compact(first).await.unwrap();
     let too_old = cache.subscribe(everything, Start::After(Revision(first.0 - 1)), soon()).await;
@@ -100,7 +100,7 @@ async fn starts_watches_at_every_kind_of_start() {
     assert_eq!(want.to_string(), format!("too old resource version: {} ({})", first.0 - 1, first.0));
 }
 
-/// After a restart the window is empty, and clients reconnect with the last revision that they saw.
+/// After a restart the window is empty, and clients reconnect with the last revision that they received.
 #[tokio::test]
 async fn watch_from_before_cache_start_reads_store_history() {
     for max_events in [1_000, 20] {
@@ -248,7 +248,7 @@ async fn resumes_broken_store_watch() {
     assert_eq!(store.ranges.load(Ordering::Relaxed), 1, "the range was read again without need");
 }
 
-/// An encryption key that is missing for a moment affects no watch.
+/// A temporarily missing encryption key affects no watch.
 #[tokio::test]
 async fn delivers_unreadable_event_once_readable() {
     let (store, cache) = setup(WindowLimits::default());
@@ -269,7 +269,7 @@ async fn delivers_unreadable_event_once_readable() {
         }
         assert!(!cache.is_unavailable());
         store.sealed.store(false, Ordering::Relaxed);
-        // Either way may work first: continuing, or reading everything, which is a gap.
+        // Either may succeed first: resuming, or reading everything, which leaves a gap.
         match try_read_until(&mut watcher, last).await {
             Ok(items) => assert_eq!(describe(&items), [format!("Modified a/x ||{round}")]),
             Err(WatchError::Expired { .. }) => {
@@ -294,7 +294,7 @@ async fn gap_in_history_expires_watches_and_relists() {
     let same = cache.get("a/same").unwrap();
     store.down.store(true, Ordering::Relaxed);
     store.cut();
-    // A read of the old state is still served, a consistent one is not.
+    // Reads of the old state are still served, consistent reads are not.
     assert_eq!(cache.snapshot(soon()).await.unwrap().len(), 3);
     while cache.is_ready() {
         tokio::task::yield_now().await;
@@ -395,7 +395,7 @@ async fn bounds_bytes_of_each_mailbox() {
     assert!(read <= 10 * MEGABYTE, "{read} bytes waited for a watcher that does not read");
 }
 
-/// All mailboxes together may hold a limited amount beyond the window; a watcher that reads is not ended.
+/// All mailboxes together may hold a limited amount beyond the window. A watcher that reads is not ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bounds_bytes_of_all_mailboxes() {
     let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
@@ -428,7 +428,7 @@ async fn bounds_bytes_of_all_mailboxes() {
     assert_eq!(backlog.used(), 0);
 }
 
-/// The initial state of a watch is not kept for a reader that does not read it.
+/// The initial state of a watch is not retained for a reader that does not read it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ends_watch_with_unread_initial_state() {
     let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
@@ -450,7 +450,7 @@ async fn ends_watch_with_unread_initial_state() {
     assert!(matches!(ended, WatchError::Expired { .. }), "{ended:?}");
 }
 
-/// A follower that panics is restarted: the cache continues, and watches end because of the gap.
+/// A reflector that panics is restarted: the cache continues, and watches end because of the gap.
 #[tokio::test]
 async fn restarts_panicked_reflector() {
     let (store, cache) = setup(WindowLimits::default());

@@ -1,4 +1,4 @@
-//! Calls of a plugin, with metrics.
+//! Calls to a plugin, with metrics.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -15,15 +15,16 @@ use super::seed::DataKey;
 use crate::metrics::{Direction, Metrics};
 use crate::transform::{PlainValue, TransformError};
 
-/// The time for which a decrypted seed is kept after its last use.
+/// How long a decrypted seed stays cached after its last use.
 const CACHE_TTL: Duration = Duration::from_secs(24 * 3600);
-/// There are about as many seeds as key changes and restarts of servers; the limit is for a corrupt store.
+/// The maximum number of cached seeds. There are about as many seeds as key changes and server restarts; the limit
+/// protects against a corrupt store.
 const MAX_CACHED: usize = 10_000;
 const MAX_ANNOTATIONS: usize = 32 * 1024;
 const MAX_KEY_ID: usize = 1024;
 const MAX_SOURCE: usize = 1024;
 
-/// The types of sources: the data key itself, or a seed.
+/// The source types: the data key itself, or a seed.
 pub(crate) const SOURCE_KEY: i32 = 0;
 pub(crate) const SOURCE_SEED: i32 = 1;
 
@@ -54,7 +55,7 @@ impl EncryptedObject {
         self.validate_source()
     }
 
-    /// As [`Self::validate`] for everything but the data.
+    /// Validates everything except the data, like [`Self::validate`].
     pub(crate) fn validate_source(&self) -> Result<(), TransformError> {
         let invalid = |why: String| Err(TransformError::new(why));
         match self.source.len() {
@@ -135,7 +136,7 @@ impl Envelope {
     pub(crate) fn seal(&self, value: &[u8], key: &[u8], metrics: &Metrics) -> Result<Vec<u8>, TransformError> {
         let current = self.plugin.current()?;
         current.check_writable()?;
-        // Counts as a cached key, and stays when the plugin's key changes.
+        // This counts as a cached key, and stays cached when the plugin's key changes.
         self.cache_key(current.object.source_of_key(), &current.key, metrics);
         let encrypted_data = current.key.seal(value, key)?;
         metrics.record_key_use(Direction::ToStorage, self.plugin.name(), &current.object.key_id);

@@ -1,4 +1,4 @@
-//! A plugin: its health, and the current seed for writes.
+//! A KMS plugin: its health, and the current seed for writes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::config::Kms;
 use crate::metrics::Metrics;
 use crate::transform::TransformError;
 
-/// The intervals of status requests to the plugin, while it is healthy and while it is not.
+/// The interval between status requests to a healthy plugin.
 const STATUS_INTERVAL: Duration = Duration::from_secs(60);
 const STATUS_INTERVAL_UNHEALTHY: Duration = Duration::from_secs(10);
 /// The times for which the outcomes of a health check are cached.
 const RESULT_TTL: Duration = Duration::from_secs(20);
 const RESULT_TTL_UNHEALTHY: Duration = Duration::from_secs(3);
-/// The time for which a seed is used for writes after the plugin last confirmed its key as the current one. After that
-/// time, an administrator who changed the key can rely on the old one not being used for writes.
+/// How long a seed is used for writes after the plugin last confirmed its key as the current one. After an
+/// administrator has changed the key and this time has passed, the old key is no longer used for writes.
 const SEED_VALIDITY: Duration = Duration::from_secs(3 * 60);
 
 /// A plugin in use. Dropping the last handle stops its status requests.
@@ -47,7 +47,7 @@ struct Probe {
 /// The seed for writes.
 pub(crate) struct CurrentSeed {
     pub key: Arc<DataKey>,
-    /// Without data.
+    /// The `EncryptedObject` without data.
     pub object: EncryptedObject,
     expires: SystemTime,
 }
@@ -65,7 +65,7 @@ impl CurrentSeed {
     }
 }
 
-/// Returns the hash of a key id, for display.
+/// Returns the hash of a key ID, for display.
 fn hash(key_id: &str) -> String {
     if key_id.is_empty() {
         return String::new();
@@ -75,7 +75,8 @@ fn hash(key_id: &str) -> String {
 }
 
 impl Plugin {
-    /// Requests the first seed, and the status in the background. A plugin that is not reachable yet is no error.
+    /// Requests the first seed, and starts to request the status in the background. A plugin that cannot be reached yet
+    /// is not an error.
     pub(crate) async fn start(configuration: &Kms, metrics: &Metrics) -> Arc<Self> {
         let plugin = Arc::new(Self {
             name: configuration.name.clone(),
@@ -107,7 +108,7 @@ impl Plugin {
         answer.is_ok()
     }
 
-    /// Requests the status, unless the last outcome is still valid, and follows a change of the key.
+    /// Requests the status unless the last result is still valid, and updates the seed if the plugin's key has changed.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let mut probe = self.probe.lock().await;
         if let Some((answer, when)) = &probe.answer {
@@ -166,9 +167,9 @@ impl Plugin {
         Err(format!("kmsv2 Provider {} is not healthy, error: {}", self.name, aggregate(&wrong)))
     }
 
-    /// Prolongs the use of the seed if the plugin's key is unchanged; otherwise makes a new seed.
+    /// Extends the validity of the seed if the plugin's key is unchanged; generates a new seed otherwise.
     async fn update_seed(&self, key_id: &str) -> Result<(), String> {
-        // Taken before the call, since the time is an upper bound.
+        // Read before the call, since the time is an upper bound.
         let expires = SystemTime::now() + SEED_VALIDITY;
         let old = self.current.read().clone();
         if let Some(old) = old.as_ref().filter(|old| old.object.key_id == key_id) {
@@ -202,7 +203,7 @@ impl Plugin {
         }
     }
 
-    /// Makes a new seed and has the plugin encrypt it.
+    /// Generates a new seed and has it encrypted by the plugin.
     async fn generate_seed(&self, uid: &str, expires: SystemTime) -> Result<CurrentSeed, String> {
         let started = std::time::Instant::now();
         let generated = DataKey::generate();
@@ -230,7 +231,7 @@ impl Plugin {
         self.current.read().clone().ok_or_else(|| TransformError::new("got unexpected nil transformer"))
     }
 
-    /// Has the plugin decrypt the seed or key of a value.
+    /// Has the seed or key of a value decrypted by the plugin.
     pub(crate) async fn decrypt(&self, object: &EncryptedObject) -> Result<Vec<u8>, TransformError> {
         let request = DecryptRequest {
             ciphertext: object.source.clone(),

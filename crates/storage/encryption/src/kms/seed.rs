@@ -1,5 +1,5 @@
-//! Derivation of keys from a seed: each value has a prefix of 32 random bytes, from which and the seed HKDF-SHA256
-//! (expansion only) derives a key for this value only. So a seed can be used for any number of writes.
+//! Derivation of keys from a seed: each value has a prefix of 32 random bytes. HKDF-SHA256 (expansion only) derives the
+//! key for this value from the seed and the prefix, so one seed can be used for any number of writes.
 
 use hkdf::Hkdf;
 use sha2::Sha256;
@@ -7,13 +7,13 @@ use sha2::Sha256;
 use crate::ciphers::{Gcm, random};
 use crate::transform::TransformError;
 
-/// The size of the seed, of the prefix of each value, and of the keys, in bytes.
+/// The size in bytes of the seed, of each value's prefix, and of the keys.
 const SIZE: usize = 32;
 
 /// The seed or key that the plugin decrypted.
 pub(crate) enum DataKey {
     Seed(Hkdf<Sha256>),
-    /// A key without a seed, as older servers wrote.
+    /// A key without a seed, as written by older servers.
     Key(Box<Gcm>),
 }
 
@@ -37,7 +37,7 @@ impl DataKey {
         Ok(Self::Key(Box::new(Gcm::new(key)?)))
     }
 
-    /// Encrypts a value; only possible with a seed.
+    /// Encrypts a value, which is only possible with a seed.
     pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, TransformError> {
         match self {
             Self::Seed(seed) => {

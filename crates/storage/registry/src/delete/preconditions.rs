@@ -8,8 +8,8 @@ use super::DeleteRequest;
 use crate::object;
 
 impl DeleteRequest<'_> {
-    /// Checks that the object has the uid and the resourceVersion of the preconditions, if there are any; 409 otherwise
-    /// (`rest.BeforeDelete`, which checks them first "to fail early").
+    /// Checks that the object has the uid and the resourceVersion of the preconditions, if there are any. Returns 409
+    /// otherwise (`rest.BeforeDelete`, which checks them first "to fail early").
     pub(super) fn check_preconditions(&self, current: &Value) -> Result<(), Status> {
         if let Some(uid) = &self.options.uid
             && uid != object::uid(current)
@@ -24,8 +24,8 @@ impl DeleteRequest<'_> {
         Ok(())
     }
 
-    /// Returns the conflict about `field`, which is `expected` but is `found`. kube-apiserver's storage of namespaces and
-    /// definitions has its own text; the others name the kind in place of the resource.
+    /// Returns the conflict for `field`, which is expected to be `expected` but is `found`. kube-apiserver's storage of
+    /// namespaces and definitions has its own text; the others use the kind instead of the resource.
     fn precondition_failed(&self, field: &str, expected: &str, found: &str) -> Status {
         let description = &self.resource.description;
         if matches!(description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {

@@ -1,4 +1,4 @@
-//! Lists that are read from the store, at any revision that it has.
+//! Lists that are read from the store, at any revision that the store has.
 
 use binnacle_meta::Status;
 use binnacle_request::latency::{Part, measure};
@@ -12,7 +12,7 @@ use crate::stored::store_failure;
 use crate::unreadable::UnreadableObjects;
 
 impl Resource {
-    /// Reads a list at a revision from the store; `None` if that is compacted.
+    /// Reads a list at a revision from the store. Returns `None` if the revision is compacted.
     pub(super) async fn list_history(
         &self,
         list: &ListRequest<'_>,
@@ -26,7 +26,7 @@ impl Resource {
         let (mut fetched, mut evaluated) = (0, 0);
         let mut from = [&collection.prefix, start.as_bytes()].concat();
         let mut end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
-        // As in kube-apiserver, a list of one name is read as that key alone: others may be unreadable.
+        // As in kube-apiserver, a list of one name reads only that key, since others may be unreadable.
         if let Some(name) = selection.name().filter(|_| !collection.kind.namespaced || !scope.is_empty()) {
             let key = [&collection.prefix, scope.as_bytes(), name.as_bytes()].concat();
             end = Bytes::from(key_after(&key));

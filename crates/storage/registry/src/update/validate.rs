@@ -1,5 +1,5 @@
-//! The validation of an updated object: its metadata, then the rules of its kind (kube-apiserver's `rest.BeforeUpdate` and
-//! the `ValidateUpdate` of strategies).
+//! The validation of an updated object: its metadata, then the rules of its kind (kube-apiserver's `rest.BeforeUpdate`
+//! and the `ValidateUpdate` of strategies).
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
@@ -22,11 +22,11 @@ struct MetadataChange<'a> {
 }
 
 impl UpdateRequest<'_> {
-    /// Validates metadata and object; then adds the kind's warnings.
+    /// Validates the metadata and the object, then adds the kind's warnings.
     ///
     /// # Errors
     ///
-    /// 422 with all mistakes.
+    /// 422 with all errors.
     pub(super) async fn validate(&self, object: &WriteObject, old: &Value) -> Result<(), Status> {
         let object = &*with_accessor_metadata(object);
         let collection = &self.resource.collection;
@@ -46,8 +46,8 @@ impl UpdateRequest<'_> {
         Ok(())
     }
 
-    /// Checks the metadata and its change by the rules of all kinds (`rest.BeforeUpdate`). The name cannot change, so it is
-    /// validated only as a path segment.
+    /// Checks the metadata and its changes by the rules of all kinds (`rest.BeforeUpdate`). The name cannot change, so
+    /// it is only validated as a path segment.
     fn check_metadata(&self, metadata: &MetadataChange<'_>) -> FieldErrors {
         let MetadataChange { new, old, path } = metadata;
         let namespaced = self.resource.collection.kind.namespaced;
@@ -85,8 +85,8 @@ impl UpdateRequest<'_> {
         }
     }
 
-    /// Checks the object by the rules of its kind (`ValidateUpdate`). Errors that are tolerated since the old object has
-    /// them, too, become warnings.
+    /// Checks the object by the rules of its kind (`ValidateUpdate`). Errors that are tolerated because the old object
+    /// has them, too, become warnings.
     fn check_by_strategy(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let strategy = &*self.resource.collection.kind.strategy;
         let mut tolerated = Vec::new();
@@ -95,7 +95,7 @@ impl UpdateRequest<'_> {
         found
     }
 
-    /// Adds the warnings of the kind about a valid object (`WarningsOnUpdate`).
+    /// Adds the kind's warnings about a valid object (`WarningsOnUpdate`).
     fn warn(&self, object: &Value, old: &Value) {
         let strategy = &*self.resource.collection.kind.strategy;
         let warnings = match self.options.subresource.as_str() {

@@ -1,5 +1,5 @@
-//! The write of a valid object: validating admission, then the store, unless the object is unchanged or its last finalizer
-//! is gone. The steps are in the order of kube-apiserver's `Store.Update` and `GuaranteedUpdate`.
+//! The write of a valid object: validating admission, then the store, unless the object is unchanged or its last
+//! finalizer was removed. The steps are in the order of kube-apiserver's `Store.Update` and `GuaranteedUpdate`.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::write_failure::WriteFailure;
 use crate::write_object::WriteObject;
 
 impl UpdateRequest<'_> {
-    /// Runs validating admission, then writes the object, or deletes it after its last finalizer.
+    /// Runs validating admission, then writes the object, or deletes it if its last finalizer was removed.
     pub(super) async fn write(
         &self,
         attributes: &Attributes,
@@ -52,8 +52,9 @@ impl UpdateRequest<'_> {
             && !self.resource.has_spec_finalizers(object)
     }
 
-    /// Deletes an object whose last finalizer an update removed, unless another request did. An object that was changed
-    /// meanwhile stays, and is updated again: kube-apiserver would delete it regardless of the change.
+    /// Deletes an object whose last finalizer an update has removed, unless another request has deleted it. An object
+    /// that was changed in the meantime stays, and is updated again; kube-apiserver would delete it regardless of the
+    /// change.
     async fn delete_finalized(
         &self,
         object: &mut WriteObject,
@@ -74,7 +75,7 @@ impl UpdateRequest<'_> {
         Ok(AttemptOutcome::Updated(StoredObject::new(take(object), old.revision)))
     }
 
-    /// Returns true if the object is stored already. It is then not written and keeps its version, unless it should be
+    /// Returns true if the stored object is the same. It is then not written and keeps its version, unless it should be
     /// encrypted with a new key (`GuaranteedUpdate`).
     async fn is_unchanged(&self, object: &Value, value: &Bytes, old: OldObject<'_>) -> Result<bool, WriteFailure> {
         let collection = &self.resource.collection;
@@ -85,7 +86,7 @@ impl UpdateRequest<'_> {
         Ok(!stale.map_err(store_failure)?)
     }
 
-    /// Writes the object to the store, if that still has the old one.
+    /// Writes the object to the store if the store still has the old one.
     async fn put(
         &self,
         object: &mut WriteObject,
@@ -111,7 +112,7 @@ impl UpdateRequest<'_> {
     }
 }
 
-/// Takes the object, which is written, out of the attempt.
+/// Moves the written object out of the attempt.
 fn take(object: &mut WriteObject) -> Value {
     std::mem::take(&mut **object)
 }

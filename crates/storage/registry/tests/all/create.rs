@@ -1,4 +1,4 @@
-//! Create: names, system fields, versions, dry runs.
+//! Tests of create: names, system fields, versions, dry runs.
 
 use binnacle_registry::Context;
 use serde_json::json;
@@ -18,7 +18,7 @@ async fn check_create(cluster: &Cluster, about: &str, context: &Context, path: &
     }
 }
 
-/// A few kinds do not have the rule of a DNS subdomain, or have it in another form.
+/// A few kinds do not require a DNS subdomain, or have a variation of the rule.
 #[tokio::test]
 async fn applies_name_rules_of_kind() {
     const BUDGETS: &str = "policy/v1/poddisruptionbudgets";

@@ -1,4 +1,4 @@
-//! Delete: preconditions, finalizers, propagation, grace.
+//! Tests of delete: preconditions, finalizers, propagation, grace periods.
 
 use binnacle_registry::{DeleteOptions, Deleted, UpdateOptions};
 use binnacle_schema::{Limits, Value, decode};
@@ -13,7 +13,7 @@ const PODS: &str = "/v1/pods";
 const NAMESPACES: &str = "/v1/namespaces";
 const CLASSES: &str = "scheduling.k8s.io/v1/priorityclasses";
 
-/// The end of an object.
+/// What a delete does to the object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Gone,
@@ -213,7 +213,7 @@ fn rejects_contradictory_options() {
     }
 }
 
-/// The storages of kube-apiserver have rules of their own for some kinds.
+/// kube-apiserver's storage has special rules for some kinds.
 #[tokio::test]
 async fn applies_delete_rules_of_kind() {
     let cluster = Cluster::new();

@@ -1,4 +1,4 @@
-//! List: selectors, pages, versions.
+//! Tests of list: selectors, pages, versions.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ async fn pages_show_one_snapshot() {
             assert!(names.len() <= limit, "{names:?}");
             all.extend(names);
             assert_eq!(remaining.unwrap_or(0), 4 - all.len(), "{limit}");
-            // Created while the pages are read, so not in them.
+            // Created while the pages are read, so it is not in them.
             let late = format!("metadata: {{name: z{limit}-{}}}", all.len());
             cluster.create(&context(), CONFIG_MAPS, &late).await.unwrap();
             let resource = cluster.resource(CONFIG_MAPS);
@@ -103,7 +103,7 @@ async fn rejects_bad_token_and_lists_at_version() {
     }
 }
 
-/// The seat of a caller that has too many waiting requests.
+/// A seat of a caller that has too many waiting requests.
 struct CrowdedSeat;
 
 impl RequestSeat for CrowdedSeat {
@@ -122,7 +122,7 @@ impl RequestSeat for CrowdedSeat {
     }
 }
 
-/// Such a caller gets the answer at once that others get after a wait.
+/// Such a caller immediately gets the response that others get after a wait.
 #[tokio::test(start_paused = true)]
 async fn future_version_times_out() {
     let cluster = cluster().await;

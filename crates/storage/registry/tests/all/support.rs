@@ -1,4 +1,4 @@
-//! Resources with a store in memory, and comparisons with expected results.
+//! Resources with an in-memory store, and comparisons with expected results.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ pub(crate) fn context() -> Context {
     Context::new(User::new("somebody", &["system:authenticated"]), "default".into(), false)
 }
 
-/// As [`context`], with `dryRun=All`.
+/// Returns a request like [`context`], with `dryRun=All`.
 pub(crate) fn dry_run() -> Context {
     Context::new(User::new("somebody", &["system:authenticated"]), "default".into(), true)
 }
@@ -92,13 +92,13 @@ pub(crate) fn dry_run() -> Context {
 /// The expected result of a row.
 #[derive(Debug)]
 pub(crate) enum Want {
-    /// An object with at least these members; `null` for absent ones.
+    /// An object with at least these members; `null` means absent.
     Has(Json),
     /// An error with this code and message.
     Fails(u16, &'static str),
 }
 
-/// Compares a result with the expected one. In strings `*` matches anything and `?` one character.
+/// Compares a result with the expected one. In strings, `*` matches anything and `?` one character.
 pub(crate) fn check(about: &str, got: &Result<Value, Status>, want: &Want) {
     match (got, want) {
         (Ok(object), Want::Has(members)) => {
@@ -147,7 +147,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// A merge patch.
+/// Applies a merge patch.
 fn merge(target: &mut Json, patch: &Json) {
     let Json::Object(patch) = patch else { return target.clone_from(patch) };
     if !target.is_object() {

@@ -1,4 +1,4 @@
-//! Update: immutable fields, generation, versions, subresources.
+//! Tests of update: immutable fields, generation, versions, subresources.
 
 use binnacle_registry::UpdateOptions;
 use serde_json::{Value as Json, json};
@@ -140,7 +140,7 @@ async fn rejects_changes_of_immutable_fields() {
     }
 }
 
-/// A dry run is stopped before the storage puts the root in front of the key.
+/// A dry run ends before the storage adds the root to the key.
 #[tokio::test]
 async fn dry_run_conflict_has_key_without_root() {
     let cluster = Cluster::new();

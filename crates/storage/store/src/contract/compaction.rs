@@ -43,7 +43,7 @@ pub async fn reads_return_contents_at_revision(store: Arc<dyn Store>) {
     assert!(matches!(store.get(bytes("/h/a"), Some(future)).await, Err(StoreError::FutureRevision { .. })));
 }
 
-/// Reads before a compaction fail; later ones return the same as before.
+/// Reads before a compacted revision fail; later ones return the same as before.
 pub async fn compaction_drops_earlier_revisions(store: Arc<dyn Store>) {
     assert_eq!(store.compacted_revision().await.expect("a revision"), Revision(0));
     let one = put(&*store, "/h/a", "1").await;
@@ -72,7 +72,7 @@ pub async fn compaction_drops_earlier_revisions(store: Arc<dyn Store>) {
     assert_eq!(put(&*store, "/h/gone", "back").await, Revision(three.0 + 1));
 }
 
-/// A compaction to an earlier or a future revision is refused.
+/// A compaction to an earlier or a future revision fails.
 pub async fn rejects_compaction_to_past_or_future_revision(store: Arc<dyn Store>) {
     put(&*store, "/h/a", "1").await;
     let two = put(&*store, "/h/a", "2").await;
@@ -85,24 +85,24 @@ pub async fn rejects_compaction_to_past_or_future_revision(store: Arc<dyn Store>
     }
 }
 
-/// A compactor's first turn compacts to the revision at its start, whether or not an earlier process compacted.
+/// A compactor's first round compacts to the revision at its start, whether or not an earlier process compacted.
 pub async fn compactor_compacts_after_its_first_interval(store: Arc<dyn Store>) {
     for round in 0..2 {
         put(&*store, "/h/a", "before").await;
         let start = put(&*store, "/h/a", "start").await;
         let (sender, mut compacted) = tokio::sync::mpsc::unbounded_channel();
         let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), move |revision| {
-            // The receiver takes the first revision only.
+            // The receiver only takes the first revision.
             let _ = sender.send(revision);
         });
         let first = tokio::time::timeout(PATIENCE, compacted.recv()).await.expect("it compacts").expect("it runs");
         assert_eq!(first, start, "round {round}");
-        // A further turn may have followed.
+        // Another round may have followed.
         assert!(store.compacted_revision().await.expect("a revision") >= start, "round {round}");
     }
 }
 
-/// The compactor compacts to the revision of the previous turn, and every server's compactor reports it.
+/// The compactor compacts to the revision of the previous round, and the compactor of every server reports it.
 pub async fn compactor_compacts_to_previous_revision(store: Arc<dyn Store>) {
     let reported: [Arc<AtomicU64>; 2] = Default::default();
     let _compactors = reported.clone().map(|reported| {

@@ -1,4 +1,4 @@
-//! Reads of many keys.
+//! Range reads.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ async fn keys(store: &dyn Store, range: std::ops::Range<Bytes>) -> Vec<String> {
     response.kvs.iter().map(|kv| text(&kv.key)).collect()
 }
 
-/// Keys are in byte order; a range includes its start but not its end.
+/// Keys are in byte order; a range includes its start and excludes its end.
 pub async fn range_is_ordered_and_excludes_its_end(store: Arc<dyn Store>) {
     for key in ["/r/b", "/r/a/1", "/r/a", "/r/a0", "/r/c", "/s"] {
         put(&*store, key, key).await;
@@ -64,7 +64,7 @@ pub async fn count_includes_keys_beyond_limit(store: Arc<dyn Store>) {
     }
 }
 
-/// A list in pages shows one state, whatever is written meanwhile.
+/// The pages of a list show one revision, regardless of concurrent writes.
 pub async fn pages_show_one_revision_despite_writes(store: Arc<dyn Store>) {
     for n in 0..7 {
         put(&*store, &format!("/r/{n}"), "old").await;

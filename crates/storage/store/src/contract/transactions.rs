@@ -1,4 +1,4 @@
-//! Writes: their revisions and expectations.
+//! Writes: their revisions and conditions.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub async fn key_has_create_and_mod_revision(store: Arc<dyn Store>) {
     assert_eq!((kv.create_revision, kv.mod_revision), (again, again));
 }
 
-/// Expectations decide whether a write is done.
+/// A write is only executed if its condition holds.
 pub async fn writes_only_if_expectation_holds(store: Arc<dyn Store>) {
     let (first, previous) = done(put_if(&*store, "/t/a", Expect::Absent, "1").await);
     assert_eq!(previous, None);
@@ -74,7 +74,7 @@ pub async fn deleting_absent_key_changes_nothing(store: Arc<dyn Store>) {
     assert_eq!(store.current_revision().await.expect("a revision"), before);
 }
 
-/// Empty values, binary keys, and an object of the maximum usual size.
+/// Empty values, binary keys, and an object of the largest usual size are stored.
 pub async fn stores_empty_binary_and_large_values(store: Arc<dyn Store>) {
     let large = Bytes::from(vec![0xa5; 1 << 20]);
     let cases = [
@@ -92,7 +92,7 @@ pub async fn stores_empty_binary_and_large_values(store: Arc<dyn Store>) {
     }
 }
 
-/// No increment is lost, and each has a revision of its own.
+/// Concurrent writers lose no increment, and each increment has its own revision.
 pub async fn concurrent_writers_lose_no_increment(store: Arc<dyn Store>) {
     const WRITERS: usize = 16;
     const INCREMENTS: usize = 25;
@@ -130,7 +130,7 @@ pub async fn concurrent_writers_lose_no_increment(store: Arc<dyn Store>) {
     assert_eq!(text(&counter.value), (WRITERS * INCREMENTS).to_string());
 }
 
-/// Of several creates of one key exactly one succeeds, and the others get its value.
+/// Of several concurrent creates of one key, exactly one succeeds; the others get its value.
 pub async fn concurrent_creates_have_one_winner(store: Arc<dyn Store>) {
     for round in 0..20 {
         let key = format!("/t/{round}");

@@ -1,4 +1,4 @@
-//! Watches deliver every change, in order, once.
+//! Watches deliver every change once, in order.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub async fn events_have_previous_values(store: Arc<dyn Store>) {
         format!("put /w/a 3@{again} was -"),
     ];
     assert_eq!(reader.take(4).await, expected);
-    // From history the events are the same.
+    // Events from history are the same.
     let mut reader = Reader::open(&store, "/w/", start).await;
     assert_eq!(reader.take(4).await, expected);
 }
@@ -61,7 +61,7 @@ pub async fn watch_delivers_only_its_range(store: Arc<dyn Store>) {
     assert_eq!(keys(other.take(1).await), ["/w/b/1"]);
 }
 
-/// A watch from before a compaction is refused, with the oldest possible revision.
+/// A watch from a compacted revision fails, with the oldest available revision.
 pub async fn rejects_watch_of_compacted_history(store: Arc<dyn Store>) {
     let one = put(&*store, "/w/a", "1").await;
     for n in 2..6 {
@@ -83,7 +83,8 @@ pub async fn rejects_watch_of_compacted_history(store: Arc<dyn Store>) {
     assert_eq!(reader.take(1).await, [format!("put /w/a 6@{} was 5@{}", last.0, compacted.0)]);
 }
 
-/// A watcher that has read up to a barrier has every write that was acknowledged before the barrier was requested.
+/// A watcher that has read up to a barrier has received every write that was acknowledged before the barrier was
+/// requested.
 pub async fn barrier_covers_acknowledged_writes(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
@@ -100,7 +101,7 @@ pub async fn barrier_covers_acknowledged_writes(store: Arc<dyn Store>) {
     }
 }
 
-/// The same for a watch whose first events come from history.
+/// The same applies to a watch whose first events come from history.
 pub async fn barrier_covers_history_of_watch(store: Arc<dyn Store>) {
     let start = now(&store).await;
     put(&*store, "/w/a", "1").await;
@@ -115,7 +116,7 @@ pub async fn barrier_covers_history_of_watch(store: Arc<dyn Store>) {
     assert_eq!(event_revision(&reader.next().await), last);
 }
 
-/// Many writers, and watchers that join at any time: each gets all events, in order, once.
+/// With many concurrent writers and watchers that start at any time, each watcher gets all events once, in order.
 pub async fn watches_are_complete_and_ordered_under_load(store: Arc<dyn Store>) {
     const WRITERS: u64 = 8;
     const WRITES: u64 = 100;
@@ -131,7 +132,7 @@ pub async fn watches_are_complete_and_ordered_under_load(store: Arc<dyn Store>) 
     let watchers = (0..4).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
-            // Join when some events are already history.
+            // Start when some events are already history.
             while now(&store).await.0 < start.0 + n * 50 {
                 tokio::task::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! A resource of small text objects, a store that fails and makes mistakes on demand, and a checker of watch streams.
+//! A resource of small text objects, a store with failures and faults on demand, and a checker of watch streams.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -26,7 +26,7 @@ pub(crate) const PREFIX: &str = "/registry/things/";
 /// A value that makes the indexer panic.
 pub(crate) const PANIC: &str = "panic";
 
-/// The indexer of values of the form `app=web,tier=back|node-1,Running|anything`.
+/// The indexer of values such as `app=web,tier=back|node-1,Running|anything`.
 pub(crate) struct Things {
     fields: Vec<Text>,
     /// The number of indexed objects.
@@ -60,7 +60,7 @@ pub(crate) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// Returns the key of a thing; a path that begins with a slash is a complete key outside the range.
+/// Returns the key of a thing. A path that begins with a slash is a complete key outside the range.
 pub(crate) fn key(path: &str) -> Bytes {
     if path.starts_with('/') { path.to_owned().into() } else { format!("{PREFIX}{path}").into() }
 }
@@ -127,7 +127,7 @@ pub(crate) async fn read_until(watcher: &mut Watcher, revision: Revision) -> Vec
     try_read_until(watcher, revision).await.unwrap()
 }
 
-/// Like [`read_until`], for a watch that may end.
+/// Reads like [`read_until`], from a watch that may end.
 pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) -> Result<Vec<WatchItem>, WatchError> {
     let mut items = Vec::new();
     while watcher.progress() < revision {
@@ -205,7 +205,7 @@ pub(crate) fn expected(
     out
 }
 
-/// Applies a stream to a listing; panics if the stream contradicts itself.
+/// Applies a stream to a listing. Panics if the stream contradicts itself.
 pub(crate) fn replay(mut listing: Listing, items: &[ObservedItem]) -> Listing {
     let mut newest = 0;
     for item in items {
@@ -221,7 +221,7 @@ pub(crate) fn replay(mut listing: Listing, items: &[ObservedItem]) -> Listing {
     listing
 }
 
-/// A mistake with one message of a watch.
+/// A fault in one message of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     Loss,
@@ -230,7 +230,7 @@ pub(crate) enum Fault {
     BitFlip,
 }
 
-/// Returns the messages to send instead of one; `held` keeps one that comes too late.
+/// Returns the messages to send instead of one. `held` holds a message that is delivered too late.
 fn inject(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Event>>) -> Vec<Vec<Event>> {
     match fault {
         None => [Some(events), held.take()].into_iter().flatten().collect(),
@@ -258,17 +258,17 @@ fn inject(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Ev
     }
 }
 
-/// A store whose watches can be broken and whose methods can fail.
+/// A store whose watches can be interrupted and whose methods can fail.
 pub(crate) struct FaultyStore {
     me: Weak<Self>,
     pub(crate) inner: EmbeddedStore,
-    /// True when watches end at once and no new ones can start.
+    /// True if watches end at once and no new ones can start.
     pub(crate) down: AtomicBool,
-    /// True when no value can be read.
+    /// True if no value can be read.
     pub(crate) sealed: AtomicBool,
-    /// True when the next watch panics.
+    /// True if the next watch panics.
     pub(crate) panics: AtomicBool,
-    /// The mistake that watches make with the next message.
+    /// The fault that watches inject into the next message.
     pub(crate) fault: Arc<Mutex<Option<Fault>>>,
     cut: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
     pub(crate) ranges: AtomicUsize,
