@@ -1,4 +1,4 @@
-//! The `grpc_client_*` families of kube-apiserver's etcd client.
+//! The `grpc_client_*` metrics of kube-apiserver's etcd client.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ families! {
     }
 }
 
-/// The families, shared by all stores of a server.
+/// The metrics, shared by all stores of a server.
 #[derive(Clone)]
 pub(crate) struct CallMetrics(Arc<Families>);
 
-/// A call that is counted as handled when it ends; as canceled if it is dropped before.
+/// A call, which is counted as handled when it ends, or as canceled if it is dropped before.
 pub(crate) struct CallCount {
     families: Arc<Families>,
     /// Type, service and method.
@@ -40,7 +40,7 @@ pub(crate) struct CallCount {
 impl CallMetrics {
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let families = Families::build()?;
-        // Not kept: the library that kube-apiserver calls etcd with does not forget what it counted at a reset.
+        // Not resettable: kube-apiserver's etcd client library keeps its counts at a reset.
         registry.register(families.clone())?;
         Ok(Self(Arc::new(families)))
     }
@@ -99,7 +99,7 @@ impl Drop for CallCount {
     }
 }
 
-/// Splits `/etcdserverpb.KV/Range`.
+/// Splits a path such as `/etcdserverpb.KV/Range` into service and method.
 fn service_and_method(path: &'static str) -> (&'static str, &'static str) {
     path.trim_start_matches('/').split_once('/').unwrap_or(("unknown", "unknown"))
 }

@@ -20,7 +20,7 @@ use crate::connector::{channel, tls_config};
 use crate::error::Failure;
 use crate::options::{ConnectError, EtcdOptions};
 
-/// All members, called in turn.
+/// All members of a cluster, which are called in turn.
 pub(crate) struct Cluster {
     members: Vec<Arc<Member>>,
     next: AtomicUsize,
@@ -31,7 +31,7 @@ pub(crate) struct Member {
     pub(crate) endpoint: String,
     channel: Channel,
     pub(crate) calls: CallMetrics,
-    /// The time until which it is avoided because it did not answer, in milliseconds since the start.
+    /// Until when the member is avoided because it did not respond, in milliseconds since the start.
     avoided_until: AtomicU64,
 }
 
@@ -39,28 +39,28 @@ pub(crate) struct Member {
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     pub(crate) path: &'static str,
-    /// True when a call may be carried out twice.
+    /// Whether the call may be executed twice.
     pub(crate) repeatable: bool,
-    /// The time limit for one member.
+    /// The timeout for one member.
     pub(crate) timeout: Duration,
 }
 
-/// The time for which a call is tried before the caller gets the failure: as long as etcd's Go client repeats a read (a
-/// hundred times, every 25 milliseconds), and then some for an election.
+/// How long a call is retried before the caller gets the failure. etcd's Go client retries a read a hundred times,
+/// every 25 milliseconds; this leaves additional time for an election.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(250);
-/// The time for which a failed member is avoided while there are others.
+/// How long a failed member is avoided while others are available.
 const AVOID_FOR: Duration = Duration::from_secs(2);
-/// Lists come in one answer.
-/// The attribute of a span that has the code of the answer.
+/// The span attribute with the code of the response.
 const STATUS_CODE: &str = "rpc.response.status_code";
+/// No limit, since a list is one response.
 const MAX_RESPONSE_BYTES: usize = i32::MAX as usize;
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Does not connect yet.
+    /// Creates the members without connecting to them.
     pub(crate) fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
         if options.endpoints.is_empty() {
             return Err(ConnectError::NoEndpoint);
@@ -80,7 +80,7 @@ impl Cluster {
         Ok(Self { members, next: AtomicUsize::new(0), started: Instant::now() })
     }
 
-    /// Returns the next member in turn; one that failed lately only if all did.
+    /// Returns the next member in turn. Members that failed recently are only returned if all of them did.
     pub(crate) fn pick(&self) -> &Arc<Member> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let in_turn = || (0..self.members.len()).map(|n| &self.members[first.wrapping_add(n) % self.members.len()]);
@@ -102,7 +102,7 @@ impl Cluster {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Calls one member after the other until one answers or the time is over.
+    /// Calls one member after another until one responds or the time limit is reached.
     pub(crate) async fn call<Q, A>(&self, call: Call, request: Q) -> Result<A, Failure>
     where
         Q: Message + Clone + 'static,
@@ -128,7 +128,7 @@ impl Cluster {
                 return Err(failure);
             }
             attempts += 1;
-            // Another member is tried at once; after all of them, only waiting helps.
+            // Another member is tried at once. After all of them have failed, only waiting helps.
             if attempts % self.members.len() == 0 {
                 sleep(pause).await;
                 pause = (pause * 2).min(MAX_PAUSE);
@@ -140,7 +140,7 @@ impl Cluster {
 // === impl Member ===
 
 impl Member {
-    /// Calls this member, once.
+    /// Calls this member once.
     pub(crate) async fn call<Q, A>(&self, call: Call, request: Q) -> Result<A, Failure>
     where
         Q: Message + 'static,
@@ -182,7 +182,7 @@ impl Member {
         answer.map(tonic::Response::into_inner).map_err(|status| Failure::of(&status))
     }
 
-    /// Begins the span of a call, with the name and attributes of Go's instrumentation.
+    /// Starts the span of a call, with the name and attributes of Go's instrumentation.
     fn begin_span(&self, trace: &dyn CallTrace, path: &'static str) -> Box<dyn CallSpan> {
         let method = path.trim_start_matches('/');
         let mut span = trace.begin(method);
@@ -213,7 +213,7 @@ impl Member {
     }
 }
 
-/// Makes a member without a leader refuse the request instead of waiting for one.
+/// Makes a member without a leader reject the request instead of waiting for a leader.
 pub(crate) fn require_leader<T>(request: &mut tonic::Request<T>) {
     request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
 }

@@ -1,8 +1,8 @@
 //! The shared watch of etcd, and its watchers.
 //!
-//! The hub has a position: every event up to it was offered to the watchers. It keeps a window of the newest events, so
-//! that a watch from the revision of a list finds them here. A watch from an earlier revision reads etcd's history
-//! first, and joins the hub when it has caught up.
+//! The hub has a position: every event up to it was offered to the watchers. It keeps a window of the newest events for
+//! watches that start at the revision of a recent list. A watch from an earlier revision reads etcd's history first,
+//! and joins the hub when it has caught up.
 
 mod history;
 mod window;
@@ -36,11 +36,11 @@ pub(crate) struct Hub {
     limits: WatchLimits,
     metrics: Metrics,
     state: Mutex<State>,
-    /// Notified when the position moves, when a watcher caught up, and when watches end.
+    /// Notified when the position moves, when a watcher has caught up, and when watches end.
     moved: Notify,
     /// Notified when a caller waits for the position to move, since events alone may not move it.
     progress_wanted: Notify,
-    /// Notified when the member that is followed does not answer, while others may.
+    /// Notified when the watched member does not respond, while others may.
     stuck: Notify,
     requested_turns: AtomicU64,
     revision: tokio::sync::Mutex<RevisionRead>,
@@ -61,13 +61,13 @@ pub(crate) const QUICK_READ: Call = Call { path: path::RANGE, repeatable: true, 
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-/// The interval at which watchers without events are sent progress.
+/// The interval at which progress is sent to watchers without events.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which progress is requested while a caller waits for it, as in kube-apiserver.
 const PROGRESS_REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 /// The time after which the hub tries another member if its position has not moved while a caller waits for it.
 const STUCK_AFTER: Duration = Duration::from_millis(1500);
-/// The time limit for a barrier.
+/// The timeout of a barrier.
 const REACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 // === impl Hub ===
@@ -93,7 +93,7 @@ impl Hub {
         self.moved.notified()
     }
 
-    /// Starts to follow etcd, and waits until the position is known.
+    /// Starts to watch etcd, and waits for the initial position.
     pub(crate) async fn wait_started(self: &Arc<Self>) -> Result<(), StoreError> {
         {
             let mut task = self.task.lock();
@@ -135,7 +135,7 @@ impl Hub {
         self.moved.notify_waiters();
     }
 
-    /// Returns a revision that etcd had after this was called. Callers that arrive during a request share the next one.
+    /// Returns a revision that etcd had after the call. Callers that arrive during a request share the next one.
     pub(crate) async fn fresh_revision(&self) -> Result<u64, StoreError> {
         let turn = self.requested_turns.fetch_add(1, Ordering::AcqRel) + 1;
         let mut newest = self.revision.lock().await;
@@ -184,7 +184,7 @@ impl Hub {
         }
     }
 
-    /// Returns the barrier of a watcher; `None` while `last_event` is unknown.
+    /// Returns the barrier of a watcher, or `None` while its `last_event` is not available.
     pub(crate) fn barrier(
         &self,
         last_event: impl FnOnce() -> Result<Option<u64>, StoreError>,
@@ -195,7 +195,7 @@ impl Hub {
         Ok(last_event()?.map(barrier))
     }
 
-    /// Returns the epoch of a watcher that begins now.
+    /// Returns the epoch of a watcher that starts now.
     pub(crate) fn epoch(&self) -> u64 {
         self.state.lock().epoch
     }
@@ -204,7 +204,7 @@ impl Hub {
     pub(crate) fn add(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
         if !self.join(watcher, after) {
             let (hub, reader) = (Arc::clone(self), Arc::clone(watcher));
-            // Events that the watcher already has are skipped if history is read again.
+            // If history is read again, events that the watcher already has are skipped.
             let reading = supervise("etcd history", move || {
                 let (hub, reader) = (Arc::clone(&hub), Arc::clone(&reader));
                 async move { hub.read_history(&reader, after).await }
@@ -214,7 +214,7 @@ impl Hub {
         }
     }
 
-    /// Sends a watcher that has emptied its buffer the events that had no room in it.
+    /// Sends the omitted events to a watcher that has emptied its buffer.
     pub(crate) fn catch_up(self: &Arc<Self>, watcher: &Arc<Watcher>) {
         self.remove(watcher);
         if let Some(after) = watcher.take_dropped() {
@@ -229,9 +229,9 @@ impl Hub {
         state.remove_reader(watcher);
     }
 
-    /// Adds a watcher that has everything up to `after` to the live watchers; returns `false` if the window does not
-    /// reach back that far, and the watcher must read history. It may be ahead of the hub, which follows another
-    /// member. An ended watcher is ignored.
+    /// Adds a watcher that has everything up to `after` to the live watchers. Returns `false` if the window does not
+    /// reach back that far, so that the watcher must read history. The watcher may be ahead of the hub, which watches
+    /// another member. An ended watcher is ignored.
     fn join(&self, watcher: &Arc<Watcher>, after: u64) -> bool {
         let mut state = self.state.lock();
         if state.closed {
@@ -290,7 +290,7 @@ impl Hub {
         }
     }
 
-    /// Returns the position to continue from.
+    /// Returns the position from which the hub resumes.
     async fn resume_position(&self) -> Result<u64, Failure> {
         let (position, newest) = {
             let state = self.state.lock();
@@ -313,7 +313,7 @@ impl Hub {
         Ok(revision)
     }
 
-    /// Returns false if etcd does not have the newest event: it was restored, and has since been written up to the same
+    /// Returns false if etcd does not have the newest event: it was restored, and writes have since reached the same
     /// revision. A compacted revision cannot be compared.
     async fn has_event(&self, newest: Option<Event>) -> Result<bool, Failure> {
         let Some(event) = newest else { return Ok(true) };
@@ -359,7 +359,7 @@ impl Hub {
                 }
                 _ = progress_ticker.tick() => self.send_progress(),
             }
-            // The store was restored meanwhile.
+            // The store was restored in the meantime.
             if self.state.lock().position == 0 {
                 return StreamEnd::Lost("the store went back to an earlier revision".to_owned());
             }
@@ -407,13 +407,13 @@ impl Hub {
         }
     }
 
-    /// Ends all watches: events after the position are lost.
+    /// Ends all watches, since events after the position are lost.
     fn end_watches(&self, end_reason: EndReason) {
         let mut state = self.state.lock();
         state.end_all(end_reason);
         state.position = 0;
         state.epoch += 1;
-        // No watcher may join before the start of the new window is known.
+        // No watcher may join before the start of the new window is set.
         state.baseline = u64::MAX;
         drop(state);
         self.moved.notify_waiters();

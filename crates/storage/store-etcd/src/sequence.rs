@@ -1,14 +1,14 @@
 //! Ordered writes, many of them in flight at a time.
 //!
-//! etcd carries out concurrent requests in any order, and unanswered ones perhaps later. So the writes of a sequence
-//! have turns, and a counter: a key of which only the version (the number of its writes) matters.
+//! etcd executes concurrent requests in any order, and may execute requests without a response later. Therefore the
+//! writes of a sequence have turns, and a counter: a key of which only the version (the number of its writes) matters.
 //!
-//! Batches of some hundred writes are carried out in two steps. First their values are laid out: put under their keys,
-//! many in one transaction, in any order, while the counter is before the first of them. Then they take their turns. A
-//! request for that holds the next two dozen writes, and carries out the one whose turn it is: it writes the key again
-//! with its present value, and advances the counter. So the order in which these requests arrive does not matter, and
-//! each write has a revision of its own. A request that is late, repeated, or from an earlier sequence, whose counter
-//! was created earlier, has no turn and changes nothing.
+//! Batches of a few hundred writes are executed in two steps. First, their values are staged: they are put under their
+//! keys, many in one transaction, in any order, while the counter is before the first of them. Then they take their
+//! turns. Such a request contains the next two dozen writes, and executes the one whose turn it is: it writes the key
+//! again with its current value, and advances the counter. The order in which these requests arrive therefore does not
+//! matter, and each write has its own revision. A request that is late, repeated, or from an earlier sequence (whose
+//! counter was created earlier) has no turn and changes nothing.
 
 mod pipeline;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use crate::error::Failure;
 use crate::store::{EtcdStore, TXN, request_op, signed, write_of};
 use crate::stream::unsigned;
 
-/// A sequence of writes. If it is dropped, writes that were not [flushed](Sequence::flush) are in an unknown state.
+/// A sequence of writes. If it is dropped, the state of writes that were not [flushed](Sequence::flush) is unknown.
 pub struct Sequence {
     pipeline: Pipeline<EtcdTransport>,
 }
@@ -37,11 +37,11 @@ pub struct Sequence {
 // === impl Sequence ===
 
 impl Sequence {
-    /// Begins a sequence with its counter under a key, and ends all others with that key: their writes in flight are
-    /// not carried out any more. Unanswered requests are repeated for as long as `timeout`.
+    /// Starts a sequence with its counter under a key, and ends all other sequences with that key: their writes in
+    /// flight are no longer executed. Requests without a response are retried for up to `timeout`.
     ///
-    /// Returns [`StoreError::Unavailable`] if etcd does not answer, or if another sequence begins at the same time; it
-    /// is safe to begin again.
+    /// Returns [`StoreError::Unavailable`] if etcd does not respond, or if another sequence starts at the same time. It
+    /// is safe to start again.
     pub async fn begin(store: Arc<EtcdStore>, counter: Bytes, timeout: Duration) -> Result<Self, StoreError> {
         let txn = |expect, op| Txn { key: counter.clone(), expect, op };
         store.txn(txn(Expect::Anything, Op::Delete)).await?;
@@ -54,15 +54,15 @@ impl Sequence {
         Ok(Self { pipeline: Pipeline::new(transport, revision, timeout) })
     }
 
-    /// Adds a write, which is carried out before the next [`flush`](Self::flush) returns. After an error the sequence
-    /// cannot be used any more.
+    /// Adds a write, which is executed before the next [`flush`](Self::flush) returns. After an error the sequence can
+    /// no longer be used.
     ///
     /// A put with an expired lease deletes its key, as the expiry would have.
     pub async fn write(&mut self, key: Bytes, op: Op) -> Result<(), StoreError> {
         self.pipeline.add(Write { key, op }).await
     }
 
-    /// Waits until all writes have been carried out.
+    /// Waits until all writes have been executed.
     pub async fn flush(&mut self) -> Result<(), StoreError> {
         self.pipeline.flush().await
     }
@@ -72,7 +72,7 @@ impl Sequence {
         self.pipeline.revision()
     }
 
-    /// Returns the number of writes that are not yet carried out. Each of them will have a revision of its own.
+    /// Returns the number of writes that have not been executed yet. Each of them will have its own revision.
     pub fn waiting(&self) -> usize {
         self.pipeline.waiting()
     }
@@ -157,7 +157,7 @@ impl EtcdTransport {
     }
 }
 
-/// Returns the outcome of an answer, by its counter.
+/// Returns the outcome of a response, derived from its counter.
 fn outcome_of(created: i64, answer: Result<api::TxnResponse, Failure>) -> Outcome {
     let answer = match answer {
         Ok(answer) => answer,
@@ -181,9 +181,9 @@ fn outcome_of(created: i64, answer: Result<api::TxnResponse, Failure>) -> Outcom
     }
 }
 
-/// The counter in an answer.
+/// The state of the counter in a response.
 enum CounterState {
-    /// The values were laid out; the counter was not read.
+    /// The values were staged; the counter was not read.
     NotRead,
     At(api::KeyValue),
     MovedFrom(api::KeyValue),

@@ -1,5 +1,5 @@
 //! A read-only server of etcd's API for a store of this process: ranges, watches with progress, the remaining time of
-//! leases. [`EtcdStore`](crate::EtcdStore) and `etcdctl` are its clients.
+//! leases. Its clients are [`EtcdStore`](crate::EtcdStore) and `etcdctl`.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -27,9 +27,9 @@ use crate::api::{
 };
 use crate::store::signed;
 
-/// The version that clients see: its watches answer requests for progress reliably.
+/// The version reported to clients. Watches of this version respond reliably to progress requests.
 const VERSION: &str = "3.6.0";
-/// The pause in accepting connections after the system refused one.
+/// The pause before connections are accepted again after an error.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves all connections until the future is dropped.
@@ -128,7 +128,8 @@ async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::Ran
     })
 }
 
-/// Converts etcd's notation of a range: a zero byte as the end means all keys from the start on, an empty end one key.
+/// Converts etcd's notation of a range: a zero byte as the end means all keys from the start on, an empty end means one
+/// key.
 fn bounds(key: Bytes, end: Bytes) -> Range<Bytes> {
     match &*end {
         [] => key.clone()..Bytes::from([&*key, b"\0"].concat()),
@@ -150,7 +151,7 @@ async fn time_to_live(store: &dyn Store, id: i64) -> Result<LeaseTimeToLiveRespo
 
 type WatchResponses = mpsc::Sender<Result<WatchResponse, Status>>;
 
-/// Serves one watch: the first request has its range, later ones ask for progress.
+/// Serves one watch: the first request has its range, later ones request progress.
 async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, responses: WatchResponses) {
     let create = match requests.message().await {
         Ok(Some(WatchRequest { request: Some(WatchUnion::Create(create)) })) => create,
@@ -175,7 +176,7 @@ async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, res
         Err(error) => return drop(responses.send(Err(status_of(error))).await),
     };
     let created = WatchResponse { created: true, ..WatchResponse::default() };
-    // A client that has left needs no answer.
+    // A client that has disconnected needs no response.
     if responses.send(Ok(created)).await.is_ok() {
         let _ = send_events(opened, requests, &responses).await;
     }

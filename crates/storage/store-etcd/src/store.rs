@@ -1,4 +1,4 @@
-//! The implementation of [`Store`](binnacle_store::Store), call by call.
+//! The implementation of [`Store`](binnacle_store::Store) with calls to etcd.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, timeout:
 /// An empty value may be written twice.
 const PUT_NOTHING: Call = Call { path: path::PUT, repeatable: true, timeout: WRITE };
 const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, timeout: WRITE };
-/// If the answer is lost, the lease expires by itself.
+/// If the response is lost, the lease expires automatically.
 const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, timeout: WRITE };
 const TIME_TO_LIVE: Call = Call { path: path::LEASE_TIME_TO_LIVE, repeatable: true, timeout: READ };
 const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, timeout: WRITE };
@@ -48,12 +48,12 @@ const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, timeout
 // === impl EtcdStore ===
 
 impl EtcdStore {
-    /// Makes a store of a cluster, without connecting to it.
+    /// Creates a store on a cluster, without connecting to it.
     pub fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
         Self::with_limits(options, WatchLimits::default())
     }
 
-    /// As [`EtcdStore::new`], with other limits on the memory of watches.
+    /// Creates a store like [`EtcdStore::new`], with other limits on the memory of watches.
     pub fn with_limits(options: &EtcdOptions, limits: WatchLimits) -> Result<Self, ConnectError> {
         let cluster = Cluster::new(options)?;
         let (watched, metrics) = (options.watched.clone(), options.metrics.clone());
@@ -73,15 +73,15 @@ impl EtcdStore {
         Ok(unsigned(status.map_err(Failure::into_store_error)?.db_size))
     }
 
-    /// Returns the unique id of the cluster.
+    /// Returns the unique ID of the cluster.
     pub async fn cluster_id(&self) -> Result<u64, StoreError> {
         let request = api::RangeRequest { key: self.health_key.clone(), count_only: true, ..Default::default() };
         let answer = self.read("get", QUICK_READ, request).await?;
         Ok(answer.header.map_or(0, |header| header.cluster_id))
     }
 
-    /// Puts an empty value under a key, once or more often, just to advance etcd's revision. Returns a revision that
-    /// etcd has then.
+    /// Puts an empty value under a key, once or more often, only to advance etcd's revision. Returns a revision that
+    /// etcd has after that.
     pub async fn put_nothing(&self, key: Bytes) -> Result<Revision, StoreError> {
         let started = Instant::now();
         let request = PutRequest { key: key.clone(), ..Default::default() };
@@ -106,7 +106,7 @@ impl EtcdStore {
         }
     }
 
-    /// Converts to an error with its revision, which etcd's answer lacks.
+    /// Converts a failure to an error with its revision, which is missing in etcd's response.
     async fn explain(&self, failure: Failure) -> StoreError {
         match failure {
             Failure::Compacted => match self.hub.compacted_revision().await {
@@ -133,7 +133,7 @@ impl EtcdStore {
         let Range { start, end } = request.range;
         let operation = if request.count_only { "listWithCount" } else { "list" };
         if start >= end {
-            // etcd reads such a range as an error or as another notation.
+            // etcd interprets such a range as an error or as another notation.
             let current = Revision(self.hub.fresh_revision().await?);
             return Ok(RangeResponse { kvs: Vec::new(), more: false, count: 0, revision: current });
         }

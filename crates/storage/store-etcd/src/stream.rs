@@ -27,7 +27,7 @@ pub(crate) struct Row {
 /// A message of a stream.
 #[derive(Debug)]
 pub(crate) enum StreamMessage {
-    /// Whole revisions, in order.
+    /// Complete revisions, in order.
     Rows(Vec<Row>),
     /// The progress: every event up to this revision was received.
     Progress(u64),
@@ -36,12 +36,12 @@ pub(crate) enum StreamMessage {
 /// The reason why a stream ended.
 #[derive(Debug)]
 pub(crate) enum StreamEnd {
-    /// Its start lies before the last compaction.
+    /// The start of the watch is before the last compaction.
     Compacted(u64),
     Lost(String),
 }
 
-/// A running watch. Dropping it ends it.
+/// A running watch, which ends when it is dropped.
 pub(crate) struct EventStream {
     requests: mpsc::Sender<WatchRequest>,
     responses: Streaming<WatchResponse>,
@@ -51,13 +51,13 @@ pub(crate) struct EventStream {
     count: CallCount,
 }
 
-/// The way in which a member reports the progress of a watch.
+/// How a member reports the progress of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It answers requests for progress, and no earlier event comes after the answer.
+    /// The member responds to progress requests, and sends no earlier event after the response.
     OnRequest,
-    /// Its answers may overtake events (etcd issues 15220 and 17507): only events show progress. Therefore every key
-    /// has to be watched, so that each revision has events.
+    /// The responses to progress requests may overtake events (etcd issues 15220 and 17507), so only events indicate
+    /// progress. Therefore every key has to be watched, so that each revision has events.
     ByEvents,
 }
 
@@ -66,7 +66,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 // === impl Progress ===
 
 impl Progress {
-    /// Returns the way in which a version of etcd reports progress.
+    /// Returns how a version of etcd reports progress.
     pub(crate) fn of_version(version: &str) -> Self {
         let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -75,7 +75,7 @@ impl Progress {
         if version >= fixed { Self::OnRequest } else { Self::ByEvents }
     }
 
-    /// Returns the keys that must be watched to see all changes in `range`.
+    /// Returns the keys that must be watched to receive all changes in `range`.
     pub(crate) fn range(self, range: &Range<Bytes>) -> Range<Bytes> {
         match self {
             Self::OnRequest => range.clone(),
@@ -127,10 +127,10 @@ impl EventStream {
         Ok(Self { requests, responses, incomplete: Vec::new(), reliable_progress, count })
     }
 
-    /// Requests a [`StreamMessage::Progress`]. None comes while the member itself is behind.
+    /// Requests a [`StreamMessage::Progress`]. The member does not send it while the member itself is behind.
     pub(crate) fn request_progress(&self) {
         let request = WatchRequest { request: Some(WatchUnion::Progress(WatchProgressRequest {})) };
-        // One more request does not help while earlier ones are unsent.
+        // Another request does not help while earlier ones are unsent.
         if self.requests.try_send(request).is_ok() {
             self.count.sent();
         }
@@ -175,7 +175,7 @@ impl EventStream {
         }
     }
 
-    /// Groups events by revision, and holds back the last one while it is incomplete.
+    /// Groups events by revision, and holds the last one back while it is incomplete.
     fn whole_revisions(&mut self, response: WatchResponse) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         let incomplete = std::mem::take(&mut self.incomplete);
@@ -195,7 +195,7 @@ impl EventStream {
     }
 }
 
-/// Replaces the empty key, which etcd does not have, by the smallest one.
+/// Replaces the empty key, which etcd does not allow, with the smallest one.
 pub(crate) fn first_key(key: Bytes) -> Bytes {
     if key.is_empty() { Bytes::from_static(b"\0") } else { key }
 }

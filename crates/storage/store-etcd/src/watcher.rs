@@ -16,19 +16,19 @@ use tokio::task::AbortHandle;
 
 use crate::hub::{Hub, WatchLimits};
 
-/// The most events in one message.
+/// The maximum number of events in one message.
 const MESSAGE_EVENTS: usize = 1024;
 
 pub(crate) struct Watcher {
     pub(crate) range: Range<Bytes>,
-    /// The hub's epoch when the watch began.
+    /// The hub's epoch at the start of the watch.
     pub(crate) epoch: u64,
     limits: WatchLimits,
-    /// When both are needed, the hub's state is locked first.
+    /// If this and the hub's state are both locked, the hub's state is locked first.
     buffer: Mutex<Buffer>,
-    /// Notified when there is room in the buffer, and when a caller begins to wait for a barrier.
+    /// Notified when there is room in the buffer, and when a caller starts to wait for a barrier.
     room: Notify,
-    /// The number of callers that wait for a barrier.
+    /// The number of callers that are waiting for a barrier.
     barriers: AtomicUsize,
     /// The task that reads history into the buffer.
     catching_up: Mutex<Option<AbortHandle>>,
@@ -41,13 +41,13 @@ struct Buffer {
     bytes: usize,
     /// All events up to this revision are in the buffer or were read from it.
     reached: u64,
-    /// True if events after `reached` had no room in the buffer.
+    /// True if events after `reached` were dropped because the buffer was full.
     has_dropped: bool,
-    /// All events up to this revision were buffered or left out.
+    /// All events up to this revision were buffered or dropped.
     seen: u64,
     /// The newest event of this watch.
     last_event: u64,
-    /// True if the hub offers new events; otherwise history is being read.
+    /// True if the hub offers new events; false while history is being read.
     live: bool,
     progress: Option<u64>,
     end_reason: Option<EndReason>,
@@ -58,7 +58,7 @@ struct Buffer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EndReason {
     Compacted(u64),
-    /// The store's data was replaced, as by a restore from a backup.
+    /// The store's data was replaced, for example by a restore from a backup.
     Restored,
     Closed,
 }
@@ -85,7 +85,7 @@ impl Watcher {
         }
     }
 
-    /// Adds the events of a revision. Never waits: events without room are left to history.
+    /// Adds the events of a revision without waiting. Events that do not fit are read from history later.
     pub(crate) fn offer(&self, revision: u64, share: &dyn Fn() -> Vec<Event>) {
         let mut buffer = self.buffer.lock();
         if revision <= buffer.seen {
@@ -104,8 +104,8 @@ impl Watcher {
         buffer.wake();
     }
 
-    /// Adds the events of a revision from history. Waits for room, unless a caller waits for a barrier: it may be the
-    /// reader itself.
+    /// Adds the events of a revision from history. Waits for room, unless a caller is waiting for a barrier: that
+    /// caller may be the reader itself.
     pub(crate) async fn offer_history(&self, revision: u64, events: Vec<Event>) {
         loop {
             let room = self.room.notified();
@@ -133,13 +133,13 @@ impl Watcher {
     pub(crate) fn set_live(&self, live: bool) {
         let mut buffer = self.buffer.lock();
         buffer.live = live;
-        // Events that were left out while history was read can be read now, and no later event may wake the reader.
+        // Dropped events can be read now, and there may be no later event that wakes the reader.
         if live && buffer.has_dropped {
             buffer.wake();
         }
     }
 
-    /// Returns the revision after which events are still to be read, if some were left out.
+    /// Returns the revision after which events still have to be read, if some were dropped.
     pub(crate) fn take_dropped(&self) -> Option<u64> {
         let mut buffer = self.buffer.lock();
         if !buffer.has_dropped || !buffer.live {
@@ -210,7 +210,7 @@ impl Buffer {
         self.events.push_back((revision, events));
     }
 
-    /// Takes the events of a message, whole revisions only.
+    /// Takes the events of a message, complete revisions only.
     fn take(&mut self) -> Option<Vec<Event>> {
         let (_, mut message) = self.events.pop_front()?;
         while message.len() < MESSAGE_EVENTS
@@ -242,7 +242,7 @@ impl EndReason {
     }
 }
 
-/// The receiver of a watch. Dropping it ends the watch.
+/// The receiver of a watch, which ends the watch when it is dropped.
 pub(crate) struct WatchReceiver {
     pub(crate) hub: Arc<Hub>,
     pub(crate) watcher: Arc<Watcher>,
@@ -301,7 +301,7 @@ impl WatchControl for Control {
 }
 
 impl Watcher {
-    /// Returns the revision of the newest event; `None` while history is being read.
+    /// Returns the revision of the newest event, or `None` while history is being read.
     fn last_event(&self) -> Result<Option<u64>, StoreError> {
         let buffer = self.buffer.lock();
         match buffer.end_reason {
@@ -311,7 +311,7 @@ impl Watcher {
     }
 }
 
-/// A caller's wait for a barrier.
+/// A caller that is waiting for a barrier.
 struct BarrierWait<'a>(&'a Watcher);
 
 impl<'a> BarrierWait<'a> {

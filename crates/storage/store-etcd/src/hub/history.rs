@@ -1,4 +1,4 @@
-//! etcd's history: events from before the window, read by a separate watch, and the oldest revision that is left.
+//! etcd's history: events from before the window, which a separate watch reads, and the oldest available revision.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Hub {
         }
     }
 
-    /// Reads history until the window has the later events.
+    /// Reads history until the later events are in the window.
     async fn read_until_window(&self, watcher: &Watcher, after: &mut u64) -> Result<(), StreamEnd> {
         let (mut stream, progress, _) = self.open(&watcher.range, *after).await?;
         let mut progress_ticker = interval(PROGRESS_REQUEST_INTERVAL / 2);
@@ -69,7 +69,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Opens a watch of a member, whose history is complete.
+    /// Opens a watch of a member whose history is complete.
     pub(super) async fn open(
         &self,
         range: &Range<Bytes>,
@@ -89,8 +89,8 @@ impl Hub {
         })
     }
 
-    /// Checks that events after this revision can still be read. etcd would start a watch at the revision of a
-    /// compaction itself, but without the deletions of that revision.
+    /// Checks that events after this revision can still be read. etcd would start a watch at the compacted revision
+    /// itself, but without the deletions of that revision.
     pub(crate) async fn check_reachable(&self, after: u64) -> Result<(), StreamEnd> {
         let key = first_key(self.watched.start.clone());
         let revision = i64::try_from(after.max(1)).unwrap_or(i64::MAX);
@@ -104,7 +104,7 @@ impl Hub {
         }
     }
 
-    /// Returns the revision of the last compaction. etcd reports it only when it refuses a watch.
+    /// Returns the revision of the last compaction. etcd only reports it when it rejects a watch.
     pub(crate) async fn compacted_revision(&self) -> Result<u64, String> {
         let key = first_key(self.watched.start.clone());
         let revision = 1;

@@ -13,26 +13,26 @@ use crate::watcher::{EndReason, Watcher};
 /// The limits on buffered events.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchLimits {
-    /// The number of revisions that the hub keeps for watches that begin a little in the past.
+    /// The number of revisions that the hub keeps for watches from a slightly older revision.
     pub window_revisions: usize,
     pub window_bytes: usize,
-    /// The number of events that a watcher may buffer before it has to read them from history instead.
+    /// The number of events that a watcher may buffer before it has to read further events from history.
     pub buffer_events: usize,
     pub buffer_bytes: usize,
 }
 
 #[derive(Default)]
 pub(super) struct State {
-    /// All events up to this revision were offered to the watchers. 0 before the hub has begun.
+    /// All events up to this revision were offered to the watchers. 0 before the hub has started.
     pub(super) position: u64,
     /// The window has all events after this revision.
     pub(super) baseline: u64,
     pub(super) window: VecDeque<Row>,
     window_bytes: usize,
     pub(super) watchers: RangeWatchers<Watcher>,
-    /// The watchers that read history and have not joined yet.
+    /// The watchers that are reading history and have not joined yet.
     pub(super) readers: Vec<Arc<Watcher>>,
-    /// The number of times that all watches were ended. Watches of older epochs do not match the present store.
+    /// The number of times that all watches were ended. Watches of older epochs do not match the current store.
     pub(super) epoch: u64,
     pub(super) closed: bool,
 }
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// The newest event that is kept.
+    /// Returns the newest event in the window.
     pub(super) fn newest(&self) -> Option<Event> {
         self.window.iter().rev().find_map(|row| row.events.last().cloned())
     }

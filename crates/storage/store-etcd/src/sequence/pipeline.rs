@@ -1,4 +1,4 @@
-//! Writes in flight: laid out, taken in turn, and repeated when there is no answer.
+//! Writes in flight: they are staged, executed in turn, and retried if there is no response.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -19,17 +19,17 @@ pub(super) struct Write {
 /// The outcome of a request.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The values are there, at this revision.
+    /// The values were staged at this revision.
     Staged(Revision),
-    /// The turn of the next write to be carried out, and etcd's revision.
+    /// The turn of the next write to be executed, and etcd's revision.
     NextTurn { turn: u64, revision: Revision },
-    /// The outcome is unknown: the write may have been carried out, or may still be.
+    /// The outcome is unknown: the write may have been executed, or may still be.
     Lost(String),
-    /// Nothing was laid out: a lease has expired.
+    /// Nothing was staged, because a lease has expired.
     LeaseExpired,
-    /// The key whose turn it is was deleted after it was laid out, for example by an expired lease.
+    /// The key whose turn it is was deleted after it was staged, for example by an expired lease.
     KeyDeleted,
-    /// It will never be carried out.
+    /// The request will never be executed.
     Refused(StoreError),
 }
 
@@ -38,30 +38,30 @@ pub(super) trait Transport {
     /// Puts values under their keys if the next turn is `first`.
     fn stage(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Outcome>;
 
-    /// Carries out the write whose turn it is; `first` is the turn of the first one.
+    /// Executes the write whose turn it is. `first` is the turn of the first write.
     fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Outcome>;
 
-    /// Switches to another member after an answer was lost.
+    /// Switches to another member after a response was lost.
     fn switch_member(&mut self);
 }
 
-/// The writes that may not have been carried out.
+/// The writes that may not have been executed yet.
 pub(super) struct Pipeline<C> {
     transport: C,
     writes: VecDeque<Write>,
     /// The turn of the first of them.
     first: u64,
     bytes: usize,
-    /// The time since which there was no answer.
+    /// The time since when there has been no response.
     unanswered_since: Option<Instant>,
     timeout: Duration,
     revision: Revision,
 }
 
-/// The reason why the writes of a batch have to be laid out once more.
+/// The reason why the writes of a batch have to be staged again.
 enum StageFailure {
     Lost(String),
-    /// An answer has shown that the batch has changed.
+    /// A response has shown that the batch has changed.
     Again,
     Refused(StoreError),
 }
@@ -69,18 +69,18 @@ enum StageFailure {
 /// The number of writes, and of bytes, in a batch.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
-/// The number of values, and of bytes, that one transaction lays out; etcd takes 128 and 1.5 MiB.
+/// The number of values, and of bytes, staged in one transaction. etcd allows 128 and 1.5 MiB.
 const STAGE_WRITES: usize = 32;
 const STAGE_BYTES: usize = 256 << 10;
-/// The number of concurrent requests to take a turn. Each holds this many writes: those before it may all have been
-/// carried out when it arrives.
+/// The number of concurrent requests to take a turn. Each contains this many writes, since all writes before it may
+/// have been executed when it arrives.
 const WINDOW: usize = 24;
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 // === impl Pipeline ===
 
 impl<C: Transport> Pipeline<C> {
-    /// Starts with turn 1.
+    /// Creates a pipeline that starts with turn 1.
     pub(super) fn new(transport: C, revision: Revision, timeout: Duration) -> Self {
         Self { transport, writes: VecDeque::new(), first: 1, bytes: 0, unanswered_since: None, timeout, revision }
     }
@@ -109,7 +109,7 @@ impl<C: Transport> Pipeline<C> {
         self.writes.len()
     }
 
-    /// Carries out the first writes, as many as have different keys.
+    /// Executes the first writes, as many as have different keys.
     async fn run_batch(&mut self) -> Result<(), StoreError> {
         let mut keys = HashSet::new();
         let count = self.writes.iter().take(BATCH).take_while(|write| keys.insert(write.key.clone())).count();
@@ -142,7 +142,7 @@ impl<C: Transport> Pipeline<C> {
         let mut result = Ok(());
         for (group, answer) in groups.iter().zip(answers) {
             let learned = match answer {
-                // Laid out one by one, to find the write with the expired lease.
+                // Staged one by one, to find the write with the expired lease.
                 Outcome::LeaseExpired if result.is_ok() => self.stage_one_by_one(group).await,
                 answer => self.handle_outcome(answer),
             };
@@ -166,7 +166,7 @@ impl<C: Transport> Pipeline<C> {
         self.transport.stage(self.first, &writes)
     }
 
-    /// Returns the groups of the first `count` writes that are laid out together.
+    /// Returns the groups of the first `count` writes that are staged together.
     fn groups(&self, count: usize) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut bytes = 0;
@@ -186,7 +186,7 @@ impl<C: Transport> Pipeline<C> {
         groups
     }
 
-    /// Takes the turns of the writes before the turn `end`, which are laid out.
+    /// Takes the turns of the writes before the turn `end`, which have been staged.
     async fn take_turns(&mut self, end: u64) -> Result<(), StageFailure> {
         let mut running = FuturesUnordered::new();
         let mut result = Ok(());
@@ -196,7 +196,7 @@ impl<C: Transport> Pipeline<C> {
                 running.push(self.transport.take_turn(self.first, &writes));
             }
             match running.next().await {
-                // Failed requests are waited for too: they must not compete with later ones.
+                // Failed requests are waited for as well, because they must not compete with later ones.
                 Some(outcome) => result = result.and(self.handle_turn(outcome)),
                 None => return result,
             }
@@ -213,7 +213,7 @@ impl<C: Transport> Pipeline<C> {
         }
     }
 
-    /// Handles the outcome of laying out.
+    /// Handles the outcome of staging.
     fn handle_outcome(&mut self, outcome: Outcome) -> Result<(), StageFailure> {
         match outcome {
             Outcome::Staged(revision) => {
@@ -221,7 +221,7 @@ impl<C: Transport> Pipeline<C> {
                 self.revision = self.revision.max(revision);
                 Ok(())
             }
-            // An earlier answer with this was lost.
+            // An earlier response with this was lost.
             Outcome::NextTurn { turn, revision } => {
                 self.advance(turn, revision);
                 Err(StageFailure::Again)
@@ -232,7 +232,7 @@ impl<C: Transport> Pipeline<C> {
         }
     }
 
-    /// Removes the writes before the turn `next`, which have been carried out.
+    /// Removes the writes before the turn `next`, which have been executed.
     fn advance(&mut self, next: u64, revision: Revision) {
         self.unanswered_since = None;
         self.revision = self.revision.max(revision);

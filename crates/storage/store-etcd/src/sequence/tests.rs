@@ -18,7 +18,7 @@ use super::pipeline::{Outcome, Pipeline, Transport, Write};
 #[derive(Default)]
 struct SimulatedEtcd {
     values: HashMap<Bytes, Op>,
-    /// The writes in the order in which they were carried out; the counter is one more than their number.
+    /// The writes in the order of execution. The counter is one more than their number.
     executed: Vec<(Bytes, Op)>,
 }
 
@@ -26,11 +26,11 @@ struct SimulatedEtcd {
 struct Faults {
     /// The longest delay of a request, in milliseconds.
     max_delay_ms: u64,
-    /// The number of requests in a hundred that never arrive.
+    /// The percentage of requests that never arrive.
     lost: u64,
-    /// The number of requests in a hundred without an answer.
+    /// The percentage of requests without a response.
     unanswered: u64,
-    /// The number of requests without an answer, in a hundred, that arrive once more, much later.
+    /// The percentage of requests without a response that arrive again, much later.
     repeated: u64,
 }
 
@@ -136,7 +136,7 @@ impl Transport for FaultyTransport {
     fn switch_member(&mut self) {}
 }
 
-/// Returns a write of a key that later writes use again.
+/// Returns a write of a key that later writes reuse.
 fn put(n: usize) -> Write {
     let op = match n % 5 {
         3 => Op::Delete,
@@ -226,7 +226,7 @@ async fn fails_after_timeout_without_answer() {
         let (transport, _) = FaultyTransport::new(faults, 1);
         let mut pipeline = Pipeline::new(transport, Revision(1), Duration::from_secs(5));
         pipeline.add(put(0)).await.expect("there is room");
-        // Without any answer, the writes are not known to be carried out.
+        // Without any response, the writes are not considered executed.
         let error = pipeline.flush().await.expect_err("nothing is answered");
         assert!(matches!(&error, StoreError::Unavailable(reason) if reason == want), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Members that die, hang, change roles or lose their data, during writes and watches.
+//! Members that crash, hang, change roles or lose their data, during writes and watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,7 @@ async fn survives_death_of_leader() {
         tokio::task::block_in_place(|| {
             let leader = etcd.leader();
             etcd.kill(leader);
-            // The others elect a new leader, and later the old one returns.
+            // The other members elect a new leader, and later the old one is available again.
             std::thread::sleep(Duration::from_millis(500));
             etcd.restart(leader);
         });
@@ -140,7 +140,7 @@ async fn survives_restart_of_only_member() {
     println!("{failed} writes were not acknowledged");
 }
 
-/// Two stores on one cluster: each sees the acknowledged writes of the other.
+/// Each of two stores on one cluster reads the acknowledged writes of the other.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn two_stores_see_each_others_writes() {
@@ -165,7 +165,7 @@ async fn two_stores_see_each_others_writes() {
     }
 }
 
-/// The cluster's data is replaced by older data: watches end instead of waiting for revisions of the replaced data.
+/// The cluster's data is replaced with older data: watches end instead of waiting for revisions of the replaced data.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn ends_watches_when_data_is_older() {
@@ -191,12 +191,13 @@ async fn ends_watches_when_data_is_older() {
     assert_eq!(next(&mut watch).await[0].revision(), written);
 }
 
-/// The data is replaced by older data while a watch still reads history, outside of the hub: it ends like the others.
+/// The data is replaced with older data while a watch is still reading history outside of the hub: it ends like the
+/// others.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn ends_watch_that_reads_history_when_data_is_older() {
     let mut etcd = Etcd::single();
-    // The window keeps one event, and a few events fill a buffer.
+    // The window holds one event, and a few events fill a buffer.
     let limits = WatchLimits { window_revisions: 1, window_bytes: 1, buffer_events: 4, buffer_bytes: 1 << 20 };
     let store = open(etcd.endpoints(), limits);
     let before = store.current_revision().await.expect("a revision");
@@ -205,12 +206,12 @@ async fn ends_watch_that_reads_history_when_data_is_older() {
     }
     let mut live = store.watch(prefix_range(b"/"), Revision(before.0 + 50)).await.expect("a watch");
     live.control.barrier().await.expect("a barrier");
-    // It has unread events.
+    // This watch has unread events.
     let mut late = store.watch(prefix_range(b"/"), before).await.expect("a watch");
     assert_eq!(next(&mut late).await[0].revision(), Revision(before.0 + 1));
     tokio::task::block_in_place(|| etcd.wipe(0));
     let ended = tokio::time::timeout(PATIENCE, async {
-        // The reader sends no requests; the hub notices by itself.
+        // The reader sends no requests; the hub detects it automatically.
         loop {
             match late.messages.next().await {
                 Some(Ok(_)) => {}
@@ -224,8 +225,8 @@ async fn ends_watch_that_reads_history_when_data_is_older() {
     ended.expect("the other watch ends");
 }
 
-/// While the hub is not connected, older data replaces the cluster's, and others write beyond the previous revision:
-/// only the last written value shows the difference.
+/// While the hub is not connected, the cluster's data is replaced with older data, and other clients write beyond the
+/// previous revision: only the last written value shows the difference.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn detects_older_data_beyond_previous_revision() {

@@ -1,5 +1,5 @@
 //! Clients of watch caches while etcd and the servers with the caches are killed at any moment: in the end each client
-//! has all objects. A watch that ends is opened again at its last revision; one that hangs or skips events is a
+//! must have all objects. A watch that ends is restarted at its last revision. A watch that hangs or skips events is a
 //! failure.
 //!
 //! `BINNACLE_OUTAGES` is the number of rounds.
@@ -37,10 +37,10 @@ impl Indexer for EmptyIndexer {
     }
 }
 
-/// Paths and versions of objects.
+/// The paths and versions of objects.
 type Objects = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// A server process: its store, and its caches of it.
+/// A server process: its store, and the caches on it.
 struct Server {
     store: Arc<dyn Store>,
     caches: Vec<Cache>,
@@ -58,14 +58,14 @@ fn prefix(kind: usize) -> String {
     format!("/k{kind}/")
 }
 
-/// The server that clients use, replaced at a restart.
+/// The server that clients use, which is replaced at a restart.
 type SharedServer = Arc<Mutex<Arc<Server>>>;
 
 fn soon() -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_secs(3)
 }
 
-/// Lists and watches; continues at its last revision when the watch ends or the server is replaced.
+/// Lists and watches. Resumes at its last revision when the watch ends or the server is replaced.
 async fn list_and_watch(shared: SharedServer, kind: usize, activity: Arc<Mutex<String>>, copy: Objects) {
     let mut from: Option<Revision> = None;
     loop {

@@ -1,4 +1,4 @@
-//! Ordered writes, while members are killed.
+//! Ordered writes while members are killed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use futures::StreamExt;
 
 use crate::support::open;
 
-/// Returns a write of a key that is used again: put, put and deleted.
+/// Returns a write of a key that is used several times: put, put and deleted.
 fn write(n: usize) -> (Bytes, Op) {
     let op = match n % 3 {
         2 => Op::Delete,
@@ -42,7 +42,7 @@ async fn assert_order(store: &dyn Store, after: Revision, writes: &[(Bytes, Op)]
     }
     let puts = last.values().filter(|(_, op)| *op != Op::Delete).count();
     assert_eq!(kvs.len(), puts);
-    // Deletions have an order as well.
+    // Deletions are in order as well.
     let mut watch = store.watch(range, after).await.expect("a watch");
     let end = watch.control.barrier().await.expect("a barrier").last_event;
     let (mut changes, mut reached) = (HashMap::new(), after);

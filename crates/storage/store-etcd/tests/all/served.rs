@@ -1,4 +1,4 @@
-//! An embedded store, read through its socket, returns the same as directly.
+//! Reads of an embedded store through its socket return the same as direct reads.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ async fn put(store: &dyn Store, key: &str, value: usize) {
     write(store, key, Op::Put { value: Bytes::from(value.to_string()), lease: None }).await;
 }
 
-/// Returns all events up to the store's present revision.
+/// Returns all events up to the store's current revision.
 async fn events(watch: &mut Watch) -> Vec<Event> {
     let last = watch.control.barrier().await.expect("a barrier").last_event;
     let mut events: Vec<Event> = Vec::new();
@@ -97,7 +97,7 @@ async fn remote_reads_match_local_reads() {
     assert!(matches!(remote.lease_remaining(lease).await, Err(StoreError::LeaseNotFound)));
     let old = RangeRequest { range: prefix_range(b"/k/"), revision: Some(Revision(5)), limit: 0, count_only: false };
     assert!(matches!(remote.range(old).await, Err(StoreError::Compacted { compacted: Revision(10) })));
-    // Writes are refused.
+    // Writes are rejected.
     let txn = Txn { key: Bytes::from_static(b"/k/1"), expect: Expect::Anything, op: Op::Delete };
     assert!(matches!(remote.txn(txn).await, Err(StoreError::Unavailable(_))));
     assert!(remote.compact(Revision(20)).await.is_err());

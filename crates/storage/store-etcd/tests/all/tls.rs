@@ -1,4 +1,4 @@
-//! TLS to etcd, with certificates on both sides.
+//! TLS connections to etcd, with certificates on both sides.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ async fn authenticates_both_sides_with_certificates() {
     };
     let bare: Vec<String> =
         etcd.endpoints().iter().map(|endpoint| endpoint.trim_start_matches("https://").to_owned()).collect();
-    // endpoints, files, whether they understand each other
+    // endpoints, files, whether the connection succeeds
     for (endpoints, tls, good) in [
         (etcd.endpoints(), paths(files.ca(), Some(files.issue("server"))), true),
         (bare, paths(files.ca(), Some(files.issue("server"))), true),

@@ -1,4 +1,4 @@
-//! A member behind a unix socket.
+//! A member behind a Unix socket.
 
 use binnacle_store::Store;
 use binnacle_store_etcd::WatchLimits;
