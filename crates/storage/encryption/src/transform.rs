@@ -45,7 +45,7 @@ pub(crate) struct PlainValue {
     pub stale: bool,
 }
 
-/// A transformer of one provider, or a list of transformers of which the first one writes.
+/// A transformer of one provider, or a list of transformers, where the first one writes.
 pub(crate) enum Transformer {
     /// No encryption. It returns an error for encrypted values.
     Identity,

@@ -1,5 +1,5 @@
-//! Finds damage in a store that is not in use: checks everything that a start checks, and more, and does not stop at
-//! the first problem. The store is read where it is, and nothing is written.
+//! Detection of damage in a store that is not in use. A check covers everything that is checked at startup, and more,
+//! and does not stop at the first problem. The store is read in place, and nothing is written.
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -26,47 +26,47 @@ pub struct Checked {
     pub compacted: u64,
     pub records: u64,
     pub record_bytes: u64,
-    /// Keys that exist at the newest revision.
+    /// The number of keys that exist at the newest revision.
     pub keys: u64,
-    /// The damage found, at most a hundred descriptions.
+    /// Descriptions of the damage found, at most a hundred.
     pub problems: Vec<String>,
-    /// The number of problems that are not described.
+    /// The number of further problems, without descriptions.
     pub more_problems: u64,
     /// Versions of objects that are damaged or lost, as far as they can be identified, at most a thousand.
     pub damaged: Vec<DamagedObject>,
-    /// Revisions after the compaction of which neither the record nor the key is left, at most a thousand ranges.
+    /// Revisions after the compaction for which neither the record nor the key is available, at most a thousand ranges.
     pub unidentified: Vec<Range<u64>>,
-    /// The number of bytes that cannot be divided into records.
+    /// The number of bytes that cannot be split into records.
     pub unreadable_bytes: u64,
-    /// The first line of the [mark](crate::mark_salvaged) of a store that was made from a damaged one.
+    /// The first line of the [mark](crate::mark_salvaged) of a store that was salvaged from a damaged one.
     pub salvaged: Option<String>,
-    /// True to describe all problems.
+    /// Whether to describe all problems.
     unlimited: bool,
 }
 
 /// A version of an object that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedObject {
-    /// The key, if it is known: from the rest of the record, or from the next version's record.
+    /// The key, if it is available from the rest of the record, or from the next version's record.
     pub key: Option<String>,
     pub revision: u64,
-    /// The file and position of its record; `None` if the record is lost.
+    /// The file and position of its record, or `None` if the record is lost.
     pub place: Option<(String, u64)>,
     pub remains: Remains,
 }
 
-/// What is left of an object of which a version is damaged or lost.
+/// What remains of an object that has a damaged or lost version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remains {
-    /// A later change is whole: only history is lost.
+    /// A later change is intact, so only history is lost.
     Newer,
-    /// The newest version that is whole has this revision.
+    /// The newest intact version has this revision.
     Older(u64),
     /// The damaged record deletes the version that was the newest.
     Deleted,
-    /// No version of this key.
+    /// There is no version of this key.
     Nothing,
-    /// The key is not known.
+    /// The key is unknown.
     Unknown,
 }
 
@@ -74,7 +74,8 @@ pub enum Remains {
 const MAX_PROBLEMS: usize = 100;
 const MAX_DAMAGED: usize = 1000;
 
-/// Reads the whole store in `dir` without changing it; `on_reading` is told how far that is. Fails if the store cannot be read at all or is in use.
+/// Reads the whole store in `dir` without changing it. `on_reading` receives the progress. Fails if the store cannot be
+/// read at all or is in use.
 pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<Checked, OpenError> {
     let files = ReadOnlyFiles::new(lock_store(dir)?);
     if dir.join(OLD_FORMAT_DIR).exists() {
@@ -96,7 +97,8 @@ pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> Checked
     if checked.problems.is_empty() || unknown {
         return checked;
     }
-    // A start stops at the first damage. The files are read one by one to find more damage, and records behind it.
+    // A start stops at the first damage. Here the files are read one by one to find more damage, and the records behind
+    // it.
     let mut all = match examine_files(&*files, Checked::default()) {
         Ok(examination) => examination.checked,
         Err(open_failure) => {
@@ -118,13 +120,13 @@ pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> Checked
 pub(crate) struct LogExamination {
     pub(crate) checked: Checked,
     pub(crate) keys: Keys,
-    /// The facts beside the log, as far as they are whole.
+    /// The facts besides the log, as far as they are intact.
     pub(crate) facts: Facts,
-    /// The newest revision that is known to have existed.
+    /// The newest revision that is certain to have existed.
     pub(crate) newest: u64,
 }
 
-/// Checks a damaged log, as far as it can be read, and adds what is found to `checked`.
+/// Checks a damaged log, as far as it can be read, and adds the findings to `checked`.
 pub(crate) fn examine_files(files: &dyn Files, mut checked: Checked) -> Result<LogExamination, OpenFailure> {
     // The notes of a damaged log are complete only at its end.
     let result = survey(files, &mut |_| Ok(()))?;
@@ -193,7 +195,7 @@ fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> Checked {
 // === impl Checked ===
 
 impl Checked {
-    /// Returns an empty result that will describe all problems.
+    /// Returns an empty report that describes all problems.
     pub(crate) fn unlimited() -> Self {
         Self { unlimited: true, ..Self::default() }
     }

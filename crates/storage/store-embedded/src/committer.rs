@@ -1,5 +1,5 @@
-//! The only thread that writes: it decides transactions, makes many of them durable in one step, shows them to readers
-//! and watches, and then replies to their callers.
+//! The committer, the only thread that writes: it evaluates transactions, makes many of them durable in one step, makes
+//! them visible to readers and watches, and then replies to their callers.
 
 use std::collections::HashMap;
 use std::io;
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Compact { marker: Marker, reply: Reply<()> },
 }
 
-/// The pause before the end of a lease is tried again after the disk refused the write.
+/// The pause before the end of a lease is retried after the disk failed the write.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue is closed.
@@ -42,7 +42,7 @@ pub(crate) fn run(shared: &Shared, disk: &dyn Disk) {
     let now = Instant::now();
     let next_progress = now + shared.watch.progress_interval;
     let mut committer = Committer { shared, disk, next_progress, next_expiry: now, estimate: GroupEstimate::default() };
-    // A panic here is a bug: callers must not wait for ever, and later writes must not build on this state.
+    // A panic here is a bug: callers must not wait forever, and later writes must not build on this state.
     if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
         shared.fail(&io::Error::other("the committer stopped unexpectedly"));
         shared.queue.abandon();
@@ -58,13 +58,13 @@ struct Committer<'a> {
     estimate: GroupEstimate,
 }
 
-/// Transactions that are decided but not yet durable.
+/// Transactions that have been evaluated but are not durable yet.
 struct Draft {
-    /// The revision of its newest transaction, or the store's if it has none.
+    /// The revision of its newest transaction, or the store's revision if it has none.
     revision: u64,
     batch: Batch,
     bytes: usize,
-    /// Values that readers do not see yet, for later transactions of the same draft. `None`: deleted.
+    /// Values that are not visible to readers yet, for later transactions of the same draft. `None` means deleted.
     pending: HashMap<Bytes, Option<KeyValue>>,
     changes: Vec<Change>,
     effects: Vec<Effect>,
@@ -74,12 +74,12 @@ struct Draft {
 struct Change {
     key: Bytes,
     revision: u64,
-    /// `None`: deleted.
+    /// `None` means deleted.
     kv: Option<KeyValue>,
     previous: Option<KeyValue>,
 }
 
-/// A change in memory, other than of a key, that is made when the draft is durable.
+/// A change in memory, other than of a key, that is applied when the draft is durable.
 enum Effect {
     Granted { lease: i64, ttl_seconds: u64 },
     Revoked { lease: i64 },
@@ -102,8 +102,8 @@ impl Committer<'_> {
             let (count, started) = (commands.len(), Instant::now());
             let mut draft = self.draft();
             for command in commands {
-                // A lease ends in a step of its own: it deletes the keys that readers see, so no write may be pending
-                // before it, and no later write may attach a key to it.
+                // A lease ends in a step of its own. It deletes the keys that are visible to readers, so no write may
+                // be pending before it, and no later write may attach a key to it.
                 let is_exclusive = matches!(command, Command::Revoke { .. });
                 if is_exclusive || draft.bytes >= MAX_GROUP_BYTES {
                     self.commit(draft);
@@ -122,10 +122,10 @@ impl Committer<'_> {
         }
     }
 
-    /// Waits for commands or for the next deadline. `None` when the store is closed and idle.
+    /// Waits for commands or for the next deadline. Returns `None` when the store is closed and idle.
     fn next_commands(&mut self) -> Option<Vec<Command>> {
         let lease = self.shared.state.read().leases.next_deadline();
-        // When nothing can be written, expired leases must not keep this thread awake.
+        // If nothing can be written, expired leases must not keep this thread awake.
         let lease = lease.filter(|_| self.shared.check_writable().is_ok()).map(|lease| lease.max(self.next_expiry));
         let deadline = lease.map_or(self.next_progress, |lease| lease.min(self.next_progress));
         self.shared.queue.next_group(deadline, &self.estimate)
@@ -176,7 +176,7 @@ impl Committer<'_> {
             return command.refuse(error);
         }
         match command {
-            // The caller has gone: its write has not begun, and is skipped.
+            // The caller is gone: its write has not started, and is skipped.
             Command::Txn { reply, .. } if reply.is_closed() => {}
             Command::Txn { txn, reply } => match self.execute_txn(draft, txn) {
                 Ok(response) => draft.replies.push(PendingReply::Txn(reply, response)),
@@ -252,7 +252,8 @@ impl Committer<'_> {
         let wrote = !draft.batch.records.is_empty() || !draft.batch.meta.is_empty();
         let written = if wrote { self.shared.time_write(|| self.disk.commit(&draft.batch)) } else { Ok(()) };
         let visible = match written {
-            // Nothing of the group was written. A later one may succeed: space and descriptors become free.
+            // Nothing of the group was written. A later group may succeed, since space and descriptors are freed over
+            // time.
             Err(error) if is_transient(&error) => {
                 let refused = self.shared.refused.fetch_add(1, Ordering::Relaxed);
                 if refused == 0 {
@@ -273,7 +274,7 @@ impl Committer<'_> {
             for pending in draft.replies {
                 pending.fail(StoreError::Io(detail.clone()));
             }
-            // Callers get their replies first: the process may end here.
+            // Callers get their replies first, since the process may end here.
             self.shared.fail(&error);
             return false;
         }
@@ -334,7 +335,7 @@ impl State {
             self.index.delete(&key, revision)?;
             return Ok(Event::Delete { key, revision: Revision(revision), previous });
         };
-        // The index keeps its own copy of the key, and the event shares it.
+        // The index holds its own copy of the key, which the event shares.
         kv.key = self.index.put(&key, LiveVersion::of(&kv))?;
         if let Some(lease) = kv.lease
             && !self.index.is_on_disk()
@@ -344,7 +345,7 @@ impl State {
         Ok(Event::Put { kv, previous })
     }
 
-    /// Returns the keys of a lease; `None` if the lease does not exist.
+    /// Returns the keys of a lease, or `None` if the lease does not exist.
     fn keys_of_lease(&self, lease: i64) -> Result<Option<Vec<Bytes>>, StoreError> {
         if !self.leases.contains(lease) {
             return Ok(None);
@@ -423,7 +424,7 @@ impl Command {
         }
     }
 
-    /// Sends the error; the caller may have stopped waiting.
+    /// Sends the error. The caller may have stopped waiting.
     fn refuse(self, error: StoreError) {
         match self {
             Self::Txn { reply, .. } => drop(reply.send(Err(error))),
@@ -453,7 +454,7 @@ impl PendingReply {
     }
 }
 
-/// Starts the committer; the thread ends when the queue is closed.
+/// Starts the committer. The thread ends when the queue is closed.
 pub(crate) fn spawn(shared: Arc<Shared>, disk: Arc<dyn Disk>) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("store-committer".to_owned()).spawn(move || run(&shared, &*disk))
 }

@@ -1,4 +1,4 @@
-//! Compaction: chooses the versions to remove, their order, and the durable marker by which the next start recognizes
+//! Compaction: selects the versions to remove, their order, and the durable marker by which the next start recognizes
 //! an interrupted or damaged compaction.
 
 use std::io;
@@ -18,7 +18,7 @@ use crate::shared::{Shared, read_error};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) revision: u64,
-    /// The versions at or before `revision` that are kept.
+    /// The digest of the kept versions at or before `revision`.
     pub(crate) kept: VersionDigest,
 }
 
@@ -32,12 +32,13 @@ const CHUNK_ERASE: usize = 4096;
 struct CompactionPlan {
     marker: Marker,
     keys: Vec<Bytes>,
-    /// Ascending, so that an interrupted erasure never leaves an older version without the one that replaced it.
+    /// In ascending order, so that an interrupted erasure never leaves an older version without the one that replaced
+    /// it.
     revisions: Vec<u64>,
 }
 
 pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), StoreError> {
-    // In a task of its own, because a compaction must be completed even if its caller goes away.
+    // In a separate task, because a compaction must be completed even if its caller is canceled.
     let shared = shared.clone();
     let task = tokio::spawn(async move {
         let _one = shared.compaction.lock().await;
@@ -66,8 +67,7 @@ pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), S
     task.await.unwrap_or(Err(StoreError::Closed))
 }
 
-/// Chooses the versions to remove. Those up to a revision that was reached never change, so one lock per chunk is
-/// enough.
+/// Selects the versions to remove. The versions up to a reached revision never change, so one lock per chunk is enough.
 fn plan(shared: &Shared, revision: u64) -> io::Result<CompactionPlan> {
     let mut plan = CompactionPlan {
         marker: Marker { revision, kept: VersionDigest::default() },
@@ -120,16 +120,16 @@ fn compact_index(shared: &Shared, plan: &CompactionPlan) -> io::Result<()> {
 
 /// Erases records that no reader can request any more. After an error nothing may be written until the next start has
 /// repeated the erasure: another compaction would leave these records, but remove the newer versions that mark them as
-/// forgotten.
+/// removed.
 fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
     for chunk in revisions.chunks(CHUNK_ERASE) {
-        // The disk is looked up for each chunk, so that closing the store need not wait for the whole erasure.
+        // The disk is acquired for each chunk, so that closing the store need not wait for the whole erasure.
         shared.disk()?.erase(chunk).map_err(|error| shared.fail(&error))?;
     }
     Ok(())
 }
 
-/// Resumes the erasure that the last process did not finish; until its end only compactions have to wait.
+/// Resumes the erasure that the last process did not finish. Only compactions have to wait for its end.
 pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()> {
     if leftover.is_empty() {
         return Ok(());
@@ -138,7 +138,7 @@ pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()>
     let shared = shared.clone();
     let erase = move || {
         let _one = one;
-        // Writers get the error; if the store is closed, the next start erases the rest.
+        // Writers get the error. If the store is closed, the next start erases the rest.
         drop(erase(&shared, &leftover));
     };
     std::thread::Builder::new().name("store-erase".to_owned()).spawn(erase).map(drop)

@@ -1,8 +1,8 @@
-//! Digests of the ranges that are watched: what a follower of a watch must have.
+//! Digests of the watched ranges, which describe what a reader of a watch must have.
 //!
-//! They are kept apart from the dispatch of events, and follow the index: an event that gets lost on its way to a
-//! watcher, or is sent twice, does not change them. The first objects of a range are counted in steps, so that writers
-//! wait for none of them.
+//! They are independent of the dispatch of events, and are updated with the index: an event that gets lost on its way
+//! to a watcher, or is sent twice, does not change them. The initial objects of a range are counted in steps, so that
+//! writers do not wait for all of them.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -14,32 +14,33 @@ use crate::history;
 use crate::index::Index;
 use crate::shared::{Shared, State, read_error};
 
-/// The digests of ranges that do not overlap, sorted by their starts.
+/// The digests of ranges that do not overlap, sorted by start.
 #[derive(Default)]
 pub(crate) struct Digests(Vec<RangeCount>);
 
 struct RangeCount {
     range: Range<Bytes>,
     digest: Digest,
-    /// The keys up to this one are counted: none yet for `None`, all of them at the end of the range.
+    /// The keys up to this one have been counted: none yet for `None`, all of them at the end of the range.
     reached: Option<Bytes>,
-    /// True once the values that had to be read from the disk are counted, too.
+    /// True once the values that had to be read from disk have been counted as well.
     is_complete: bool,
     /// Distinguishes this count from earlier ones of the range.
     count: Arc<()>,
 }
 
-/// Live versions whose values must be read from the disk, by key and revision.
+/// Live versions whose values must be read from disk, by key and revision.
 type MissingValues = Vec<(Bytes, u64)>;
 
-/// The keys, and the bytes of their values, that are counted while writers wait: some tens of microseconds.
+/// The number of keys, and the bytes of their values, that are counted while writers wait. This takes some tens of
+/// microseconds.
 const STEP_KEYS: usize = 256;
 const STEP_BYTES: usize = 256 << 10;
 
 // === impl Digests ===
 
 impl Digests {
-    /// Notes that the version `old` of a key was replaced by `new`; `None` is an absent key.
+    /// Records that the version `old` of a key was replaced with `new`. `None` means an absent key.
     pub(crate) fn record_change(&mut self, key: &[u8], old: Option<&KeyValue>, new: Option<&KeyValue>) {
         let Some(range_count) = self.find_by_key(key) else { return };
         if range_count.reached.as_deref().is_none_or(|reached| key > reached) {
@@ -53,7 +54,7 @@ impl Digests {
         }
     }
 
-    /// Returns the digest of a range if all its objects are counted.
+    /// Returns the digest of a range if all its objects have been counted.
     pub(crate) fn get(&self, range: &Range<Bytes>) -> Option<Digest> {
         let range_count = &self.0[self.position(&range.start).ok()?];
         (range_count.is_complete && range_count.range == *range).then_some(range_count.digest)
@@ -67,8 +68,8 @@ impl Digests {
         }
     }
 
-    /// Begins to count a range; returns what distinguishes this count. `None` if it is counted already, or cannot be:
-    /// only whole prefixes that do not overlap others are.
+    /// Starts to count a range, and returns the identity of this count. Returns `None` if the range is counted already,
+    /// or cannot be counted: only whole prefixes that do not overlap others can.
     fn start_count(&mut self, range: &Range<Bytes>) -> Option<Arc<()>> {
         if prefix_range(&range.start) != *range {
             return None;
@@ -106,7 +107,7 @@ impl RangeCount {
         fingerprint(&self.range, key, kv.mod_revision, &kv.value)
     }
 
-    /// Counts the next keys, except for those whose values are not in memory.
+    /// Counts the next keys, except those whose values are not in memory.
     fn step(&mut self, index: &Index) -> Result<MissingValues, StoreError> {
         let (mut keys, mut bytes, mut missing) = (0, 0, MissingValues::new());
         let mut reached = self.range.end.clone();
@@ -133,8 +134,8 @@ impl RangeCount {
         Ok(missing)
     }
 
-    /// Adds versions whose values were read from the disk. If one was replaced meanwhile, it has been removed from the
-    /// sums already, which do not mind the order. Returns true after the last step.
+    /// Adds versions whose values were read from disk. If one was replaced in the meantime, it has already been
+    /// subtracted from the sums, which do not depend on the order. Returns true after the last step.
     fn finish_step(&mut self, values: &[KeyValue]) -> bool {
         for kv in values {
             self.digest.add(self.fingerprint(&kv.key, kv));
@@ -148,14 +149,14 @@ fn fingerprint(range: &Range<Bytes>, key: &[u8], revision: Revision, value: &[u8
     Fingerprint::new(&key[range.start.len()..], revision, ValueHash::of(value))
 }
 
-/// Lets the objects of a range be counted, unless they are already.
+/// Starts to count the objects of a range, unless it is counted already.
 pub(crate) fn count(shared: &Arc<Shared>, range: &Range<Bytes>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     let Some(count) = shared.state.write().digests.start_count(range) else { return };
     let (shared, range) = (Arc::clone(shared), range.clone());
     runtime.spawn(async move {
         if let Err(error) = count_range(&shared, &range, &count).await {
-            // The next request for the digest begins again.
+            // The next request for the digest starts again.
             tracing::debug!(%error, ?range, "the objects of a range cannot be counted");
             let mut state = shared.state.write();
             if state.digests.find_by_token(&range, &count).is_some() {

@@ -1,4 +1,4 @@
-//! Reads of history from the disk: earlier versions of a key, and the events of a span of revisions.
+//! Reads of history from disk: earlier versions of a key, and the events of a span of revisions.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub(crate) struct Span {
     pub(crate) last: u64,
 }
 
-/// The maximum size of one read of a span: events, their bytes, and records examined.
+/// The maximum size of one read of a span: events, their bytes, and examined records.
 const CHUNK_EVENTS: usize = 1024;
 const CHUNK_BYTES: usize = 4 << 20;
 const CHUNK_RECORDS: usize = 16 << 10;
 
-/// Reads events of a span within a range of keys; returns them, and the part of the span that is still to be read.
+/// Reads events of a span within a range of keys. Returns them, and the part of the span that is still to be read.
 pub(crate) async fn read(
     shared: &Arc<Shared>,
     range: &Range<Bytes>,
@@ -32,7 +32,7 @@ pub(crate) async fn read(
     let (shared, range) = (shared.clone(), range.clone());
     blocking(move || {
         let read = read_span(&shared, &range, span);
-        // If a compaction has removed records meanwhile, that error is returned, whatever was read.
+        // If a compaction has removed records in the meantime, that error is returned, whatever was read.
         let compacted = shared.state.read().compacted;
         if span.after + 1 < compacted {
             return Err(StoreError::Compacted { compacted: Revision(compacted) });
@@ -42,7 +42,7 @@ pub(crate) async fn read(
     .await
 }
 
-/// Reads the values of past versions, each by key and revision. All of them existed when `revision` was read.
+/// Reads the values of past versions, each given by key and revision. All of them existed when `revision` was read.
 pub(crate) async fn values(
     shared: &Arc<Shared>,
     revision: u64,
@@ -165,7 +165,7 @@ impl Span {
 // === impl Put ===
 
 impl Put {
-    /// Returns a copy that does not keep the whole block alive.
+    /// Returns a copy that does not retain the whole block.
     fn to_owned_record(&self) -> Self {
         Self {
             key: Bytes::copy_from_slice(&self.key),

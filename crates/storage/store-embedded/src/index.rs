@@ -1,6 +1,6 @@
 //! Every key in order, with its live version and the revisions of its past versions.
 //!
-//! Of past versions only the revisions are kept, 8 bytes each: five minutes of heartbeats are millions of versions,
+//! For past versions only the revisions are held, 8 bytes each: five minutes of heartbeats are millions of versions,
 //! whose values are rarely read. A server has the whole index in memory, with the live values. Tools, whose memory must
 //! not grow with the store, have it [on disk](disk).
 
@@ -24,7 +24,8 @@ pub(crate) enum Index {
     Disk(DiskIndex),
 }
 
-/// The versions of one key. The past ascends and is older than the live version; a key without either does not exist.
+/// The versions of one key. The past versions are in ascending order and older than the live version. A key without
+/// versions does not exist.
 #[derive(Default)]
 pub(crate) struct Entry {
     live: Option<LiveVersion>,
@@ -34,11 +35,11 @@ pub(crate) struct Entry {
 /// The current version of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveVersion {
-    /// `None`: it must be read from the record of `modified`.
+    /// `None` means that it must be read from the record of `modified`.
     pub(crate) value: Option<Bytes>,
     pub(crate) modified: u64,
     pub(crate) created: u64,
-    /// 0 for none.
+    /// 0 means no lease.
     pub(crate) lease: i64,
 }
 
@@ -55,7 +56,8 @@ pub(crate) enum VersionLookup<'a> {
     Recorded(u64),
 }
 
-/// A count and sum of the versions that a compaction keeps at or before its revision, which the next start checks.
+/// The count and the sum of the versions that a compaction keeps at or before its revision, which the next start
+/// checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VersionDigest {
     pub(crate) count: u64,
@@ -68,7 +70,7 @@ pub(crate) type KeyVisitor<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 
 // === impl Index ===
 
 impl Index {
-    /// Makes this empty index ready to be filled from the disk.
+    /// Prepares this empty index for being filled from disk.
     pub(crate) fn into_builder(self) -> IndexBuilder {
         match self {
             Self::Memory(_) => IndexBuilder::Memory(builder::MemoryIndexBuilder::default()),
@@ -76,7 +78,7 @@ impl Index {
         }
     }
 
-    /// Notes the new version of a key; returns a copy of the key that may be kept.
+    /// Adds the new version of a key. Returns a copy of the key that may be retained.
     pub(crate) fn put(&mut self, key: &Bytes, live: LiveVersion) -> io::Result<Bytes> {
         match self {
             Self::Memory(index) => Ok(index.put(key, live)),
@@ -84,7 +86,7 @@ impl Index {
         }
     }
 
-    /// Notes a deletion. The key may be absent: a compaction at the deletion's revision leaves no past of it.
+    /// Adds a deletion. The key may be absent: a compaction at the deletion's revision removes all its past versions.
     pub(crate) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
@@ -95,14 +97,14 @@ impl Index {
         }
     }
 
-    /// Forgets the live value of a key that was written at `revision`: later reads take it from the record.
+    /// Drops the live value of a key that was written at `revision`. Later reads take it from the record.
     pub(crate) fn release(&mut self, key: &[u8], revision: u64) {
         if let Self::Memory(index) = self {
             index.release(key, revision);
         }
     }
 
-    /// Drops the index. Its memory is not freed if the process ends soon, which frees all of it at once.
+    /// Drops the index. If the process ends soon, its memory is not freed here, but at once with the process.
     pub(crate) fn discard(self, process_ends: bool) {
         match self {
             Self::Memory(index) if process_ends => std::mem::forget(index),
@@ -110,7 +112,7 @@ impl Index {
         }
     }
 
-    /// Removes the versions of one key that a compaction at `compacted` forgets.
+    /// Removes the versions of one key that a compaction at `compacted` drops.
     pub(crate) fn compact_key(&mut self, key: &Bytes, compacted: u64) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
@@ -121,7 +123,7 @@ impl Index {
         }
     }
 
-    /// Removes the versions that a compaction forgets. Returns the kept versions and the removed revisions, unordered.
+    /// Removes the versions that a compaction drops. Returns the kept versions and the removed revisions, unordered.
     pub(crate) fn compact(&mut self, compacted: u64) -> io::Result<(VersionDigest, Vec<u64>)> {
         let (mut kept, mut forgotten) = (VersionDigest::default(), Vec::new());
         let mut record_entry = |entry: &Entry| {
@@ -148,7 +150,7 @@ impl Index {
         Ok((kept, forgotten))
     }
 
-    /// Returns the live version, with a copy of the key that may be kept.
+    /// Returns the live version, with a copy of the key that may be retained.
     pub(crate) fn live(&self, key: &Bytes) -> io::Result<Option<(Bytes, LiveVersion)>> {
         match self {
             Self::Memory(index) => Ok(index.live(key).map(|(key, live)| (key.clone(), live.clone()))),
@@ -156,7 +158,7 @@ impl Index {
         }
     }
 
-    /// Returns the version of a key at a revision, with a copy of the key that may be kept.
+    /// Returns the version of a key at a revision, with a copy of the key that may be retained.
     pub(crate) fn at(&self, key: &Bytes, revision: u64) -> io::Result<Option<(Bytes, VersionLookup<'_>)>> {
         match self {
             Self::Memory(index) => Ok(index.entry(key).map(|(key, entry)| (key.clone(), entry.at(revision)))),
@@ -193,7 +195,7 @@ impl Index {
         }
     }
 
-    /// Returns the keys that a lease still has, or `None` if they are kept with the leases.
+    /// Returns the remaining keys of a lease, or `None` if they are stored with the leases.
     pub(crate) fn keys_of_lease(&self, lease: i64) -> io::Result<Option<Vec<Bytes>>> {
         match self {
             Self::Memory(_) => Ok(None),
@@ -201,7 +203,7 @@ impl Index {
         }
     }
 
-    /// Returns true if reads should stop as early as possible, since every key is read from the disk.
+    /// Returns true if reads should stop as early as possible, because every key is read from disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         matches!(self, Self::Disk(_))
     }
@@ -241,17 +243,17 @@ impl Entry {
         self.live.as_ref()
     }
 
-    /// Returns the lease of the live version, 0 for none.
+    /// Returns the lease of the live version, or 0 if there is none.
     pub(crate) fn lease(&self) -> i64 {
         self.live.as_ref().map_or(0, |live| live.lease)
     }
 
-    /// Returns the revisions that a compaction at `compacted` forgets.
+    /// Returns the revisions that a compaction at `compacted` drops.
     pub(crate) fn forgotten_revisions(&self, compacted: u64) -> impl Iterator<Item = u64> + '_ {
         self.past[..self.forgotten_count(compacted)].iter().map(|version| version.revision())
     }
 
-    /// Returns the version at or before `compacted` that a compaction there keeps, if any.
+    /// Returns the version at or before `compacted` that a compaction keeps, if any.
     pub(crate) fn kept(&self, compacted: u64) -> Option<u64> {
         let forgotten = self.forgotten_count(compacted);
         let past = self.past.get(forgotten).map(|version| version.revision());
@@ -271,7 +273,7 @@ impl Entry {
         self.past.push(Version::deletion(revision));
     }
 
-    /// Removes the versions that a compaction at `compacted` forgets. Returns true if the entry is empty now.
+    /// Removes the versions that a compaction at `compacted` drops. Returns true if the entry is empty afterwards.
     fn compact(&mut self, compacted: u64) -> bool {
         let forgotten = self.forgotten_count(compacted);
         self.past.drain(..forgotten);
@@ -283,9 +285,9 @@ impl Entry {
         self.past.is_empty() && self.live.is_none()
     }
 
-    /// Returns the number of past versions that a compaction forgets: all at or before its revision except the newest,
-    /// which reads at that revision still need. That one goes too if it is a deletion at an older revision; one at
-    /// exactly that revision stays, since a watch may still need its event (as in etcd).
+    /// Returns the number of past versions that a compaction drops: all at or before its revision except the newest,
+    /// which reads at that revision still need. That one is dropped as well if it is a deletion at an older revision. A
+    /// deletion at exactly that revision stays, since a watch may still need its event (as in etcd).
     fn forgotten_count(&self, compacted: u64) -> usize {
         if self.live.as_ref().is_some_and(|live| live.modified <= compacted) {
             return self.past.len();
@@ -349,7 +351,7 @@ impl Version {
     }
 }
 
-/// Spreads revisions, so that sums over different ones differ.
+/// Spreads revisions, so that the sums over different sets of revisions differ.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 // === impl VersionDigest ===
@@ -360,9 +362,9 @@ impl VersionDigest {
         self.sum = self.sum.wrapping_add(revision.wrapping_mul(SPREAD));
     }
 
-    /// Returns the revision of the only version that others lack.
+    /// Returns the revision of the only version that is missing in `others`.
     pub(crate) fn missing_from(&self, others: Self) -> Option<u64> {
-        // The inverse of an odd number modulo 2^64: each step of Newton's doubles the correct bits.
+        // The inverse of an odd number modulo 2^64: each step of Newton's method doubles the number of correct bits.
         let inverse =
             (0..6).fold(SPREAD, |inverse, _| inverse.wrapping_mul(2_u64.wrapping_sub(SPREAD.wrapping_mul(inverse))));
         let sum = self.sum.wrapping_sub(others.sum);
@@ -392,7 +394,7 @@ mod tests {
 
     const KEY: Bytes = Bytes::from_static(b"k");
 
-    /// Returns `read` of the key's entry, or the default without one.
+    /// Returns the result of `read` for the key's entry, or the default if there is no entry.
     fn read_entry<T: Default>(index: &Index, read: impl Fn(&Entry) -> T) -> T {
         let mut result = T::default();
         let all = Bytes::new()..Bytes::from_static(b"z");
@@ -428,7 +430,7 @@ mod tests {
 
     #[test]
     fn compaction_keeps_versions_visible_from_its_revision() {
-        // versions (revision, put), compaction, forgotten, kept
+        // versions (revision, put), compaction, dropped, kept
         type Case = (&'static [(u64, bool)], u64, &'static [u64], Option<u64>);
         let cases: &[Case] = &[
             (&[(2, true)], 1, &[], None),

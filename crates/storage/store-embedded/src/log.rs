@@ -36,14 +36,15 @@ use self::writer::Writer;
 use crate::disk::{Batch, Disk, LogStats, RecordVisitor};
 use crate::files::{Files, LogFile};
 
-/// The size of segments, and the way in which they are rewritten.
+/// The size of segments, and how they are rewritten.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// The size of a segment is a quarter of the needed bytes, within these bounds: a small store has small files.
+    /// The minimum size of a segment. Segments take a quarter of the needed bytes, within these bounds: a small store
+    /// has small files.
     pub min_segment: u64,
     pub max_segment: u64,
-    /// True when a background thread rewrites segments; otherwise each writer does it too, for tests that repeat every
-    /// single operation.
+    /// Whether a background thread rewrites segments. Otherwise each writer does so, for tests that repeat every single
+    /// operation.
     pub background: bool,
 }
 
@@ -61,10 +62,10 @@ pub(crate) struct Inner {
     notes: Mutex<Notes>,
     spares: Spares,
     counters: Counters,
-    /// The state that was found, until the first write to the log.
+    /// The existing state, until the first write to the log.
     found: Mutex<Option<Pending>>,
-    /// Held by the thread that rewrites segments: the table knows of one rewriting only. Without a background thread writers and
-    /// erasures meet here.
+    /// Held by the thread that rewrites segments, since the table can only track one rewrite at a time. Without a
+    /// background thread, this serializes writers and erasures.
     rewrite_lock: Mutex<()>,
     /// Failures of rewriting.
     rewrite_failure: BackgroundFailure,
@@ -75,7 +76,7 @@ pub(crate) struct Inner {
     wake: Condvar,
 }
 
-/// The work that is left for the start of writing.
+/// The work that remains for the start of writing.
 struct Pending {
     acknowledged: Option<(acknowledged::AcknowledgedFile, acknowledged::AcknowledgedEnd)>,
     tail: Tail,
@@ -105,7 +106,7 @@ impl Default for LogOptions {
 // === impl LogDisk ===
 
 impl LogDisk {
-    /// Opens the log of a directory, which may be empty, and changes nothing.
+    /// Opens the log of a directory, which may be empty, without changing anything.
     pub fn open(files: Arc<dyn Files>, options: LogOptions) -> io::Result<Self> {
         let found = open::open(&*files)?;
         let mut pending = Pending { acknowledged: None, tail: Tail::default(), superseded: Vec::new() };
@@ -192,7 +193,7 @@ impl Disk for LogDisk {
         self.inner.files.check_in_place().map_err(|displaced| io::Error::new(io::ErrorKind::NotFound, displaced))?;
         let delay = self.inner.write_delay(batch.records.iter().map(|(_, record)| record.len() as u64).sum());
         if !delay.is_zero() {
-            // Segments are rewritten more slowly than they are written: the delay keeps the disk from filling.
+            // Segments are rewritten more slowly than they are written. The delay keeps the disk from filling up.
             std::thread::sleep(delay);
         }
         let mut writer = self.inner.writer.lock();
@@ -245,7 +246,8 @@ impl Disk for LogDisk {
     }
 
     fn has_reserve(&self, bytes: u64) -> bool {
-        // Only of the active segment: without the last spare, no segment could be rewritten to give space back.
+        // Only the room of the active segment: without the last spare file, no segment could be rewritten to free
+        // space.
         let room = self.inner.writer.lock().as_ref().map_or(0, Writer::room);
         room.saturating_sub(bytes) >= self.inner.options.min_segment / 2
     }
@@ -349,7 +351,7 @@ impl Inner {
         }
     }
 
-    /// Keeps spare files ready and rewrites segments until none is worth it.
+    /// Keeps spare files ready, and rewrites segments until none is worth it.
     fn fill_and_rewrite(&self) {
         let _one = self.rewrite_lock.lock();
         loop {

@@ -1,9 +1,9 @@
 //! A store that is not in use by a server, read without changes.
 //!
-//! Opening a store changes it: it begins a new segment after an unfinished write, leases end, and segments are
-//! rewritten. So a copy is opened here. All segments but the last are never written again, so the copy shares them by
-//! hard links; the last segment and the small files are copied. The original stays locked, so that no server starts on
-//! it meanwhile.
+//! Opening a store changes it: a new segment is started after an unfinished write, leases end, and segments are
+//! rewritten. Therefore a copy is opened here. All segments except the last are never written again, so the copy shares
+//! them by hard links; the last segment and the small files are copied. The original stays locked, so that no server
+//! starts on it in the meantime.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -27,7 +27,7 @@ pub struct OfflineStore {
     _copy: PrivateCopy,
 }
 
-/// A directory with a copy of a store's files; it is removed on drop.
+/// A directory with a copy of a store's files, which is removed on drop.
 struct PrivateCopy {
     path: PathBuf,
     _original: DirLock,
@@ -36,8 +36,8 @@ struct PrivateCopy {
 // === impl OfflineStore ===
 
 impl OfflineStore {
-    /// Opens the existing store in `dir` as a [lean](EmbeddedOptions::lean) copy. Reads the whole store, and blocks until that
-    /// is done; `on_reading` is told how far that is.
+    /// Opens the existing store in `dir` as a [lean](EmbeddedOptions::lean) copy. Reads the whole store, and blocks
+    /// until that is done. `on_reading` receives the progress.
     pub fn open(dir: &Path, on_reading: Option<OnReading>) -> Result<Self, OpenError> {
         let (copy, lock) = PrivateCopy::of(dir)?;
         let options = EmbeddedOptions { lean: true, on_reading, ..EmbeddedOptions::new(&copy.path) };
@@ -54,7 +54,7 @@ impl OfflineStore {
 // === impl PrivateCopy ===
 
 impl PrivateCopy {
-    /// Makes a copy, and returns it with its lock: an unlocked one would be mistaken for the copy of a dead process.
+    /// Creates a copy, and returns it with its lock: an unlocked one would be mistaken for the copy of a dead process.
     fn of(dir: &Path) -> Result<(Self, DirLock), OpenError> {
         let failed = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
         let original = lock_store(dir)?;
@@ -74,7 +74,7 @@ impl Drop for PrivateCopy {
     }
 }
 
-/// Creates an empty directory beside the store, where hard links are possible, or else among the temporary files.
+/// Creates an empty directory next to the store, where hard links are possible, or otherwise among the temporary files.
 fn create_copy_dir(dir: &Path) -> io::Result<PathBuf> {
     let sibling = dir.canonicalize()?.with_extension(format!("{COPY}{}", std::process::id()));
     let temporary = std::env::temp_dir().join(sibling.file_name().unwrap_or_default());
@@ -84,7 +84,7 @@ fn create_copy_dir(dir: &Path) -> io::Result<PathBuf> {
 
 const COPY: &str = "copy-";
 
-/// Removes copies that killed processes left beside a store or among the temporary files, whose locks are free.
+/// Removes copies that killed processes left next to a store or among the temporary files, and whose locks are free.
 pub(crate) fn remove_leftovers(dir: &Path) {
     let Ok(dir) = dir.canonicalize() else { return };
     let (Some(parent), Some(name), Ok(store)) = (dir.parent(), dir.file_stem(), dir.metadata()) else { return };
@@ -92,7 +92,7 @@ pub(crate) fn remove_leftovers(dir: &Path) {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let pid = extension.and_then(|extension| extension.strip_prefix(COPY));
         let copy = path.file_stem() == Some(name) && pid.is_some_and(|pid| pid.parse::<u32>().is_ok());
-        // Others may use the directory of temporary files, too.
+        // Other users may use the directory of temporary files, too.
         copy && path.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == store.uid())
     };
     for directory in [parent, &std::env::temp_dir()] {
@@ -143,7 +143,7 @@ pub(crate) fn lock_store(dir: &Path) -> Result<DirLock, OpenError> {
     DirLock::acquire_existing(dir)
 }
 
-/// Returns true if a directory has a store, even in a format that is not supported any more.
+/// Returns true if a directory has a store, even in a format that is no longer supported.
 pub fn is_store(dir: &Path) -> bool {
     let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.into_iter().any(|name| {
@@ -152,7 +152,7 @@ pub fn is_store(dir: &Path) -> bool {
     })
 }
 
-/// The directory of the database that was used before the present format.
+/// The directory of the database that was used before the current format.
 pub(crate) const OLD_FORMAT_DIR: &str = "log";
 
 // === impl OpenError ===

@@ -1,9 +1,9 @@
-//! The commands that wait for the committer, and how long it lets a group of them grow.
+//! The queue of commands for the committer, and the time for which a group of commands may grow.
 //!
-//! Durable steps are the costly part of a write: a group of one costs as much as a group of thirty. While several callers
-//! write at once, a step begins only when those that wrote with the last one are back, or after the time that a step
-//! takes: each write waits for at most one step more, and the processors do the work of fewer. PostgreSQL has
-//! `commit_delay` and `commit_siblings` for the same. A caller that writes alone never waits.
+//! Durable steps are the expensive part of a write: a group of one costs as much as a group of thirty. While several
+//! callers write concurrently, a step only starts when the writers of the previous group have sent their next commands,
+//! or after the duration of a step. Each write waits for at most one more step, and fewer steps need less CPU.
+//! PostgreSQL has `commit_delay` and `commit_siblings` for the same purpose. A caller that writes alone never waits.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const MAX_QUEUED_BYTES: usize = 256 << 20;
 /// The maximum size of a group. A larger one would increase the latency of its first command.
 const MAX_GROUP_COMMANDS: usize = 1024;
 pub(crate) const MAX_GROUP_BYTES: usize = 8 << 20;
-/// The longest wait for others, however slow the disk is: on a slow one, groups grow during the steps.
+/// The maximum wait for other writers, however slow the disk is: on a slow disk, groups grow during the steps.
 const MAX_WAIT: Duration = Duration::from_micros(500);
 
 #[derive(Default)]
@@ -33,29 +33,29 @@ struct QueueState {
     commands: VecDeque<Command>,
     bytes: usize,
     closed: bool,
-    /// The committer sleeps until there are so many commands.
+    /// The committer sleeps until there are this many commands.
     wake_at: usize,
 }
 
-/// Knowledge of the callers that write at the same time.
+/// An estimate of the number of concurrent writers.
 #[derive(Default)]
 pub(crate) struct GroupEstimate {
-    /// How many commands are likely to come together.
+    /// The number of commands that are likely to arrive together.
     expected: usize,
-    /// How long a durable step takes.
+    /// The duration of a durable step.
     step: Duration,
 }
 
 // === impl Queue ===
 
 impl Queue {
-    /// Hands a command to the committer.
+    /// Adds a command for the committer.
     pub(crate) fn submit(&self, command: Command) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(StoreError::Closed);
         }
-        // The queue becomes so long only when the disk hangs.
+        // The queue only gets this long if the disk hangs.
         if state.commands.len() >= MAX_QUEUED_COMMANDS || state.bytes >= MAX_QUEUED_BYTES {
             return Err(StoreError::Timeout);
         }
@@ -69,8 +69,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for commands until `deadline`, and then for those that are likely to follow. `None` when the queue is closed
-    /// and no commands are left.
+    /// Waits for commands until `deadline`, and then for those that are likely to follow. Returns `None` when the queue
+    /// is closed and no commands are left.
     pub(crate) fn next_group(&self, deadline: Instant, estimate: &GroupEstimate) -> Option<Vec<Command>> {
         let mut state = self.state.lock();
         self.work.wait_while_until(&mut state, |state| state.commands.is_empty() && !state.closed, deadline);
@@ -87,18 +87,18 @@ impl Queue {
         Some(commands)
     }
 
-    /// The number of commands that wait.
+    /// Returns the number of queued commands.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().commands.len()
     }
 
-    /// Refuses commands from now on; queued ones are still executed.
+    /// Rejects commands from now on. Queued ones are still executed.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.work.notify_one();
     }
 
-    /// Drops commands that will not be executed; their callers see that the reply channel closes.
+    /// Drops commands that will not be executed. For their callers, the reply channel closes.
     pub(crate) fn abandon(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -120,10 +120,11 @@ impl QueueState {
 // === impl GroupEstimate ===
 
 impl GroupEstimate {
-    /// Takes note of a group of commands, how many had come when it was done, and how long its durable step took.
+    /// Updates the estimate after a group of commands. `queued` is the number of commands that had arrived when the
+    /// group was finished, and `step` the duration of its durable step.
     pub(crate) fn observe(&mut self, group: usize, queued: usize, step: Duration) {
         let seen = group + queued;
-        // Who has not come back is given up soon, so that nobody waits for them in vain for long.
+        // Writers that have stopped are dropped from the estimate quickly, so that nobody waits for them for long.
         self.expected = if seen < self.expected { (self.expected + seen) / 2 } else { seen };
         self.step = (self.step * 3 + step) / 4;
     }
@@ -137,7 +138,7 @@ mod tests {
     fn estimate_shrinks_when_writers_leave() {
         let step = Duration::from_millis(1);
         let mut estimate = GroupEstimate::default();
-        // (commands of the group, commands that came meanwhile, expected then)
+        // (commands of the group, commands that arrived in the meantime, expected afterwards)
         for (group, queued, expected) in [
             (1, 0, 1),
             (1, 1, 2),

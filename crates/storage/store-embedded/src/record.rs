@@ -1,6 +1,6 @@
 //! The bytes of one revision in the log. `docs/store-format.md` describes them.
 //!
-//! A record has its own revision under its checksum, so that a torn or misplaced record is detected.
+//! A record includes its own revision in its checksum, so that a torn or misplaced record is detected.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
@@ -21,16 +21,16 @@ pub(crate) struct Put {
     pub(crate) key: Bytes,
     pub(crate) value: Bytes,
     pub(crate) created: u64,
-    /// The revision of the version that was replaced, 0 for none.
+    /// The revision of the replaced version, or 0 if there is none.
     pub(crate) previous: u64,
-    /// 0 for none.
+    /// 0 means no lease.
     pub(crate) lease: i64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Deletion {
     pub(crate) key: Bytes,
-    /// The revision of the version that was deleted.
+    /// The revision of the deleted version.
     pub(crate) previous: u64,
 }
 
@@ -89,13 +89,13 @@ pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
     record.ok_or_else(|| damaged("the record has an unknown shape"))
 }
 
-/// The fields at the beginning of a record.
+/// The fields at the start of a record.
 pub(crate) struct RecordHeader {
     pub(crate) revision: u64,
     pub(crate) deletion: bool,
 }
 
-/// Reads the beginning of a record; the caller verifies its checksum.
+/// Reads the start of a record. The caller verifies its checksum.
 pub(crate) fn peek(bytes: &[u8]) -> Option<RecordHeader> {
     let revision = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
     Some(RecordHeader { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })
@@ -114,21 +114,21 @@ fn write_header(buf: &mut BytesMut, revision: u64, kind: u8) {
     buf.put_u8(kind);
 }
 
-/// What the rest of a damaged record seems to say.
+/// The apparent contents of the rest of a damaged record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Guess {
-    /// The key (of deletions, the first one), if it looks like a key.
+    /// The key (the first one of a deletion), if it looks like a key.
     pub(crate) key: Option<Bytes>,
     /// Deletions, as far as they can be read.
     pub(crate) deletions: Vec<Deletion>,
 }
 
-/// Reads a damaged record. What it returns may be damaged, too.
+/// Reads a damaged record. The result may be damaged, too.
 pub(crate) fn guess(bytes: &Bytes) -> Guess {
     let mut reader = Reader { bytes, at: HEADER - 1 };
     match reader.u8() {
         Some(PUT) => {
-            // Three numbers are before the key.
+            // The key comes after three numbers.
             reader.at += 24;
             Guess { key: reader.key().filter(looks_like_a_key), deletions: Vec::new() }
         }

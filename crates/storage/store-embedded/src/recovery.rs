@@ -1,4 +1,4 @@
-//! Builds the state in memory from the disk, and verifies everything that can be verified.
+//! Rebuilds the state in memory from disk, and verifies everything that can be verified.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) use crate::log::format::FORMAT;
 /// The maximum size of a chunk of records between the reading and the indexing thread.
 const CHUNK_BYTES: usize = 512 << 10;
 const CHUNK_RECORDS: usize = 1024;
-/// Records by revision, and the bytes that they take.
+/// Records by revision, and their total bytes.
 type Chunk = (Vec<(u64, Record)>, usize);
 
 const FORMAT_KEY: &[u8] = b"format";
@@ -43,11 +43,11 @@ pub(crate) enum OpenFailure {
 
 pub(crate) struct RecoveredState {
     pub(crate) state: State,
-    /// Records of an interrupted compaction that are still to be erased.
+    /// Records of an interrupted compaction that still have to be erased.
     pub(crate) leftover: Vec<u64>,
 }
 
-/// Returns the fact of an existing lease; without a time to live, that of a removed one.
+/// Returns the fact of an existing lease, or of a removed one if there is no TTL.
 pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option<Bytes>) {
     let mut key = BytesMut::from(LEASE_PREFIX);
     key.put_i64(lease);
@@ -81,7 +81,7 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, options: &EmbeddedOptions) -> 
     let mut index = loader.index.finish();
     let leftover = finish_compaction(&mut index, facts.marker)?;
     let leases = facts.leases(&index)?;
-    // All checks have passed: from here on the disk may be changed.
+    // All checks have passed. From here on the disk may be changed.
     disk.start()?;
     if is_new {
         let marker = (facts.marker != Marker::default()).then(|| facts.marker.fact());
@@ -100,7 +100,7 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, options: &EmbeddedOptions) -> 
     Ok(RecoveredState { state, leftover })
 }
 
-/// Removes the versions that the last compaction forgot, and checks that all kept versions exist.
+/// Removes the versions that the last compaction dropped, and checks that all kept versions exist.
 pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, OpenFailure> {
     let (kept, mut leftover) = index.compact(marker.revision)?;
     if let Some(detail) = kept_mismatch(marker, kept) {
@@ -111,7 +111,7 @@ pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec
     Ok(leftover)
 }
 
-/// Describes the difference between what a compaction kept and what was found of that, if there is one.
+/// Describes the difference between the versions that a compaction kept and those that were found, if there is one.
 pub(crate) fn kept_mismatch(marker: Marker, kept: VersionDigest) -> Option<String> {
     (kept != marker.kept).then(|| {
         format!(
@@ -166,7 +166,7 @@ impl Loader {
     }
 
     fn add(&mut self, revision: u64, record: Record) -> Result<(), OpenFailure> {
-        // Up to the compaction revision there are gaps; after it every revision has a record.
+        // Up to the compaction revision there are gaps. After it every revision has a record.
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision > self.compacted && revision != expected {
             return Err(OpenFailure::Damaged(format!(
@@ -175,7 +175,7 @@ impl Loader {
         }
         match record {
             Record::Put(put) => {
-                // Copied, so that a live value does not keep a whole block of the log alive.
+                // Copied, so that a live value does not retain a whole block of the log.
                 let value = (!self.index.is_on_disk()).then(|| Bytes::copy_from_slice(&put.value));
                 let live = LiveVersion { value, modified: revision, created: put.created, lease: put.lease };
                 self.index.put(&put.key, live)?;
@@ -191,7 +191,7 @@ impl Loader {
     }
 }
 
-/// Reads all records up to the first damaged one, or until the receiver is gone.
+/// Reads all records up to the first damaged one, or until the receiver is dropped.
 fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), OpenFailure> {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     let mut damaged = Ok(());
@@ -212,7 +212,7 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), O
             Err(_) => ControlFlow::Break(()),
         }
     });
-    // The receiver is gone if a problem has been found.
+    // The receiver is dropped if a problem has been found.
     let _ = sender.send((chunk, bytes));
     loaded?;
     damaged
@@ -233,7 +233,7 @@ impl Facts {
         self.leases.contains_key(&lease)
     }
 
-    /// Returns the time to live of a lease in seconds.
+    /// Returns the TTL of a lease in seconds.
     pub(crate) fn lease(&self, lease: i64) -> Option<u64> {
         self.leases.get(&lease).copied()
     }
@@ -262,7 +262,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Returns the leases, each with its full time to live again, as in etcd: better late than early.
+    /// Returns the leases, each with its full TTL again, as in etcd: better late than early.
     pub(crate) fn leases(&self, index: &Index) -> Result<Leases, OpenFailure> {
         let mut leases = Leases::default();
         let now = Instant::now();

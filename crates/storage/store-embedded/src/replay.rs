@@ -1,5 +1,5 @@
-//! Replays the records of a log for tools: finds what does not fit, which versions are lost, and what is left of each
-//! object. Neither keys nor values are kept, only a hash of each key with the numbers of its newest version.
+//! Replays the records of a log for tools: finds inconsistencies, which versions are lost, and what remains of each
+//! object. Neither keys nor values are held, only a hash of each key with the numbers of its newest version.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -16,14 +16,14 @@ use crate::record::FIRST_REVISION;
 use crate::record::{self, Guess, Put, Record};
 use crate::recovery::kept_mismatch;
 
-/// The history built from the records that were read so far.
+/// The history built from the records read so far.
 pub(crate) struct Replay {
     keys: Keys,
     reached: u64,
     compacted: u64,
     /// The versions at or before the compaction that it kept, as far as they were found.
     kept: VersionDigest,
-    /// True when a record of after the compaction was read.
+    /// True if a record after the compaction was read.
     is_kept_summed: bool,
     /// Revisions whose records are missing or damaged. At or before the compaction there may never have been any.
     lost: Vec<Range<u64>>,
@@ -138,7 +138,7 @@ impl Replay {
         self.keys.insert(&put.key, NewestVersion { modified: revision, created: put.created, lease: put.lease });
     }
 
-    /// Notes the records that are missing before a revision.
+    /// Records that records are missing before a revision.
     fn record_gap(&mut self, revision: u64) {
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision <= self.reached {
@@ -163,7 +163,7 @@ impl Replay {
         self.reached = self.reached.max(revision);
     }
 
-    /// Counts the versions that the compaction kept, when all that it could keep were read.
+    /// Counts the versions that the compaction kept, once all versions that it could keep have been read.
     fn sum_kept(&mut self) {
         if !std::mem::replace(&mut self.is_kept_summed, true) {
             for newest in self.keys.live.values() {
@@ -186,7 +186,7 @@ impl Replay {
             return;
         }
         for deletion in guess.deletions {
-            // Both the key and the version are right, so that it is certain what was deleted.
+            // Both the key and the version match, so it is certain which version was deleted.
             let deleted = self.keys.get(&deletion.key).is_some_and(|newest| newest.modified == deletion.previous);
             if deleted {
                 self.supersede(&deletion.key, deletion.previous);
@@ -207,20 +207,20 @@ impl Replay {
         self.versions.insert((revision, n), lost);
     }
 
-    /// Notes that a change of a key was read, which follows the version `previous`.
+    /// Records that a change of a key was read, which follows the version `previous`.
     fn supersede(&mut self, key: &Bytes, previous: u64) {
         for version in self.newest.remove(key).unwrap_or_default() {
             let Some(lost) = self.versions.get_mut(&version) else { continue };
             if previous == 0 || version.0 <= previous {
                 lost.superseded = true;
             } else {
-                // The key did not change in between, so that the damaged record was of another one.
+                // The key did not change in between, so the damaged record was of another one.
                 lost.key = None;
             }
         }
     }
 
-    /// Returns true if the record of a revision is known to be lost, and notes its key from the next version's record.
+    /// Returns true if the record of a revision is lost, and takes its key from the next version's record.
     fn is_lost(&mut self, revision: u64, key: &Bytes) -> bool {
         if !self.lost.iter().any(|lost| lost.contains(&revision)) {
             return false;
@@ -244,7 +244,7 @@ impl Replay {
         self.sum_kept();
         let Some(detail) = kept_mismatch(marker, self.kept) else { return };
         self.checked.problem(detail);
-        // The sum over the revisions names a single one.
+        // The sum over the revisions identifies a single one.
         let missing = marker.kept.missing_from(self.kept).filter(|missing| *missing <= marker.revision);
         if let Some(missing) = missing
             && self.versions.range((missing, 0)..=(missing, usize::MAX)).next().is_none()
@@ -253,7 +253,7 @@ impl Replay {
         }
     }
 
-    /// Compares the leases of all objects with those that exist.
+    /// Compares the leases of all objects with the existing leases.
     pub(crate) fn compare_leases(&mut self, exists: impl Fn(i64) -> bool) {
         let unknown = self.keys.leases().find(|lease| !exists(*lease));
         if let Some(lease) = unknown {
@@ -261,7 +261,7 @@ impl Replay {
         }
     }
 
-    /// Ends the replay of a log whose revision `acknowledged` is known to have existed.
+    /// Ends the replay of a log whose revision `acknowledged` is certain to have existed.
     pub(crate) fn finish(mut self, acknowledged: u64) -> (Checked, Keys) {
         self.sum_kept();
         let reached = self.reached.max(FIRST_REVISION).max(self.compacted);
@@ -292,7 +292,7 @@ impl Replay {
     }
 }
 
-/// Notes the revisions of a range whose records are missing and were not identified.
+/// Adds the revisions of a range whose records are missing and were not identified.
 fn unidentified(range: Range<u64>, versions: &BTreeMap<(u64, usize), LostVersion>, checked: &mut Checked) {
     if range.is_empty() {
         return;
@@ -334,7 +334,7 @@ impl Keys {
         self.get(key).is_some_and(|newest| newest.modified == revision)
     }
 
-    /// Returns the leases of all objects, some more than once.
+    /// Returns the leases of all objects, some of them more than once.
     pub(crate) fn leases(&self) -> impl Iterator<Item = i64> + '_ {
         self.live.values().map(|newest| newest.lease).filter(|lease| *lease != 0)
     }

@@ -1,4 +1,4 @@
-//! The state that the committer, readers and watches of one store share.
+//! The state that the committer, the readers and the watches of one store share.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,23 +19,23 @@ use crate::queue::Queue;
 use crate::watch::Hub;
 
 pub(crate) struct Shared {
-    /// Written by the committer after the change is durable; readers never wait for the disk here.
+    /// Written by the committer after the change is durable. Readers never wait for the disk here.
     pub(crate) state: RwLock<State>,
     /// The newest revision of `state`, for readers that need nothing else.
     pub(crate) revision: AtomicU64,
     pub(crate) queue: Queue,
-    /// The reason why the disk takes no more writes.
+    /// The reason why the disk accepts no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
     pub(crate) reserve_prefixes: Vec<Bytes>,
     /// Locked during a compaction: one at a time.
     pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
-    /// The time at which the write in progress began.
+    /// The start of the write in progress.
     committing: Mutex<Option<Instant>>,
     pub(crate) on_failure: Option<OnFailure>,
     /// True if closing does not free the index.
     pub(crate) ends_with_process: bool,
-    /// Groups of writes refused since the last accepted one.
+    /// The number of groups of writes rejected since the last accepted one.
     pub(crate) refused: AtomicU64,
     /// `None` once the store is closed.
     disk: RwLock<Option<Arc<dyn Disk>>>,
@@ -53,7 +53,7 @@ pub(crate) struct State {
 
 /// The maximum size of a value that is accepted on a full disk.
 const MAX_RESERVED_VALUE: usize = 16 << 10;
-/// A write that takes this long means that the disk hangs.
+/// A write that takes this long indicates that the disk hangs.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 // === impl Shared ===
@@ -76,13 +76,13 @@ impl Shared {
         }
     }
 
-    /// Hands a command to the committer.
+    /// Adds a command for the committer.
     pub(crate) fn submit(&self, command: Command) -> Result<(), StoreError> {
         self.check_writable()?;
         self.queue.submit(command)
     }
 
-    /// Runs a durable write, and lets [`check_health`](Self::healthy) see how long it takes.
+    /// Runs a durable write, and measures its duration for [`check_health`](Self::check_health).
     pub(crate) fn time_write<T>(&self, write: impl FnOnce() -> T) -> T {
         *self.committing.lock() = Some(Instant::now());
         let result = write();
@@ -114,7 +114,7 @@ impl Shared {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    /// Notes the error: nothing is written any more.
+    /// Records a failure. Nothing is written any more.
     pub(crate) fn fail(&self, error: &io::Error) -> StoreError {
         let first = self.failed.get().is_none();
         let detail = self.failed.get_or_init(|| error.to_string());
@@ -127,7 +127,7 @@ impl Shared {
         StoreError::Io(detail.clone())
     }
 
-    /// Fails while there is no space for a value of this key; `pending` bytes are about to be written before it.
+    /// Fails while there is no space for a value of this key. `pending` bytes are about to be written before it.
     pub(crate) fn check_room_for(
         &self,
         disk: &dyn Disk,
@@ -147,8 +147,8 @@ impl Shared {
         if disk.has_room() { Ok(()) } else { Err(no_space(disk)) }
     }
 
-    /// Fails when the store should not get work: when [`check_health`](Self::healthy) fails, or when the disk is full or
-    /// larger than its own bounds.
+    /// Fails if the store should not get requests: if [`check_health`](Self::check_health) fails, or if the disk is
+    /// full or exceeds its own bounds.
     pub(crate) fn check_readiness(&self) -> Result<(), StoreError> {
         self.check_health()?;
         let disk = self.disk()?;

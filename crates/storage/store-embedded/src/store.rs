@@ -29,13 +29,13 @@ use crate::salvage::report_mark;
 use crate::shared::{Shared, State, read_error};
 use crate::{compaction, history, watch};
 
-/// A durable store in a directory, or one in memory. Its futures need a tokio runtime.
+/// A durable store in a directory, or a store in memory. Its futures need a tokio runtime.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The number of keys that a range read examines before writers get a turn.
+/// The number of keys that a range read examines before the lock is released for writers.
 const CHUNK_KEYS: usize = 1024;
 
 // === impl EmbeddedStore ===
@@ -59,7 +59,7 @@ impl EmbeddedStore {
         let index = match options.lean {
             true => Index::Disk(DiskIndex::create(index_dir)?),
             false => {
-                // A tool that was killed has left its index.
+                // A killed tool has left its index.
                 index::remove(&index_dir)?;
                 Index::default()
             }
@@ -71,7 +71,8 @@ impl EmbeddedStore {
     /// Creates a store in memory, for tests and temporary servers.
     ///
     /// # Panics
-    /// When the operating system cannot start a thread.
+    ///
+    /// If the operating system cannot start a thread.
     pub fn ephemeral() -> Self {
         match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &EmbeddedOptions::new("")) {
             Ok(store) => store,
@@ -266,7 +267,7 @@ impl Store for EmbeddedStore {
     }
 
     fn release(&self, key: &[u8], revision: Revision) {
-        // Where the records are in memory, the value is a part of one.
+        // If the records are in memory, the value is a part of one.
         if self.shared.disk().is_ok_and(|disk| !disk.is_in_memory()) {
             self.shared.state.write().index.release(key, revision.0);
         }
@@ -285,7 +286,7 @@ struct Scan {
 // === impl Scan ===
 
 impl Scan {
-    /// Adds the next keys; returns true if there may be more.
+    /// Adds the next keys. Returns true if there may be more.
     fn add(&mut self, state: &State, request: &RangeRequest, revision: u64, chunk: usize) -> io::Result<bool> {
         let mut examined = 0;
         let mut more = false;
@@ -336,7 +337,7 @@ fn placeholder(key: &Bytes) -> KeyValue {
     }
 }
 
-/// Returns the requested revision; 0 means "none", as in etcd.
+/// Returns the requested revision. 0 means "none", as in etcd.
 fn nonzero_revision(revision: Option<Revision>) -> Option<u64> {
     revision.map(|revision| revision.0).filter(|&revision| revision != 0)
 }

@@ -1,7 +1,7 @@
 //! Watches: dispatches changes to watchers, and lets a watcher that fell behind catch up.
 //!
 //! The committer offers every event to the watchers of its key. It does not wait for a watcher whose buffer is full:
-//! that one notes its revision, and its stream reads the rest from history before it uses the buffer again.
+//! the watcher records its revision, and its stream reads the rest from history before it uses the buffer again.
 
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
@@ -29,7 +29,7 @@ pub(crate) struct Hub(RangeWatchers<Watcher>);
 
 pub(crate) struct Watcher {
     range: Range<Bytes>,
-    /// The revision up to which events are not delivered.
+    /// Events up to this revision are not delivered.
     after: u64,
     options: WatchOptions,
     /// The newest event of this watch in the store, even if the stream has not delivered it.
@@ -53,7 +53,7 @@ struct Buffer {
     waker: Option<Waker>,
 }
 
-/// The wakers of streams, to be called when no lock is held.
+/// The wakers of streams, which are called when no lock is held.
 #[derive(Default)]
 pub(crate) struct Wakers(Vec<Waker>);
 
@@ -99,7 +99,7 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
     Ok(Watch { messages, control: Box::new(EmbeddedWatchControl { shared: shared.clone(), watcher }) })
 }
 
-/// The receiving end of a watch. Dropping it ends the watch.
+/// The receiver of a watch, which ends the watch when it is dropped.
 struct WatchReceiver {
     shared: Arc<Shared>,
     watcher: Arc<Watcher>,
@@ -178,8 +178,8 @@ impl WatchControl for EmbeddedWatchControl {
 }
 
 impl EmbeddedWatchControl {
-    /// Returns the barrier. Events reach the watcher before the store's revision advances, so `last_event`, read after
-    /// it, covers `current`.
+    /// Returns the barrier. Events reach the watcher before the store's revision advances, so `last_event`, which is
+    /// read after the revision, covers `current`.
     fn current_barrier(&self) -> Result<Barrier, StoreError> {
         let current = self.shared.current();
         let last_event = Revision(self.watcher.last_event.load(Ordering::Acquire));
@@ -240,7 +240,7 @@ impl Watcher {
         buffer.events.push_back((revision, events));
     }
 
-    /// Completes the digest of the range.
+    /// Adds the newest event to the digest of the range.
     fn with_last_event(&self, digest: Digest) -> RangeDigest {
         let buffer = self.buffer.lock();
         RangeDigest {
@@ -285,7 +285,7 @@ impl Watcher {
 // === impl Buffer ===
 
 impl Buffer {
-    /// Takes the events of one message, whole revisions only.
+    /// Takes the events of one message, complete revisions only.
     fn take(&mut self) -> Option<Vec<Event>> {
         let (_, mut message) = self.events.pop_front()?;
         while message.len() < MESSAGE_EVENTS

@@ -1,4 +1,4 @@
-//! The bound on the size of the files for all kinds of writes, and writes when the disk is full.
+//! The bound on the size of the files for all kinds of writes, and writes on a full disk.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn delete(key: String) -> RandomOperation {
     RandomOperation::Txn(Txn { key: key.into(), expect: Expect::Anything, op: Op::Delete })
 }
 
-/// Objects of all sizes are updated, created and deleted; a compaction follows some time later.
+/// Objects of all sizes are updated, created and deleted, with a compaction some time later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_stay_within_bound() {
     for (keys, len) in [(4, 20_000), (4, 60_000), (40, 1500), (200, 100)] {
@@ -67,7 +67,7 @@ async fn files_stay_within_bound() {
     }
 }
 
-/// On a full disk puts are refused with an error; deletions and compactions continue, and free space again.
+/// On a full disk, puts are rejected with an error; deletions and compactions continue, and free space again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_disk_accepts_deletions_and_recovers() {
     let files = SimFiles::default();
@@ -130,7 +130,7 @@ async fn reserve_accepts_heartbeats_on_full_disk() {
         let refused = refused.run(&store, &mut model).await;
         assert!(matches!(refused, Err(StoreError::NoSpace(_))), "{refused:?}");
     }
-    // They end before the reserve does, and all deletions have room.
+    // They end before the reserve does, and there is room for all deletions.
     let mut heartbeats = 0;
     while put("/leases/0".to_owned(), 400).run(&store, &mut model).await.is_ok() {
         heartbeats += 1;
@@ -144,7 +144,7 @@ async fn reserve_accepts_heartbeats_on_full_disk() {
     model.check(&store, "healed").await;
 }
 
-/// The bound for the end of the log is durable soon after a write, not only when a segment begins.
+/// The bound for the end of the log is durable soon after a write, not only when a segment is started.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_end_is_durable_soon() {
     let files = SimFiles::default();
@@ -213,7 +213,7 @@ async fn deletions_overwrite_unfinished_write() {
                 let work = delete(format!("/a/{n}"));
                 match work.run(&store, &mut model).await {
                     Ok(()) => done += 1,
-                    // A process that is killed now may leave the first of them done.
+                    // A process that is killed now may have executed the first of them.
                     Err(StoreError::NoSpace(_) | StoreError::Unavailable(_)) => under_way = under_way.or(Some(work)),
                     Err(_) => {
                         under_way = Some(work);

@@ -126,14 +126,14 @@ async fn missing_heads_and_segments_hide_nothing_else() {
     assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
     assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
     assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
-    // A wrong bit in each head, of which the others are whole.
+    // One bit is wrong in one head at a time.
     let all = segments(dir.path());
     for (n, path) in all.iter().enumerate() {
         change(path, |bytes| bytes[30 + n] ^= 1 << n);
     }
     let again = check(dir.path(), None).expect("it is read");
     assert_eq!((again.records, again.keys), (checked.records, checked.keys), "{:?}", again.problems);
-    // The identity is whole in one of them, and proved by what was written with it.
+    // The identity is intact in one of them, and proved by the frames that were written with it.
     for (n, path) in all.iter().enumerate() {
         change(path, |bytes| {
             bytes[30 + n] ^= 1 << n;
@@ -142,7 +142,7 @@ async fn missing_heads_and_segments_hide_nothing_else() {
     }
     let again = check(dir.path(), None).expect("it is read");
     assert_eq!((again.records, again.keys), (checked.records, checked.keys), "{:?}", again.problems);
-    // Without any identity, frames cannot be told from user data.
+    // Without any identity, frames cannot be distinguished from user data.
     for path in &all {
         change(path, |bytes| bytes[30..35].fill(9));
     }
@@ -278,7 +278,7 @@ async fn names_unreadable_sector_and_reads_the_rest() {
     assert!(problem.is_some_and(|problem| problem.contains("os error 5")), "{:?}", checked.problems);
     let lost: Vec<_> = checked.damaged.iter().map(|lost| (lost.key.as_deref(), lost.revision, lost.remains)).collect();
     assert_eq!((lost, checked.records), (vec![(Some("/k/10"), 52, Remains::Older(12))], 79), "{:?}", checked.problems);
-    // Two neighbours are one problem, and the header of the segment costs nothing but itself.
+    // Two adjacent blocks are one problem, and losing the header of the segment loses nothing else.
     let checked = check_with(&name(&path), block..block + 8192);
     let named = format!("{}: the disk cannot read 8192 bytes from byte {block}: ", name(&path));
     assert!(checked.problems.iter().any(|problem| problem.starts_with(&named)), "{:?}", checked.problems);

@@ -1,5 +1,5 @@
 //! Every single file operation fails, or the power fails at it: no acknowledged write is lost, no partial write
-//! appears, and transient errors pass.
+//! appears, and the store recovers from transient errors.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::model::{Model, list};
 use support::sim_files::{EIO, EMFILE, ENOSPC, Fault, SimFiles, SurvivingBytes};
 use support::work::{RandomOperation, Rng};
 
-/// Returns options with small segments, so that a short run begins, rewrites and removes many of them.
+/// Returns options with small segments, so that a short run starts, rewrites and removes many of them.
 fn options() -> EmbeddedOptions {
     let log = LogOptions { min_segment: 8 << 10, max_segment: 8 << 10, background: false };
     EmbeddedOptions { log, ..EmbeddedOptions::new("") }
@@ -25,7 +25,7 @@ fn open(files: &SimFiles) -> Result<EmbeddedStore, OpenError> {
 
 const STEPS: usize = 90;
 
-/// Works until an error. Returns the model of acknowledged work, and the work that was in progress.
+/// Works until an error. Returns the model of acknowledged work, and the work in progress.
 async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<RandomOperation>, Option<EmbeddedStore>) {
     let mut model = Model::default();
     let Ok(store) = open(files) else { return (model, None, None) };
@@ -39,7 +39,7 @@ async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<Rando
     (model, None, Some(store))
 }
 
-/// Returns the number of operations of a run, and checks that it includes every kind.
+/// Returns the number of operations of a run, and checks that every kind occurs.
 async fn operations(seed: u64) -> u64 {
     let files = SimFiles::default();
     let (model, _, store) = work_until_failure(&files, seed).await;
@@ -60,7 +60,7 @@ async fn check_restart(
 ) -> SimFiles {
     let store = open(files).unwrap_or_else(|error| panic!("{context}: {error} {:?}", files.names()));
     let mut expected = model.clone();
-    // The work in progress was done as a whole, or not at all.
+    // The work in progress was executed as a whole, or not at all.
     let revision = store.current_revision().await.expect("a revision").0;
     let compacted = store.compacted_revision().await.expect("a revision").0;
     let lease_is_gone = match under_way {
@@ -85,14 +85,15 @@ async fn check_restart(
     expected.check(&store, context).await;
     drop(store);
     only_needed_files(files, context);
-    // The state that was read by then is durable.
+    // The state that was read before is durable.
     let again = files.restarted(SurvivingBytes::Synced);
     let store = open(&again).unwrap_or_else(|error| panic!("{context}, once more: {error}"));
     expected.check(&store, &format!("{context}, once more")).await;
     again
 }
 
-/// What an earlier process left is gone: each number of a segment is in one file, and nothing else is there.
+/// Checks that the leftovers of earlier processes are removed: each number of a segment is in one file, and there are
+/// no other files.
 fn only_needed_files(files: &SimFiles, context: &str) {
     let names = files.names();
     let mut next = 0;
@@ -134,7 +135,7 @@ async fn survives_kill_then_power_failure() {
             std::mem::forget(store);
             let context = format!("{fault:?} at operation {at}, killed");
             check_restart(&files.restarted(SurvivingBytes::Everything), &model, under_way.as_ref(), 3, &context).await;
-            // The same, but power fails as soon as a read of the second process has returned.
+            // The same, but the power fails as soon as a read of the second process has returned.
             let second = files.restarted(SurvivingBytes::Everything);
             let store = open(&second).unwrap_or_else(|error| panic!("{context}: {error}"));
             let shown = list(&store, &binnacle_store::prefix_range(b"/"), None).await.expect("a list");
@@ -149,7 +150,7 @@ async fn survives_kill_then_power_failure() {
     }
 }
 
-/// One operation fails and the next ones do not: the store recovers by itself.
+/// One operation fails and the next ones do not: the store recovers automatically.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recovers_from_transient_failure_at_every_operation() {
     let faults = [Fault::Refused(EIO), Fault::Refused(ENOSPC), Fault::Refused(EMFILE), Fault::Short, Fault::Dropped];
@@ -177,7 +178,7 @@ async fn fail_and_go_on(at: u64, fault: Fault, survives: SurvivingBytes) {
         if let Err(error) = work.run(&store, &mut model).await {
             assert!(matches!(error, StoreError::NoSpace(_) | StoreError::Unavailable(_)), "{context}: {error:?}");
             model.check(&store, &format!("{context}, refused")).await;
-            // The refused write has no effect, now or later.
+            // The rejected write has no effect, now or later.
             work.run(&store, &mut model).await.unwrap_or_else(|error| panic!("{context}, tried again: {error}"));
         }
     }
@@ -187,7 +188,8 @@ async fn fail_and_go_on(at: u64, fault: Fault, survives: SurvivingBytes) {
     check_restart(&files.restarted(survives), &model, None, 1, &context).await;
 }
 
-/// The disk fails permanently: acknowledged writes can be read, new ones are refused, and it is reported once.
+/// The disk fails permanently: acknowledged writes can be read, new ones are rejected, and the failure is reported
+/// once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refuses_writes_after_permanent_failure() {
     for at in (40..operations(2).await).step_by(7) {
@@ -303,7 +305,7 @@ fn refused(files: &SimFiles, context: &str) {
     }
 }
 
-/// A read of damaged history returns that error, and nothing else.
+/// A read of damaged history only returns that error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn read_of_damaged_history_fails() {
     let files = SimFiles::default();
@@ -325,7 +327,7 @@ async fn read_of_damaged_history_fails() {
     assert_eq!(now.map(|kv| kv.value), Some("two".into()));
 }
 
-/// Without a background thread both the writer and the erasure of a compaction rewrite segments: one after the other.
+/// Without a background thread, both the writer and the erasure of a compaction rewrite segments, one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rewrites_segments_one_at_a_time() {
     for round in 0..8u64 {

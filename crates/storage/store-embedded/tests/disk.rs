@@ -59,7 +59,7 @@ async fn try_put(store: &dyn Store, key: &str) -> Result<(), StoreError> {
     store.txn(txn).await.map(drop)
 }
 
-/// A store whose directory is moved away takes no more writes, and never touches what is at its path then.
+/// A store whose directory is moved away accepts no more writes, and never changes a new directory at its path.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn detects_moved_directory() {
     let base = tempfile::tempdir().expect("a directory");
@@ -84,7 +84,7 @@ async fn detects_moved_directory() {
     }
     assert!(matches!(first.grant_lease(60).await, Err(StoreError::Unavailable(_))));
     assert_eq!(list(&first, &keys, None).await.expect("reads go on").len(), 300);
-    // The first one goes on when its directory is back.
+    // The first store continues when its directory is back.
     fs::rename(&path, &aside).expect("it is moved");
     fs::rename(&away, &path).expect("it is moved back");
     try_put(&first, "/first/again").await.expect("a put");
@@ -98,14 +98,14 @@ async fn detects_moved_directory() {
     fs::rename(&aside, &path).expect("it is moved");
     assert_eq!(list(&open(), &keys, None).await.expect("a list").len(), 300);
     let removed = open();
-    // The store may make a file while the directory is removed.
+    // The store may create a file while the directory is removed.
     while path.exists() {
         let _ = fs::remove_dir_all(&path);
     }
     assert!(matches!(try_put(&removed, "/second/lost").await, Err(StoreError::Unavailable(_))));
 }
 
-/// A segment never replaces a file that this process did not make.
+/// A segment never replaces a file that this process did not create.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn never_replaces_foreign_files() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -247,7 +247,7 @@ async fn close_is_quick_and_ends_all_calls() {
     assert_eq!(count, written, "what was acknowledged, and nothing else");
 }
 
-/// Makes the files of a store with several segments, and returns its contents.
+/// Creates the files of a store with several segments, and returns its contents.
 async fn filled(dir: &Path) -> Model {
     let mut options = EmbeddedOptions::new(dir);
     options.log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
@@ -289,7 +289,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// After any change of the files, the store refuses to start, or a read fails, or the contents are unchanged.
+/// After any change of the files, the store fails to start, or a read fails, or the contents are unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_files_never_return_wrong_data() {
     let original = tempfile::tempdir().expect("a directory");
@@ -338,7 +338,7 @@ async fn damaged_files_never_return_wrong_data() {
     assert!(refused > 20, "damage is found at all");
 }
 
-/// A lost file is an error: the store must not show an older state.
+/// A lost file is an error: the store must not return an older state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn detects_lost_files() {
     let original = tempfile::tempdir().expect("a directory");

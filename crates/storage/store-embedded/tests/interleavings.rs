@@ -1,5 +1,5 @@
-//! Writes, deletions and compactions between the operations of a thread that rewrites segments, and power cuts between
-//! them: nothing that is gone comes back, and nothing else is lost.
+//! Writes, deletions and compactions between the operations of a thread that rewrites segments, and power failures
+//! between them: no deleted object reappears, and nothing else is lost.
 
 mod support;
 
@@ -40,7 +40,7 @@ async fn run(works: impl IntoIterator<Item = RandomOperation>, store: &EmbeddedS
     }
 }
 
-/// Compares the files with the model as they would be after a power cut now, and after the first work of a start.
+/// Compares the files with the model as they would be after a power failure now, and after the first work of a start.
 async fn check_cut(files: &SimFiles, survives: SurvivingBytes, model: &Model, context: &str) {
     let mut left = files.restarted(survives);
     for round in 0..2 {
@@ -51,10 +51,10 @@ async fn check_cut(files: &SimFiles, survives: SurvivingBytes, model: &Model, co
     }
 }
 
-/// The size of segments of which a few writes fill one.
+/// The size of segments that a few writes fill.
 const SMALL: u64 = 8 << 10;
 
-/// The mover is held at each of its operations while clients go on; the power fails between any two steps of either.
+/// The mover is held at each of its operations while clients continue; the power fails between any two steps of either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn survives_power_failure_during_rewrite() {
     let (mut moves, mut steps) = (0, 0);
@@ -87,7 +87,7 @@ async fn survives_power_failure_during_rewrite() {
     assert!(moves > 12 && steps > 200, "{moves} segments are rewritten, in {steps} steps");
 }
 
-/// An object dies while its segment is rewritten: its deletion stays in the log as long as the object does.
+/// An object is deleted while its segment is rewritten: its deletion stays in the log as long as the object does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn object_deleted_during_rewrite_stays_deleted() {
     const SEGMENT: u64 = 32 << 10;
@@ -98,7 +98,7 @@ async fn object_deleted_during_rewrite_stays_deleted() {
         let mut model = Model::default();
         run([put("/gone", 600)], &store, &mut model).await;
         run((0..100).map(filler), &store, &mut model).await;
-        // The first write of the mover is one of a rewrite; spare files are only created.
+        // The first write of the mover belongs to a rewrite, since spare files are only created.
         let held = files.mover.hold(Some(Operation::Write));
         run([RandomOperation::Compact(model.revision())], &store, &mut model).await;
         held.wait();
@@ -131,12 +131,12 @@ fn has(files: &SimFiles, bytes: &[u8]) -> bool {
     })
 }
 
-/// More objects are created and deleted than one step of an erasure marks as dead.
+/// The number of objects that are created and deleted: more than one step of an erasure marks as dead.
 const MANY: usize = 2300;
 const LARGE: u64 = 16 << 10;
-/// One of so many objects stays.
+/// One in this many objects stays.
 const STAYS: usize = 5;
-/// One of so many operations is tried; no kind of operation comes at such intervals.
+/// One in this many operations is tried. No kind of operation occurs at such intervals.
 const TRIED: usize = 13;
 
 /// Returns the files of a store in which many objects were created, and most of them deleted.
@@ -148,7 +148,7 @@ async fn mostly_deleted_store() -> SimFiles {
     let puts = (0..all).map(|n| (key(n), Op::Put { value: vec![b'v'; 60].into(), lease: None }));
     let deletions = (0..all).filter(|n| !n.is_multiple_of(STAYS)).map(|n| (key(n), Op::Delete));
     let txns: Vec<_> = puts.chain(deletions).map(|(key, op)| Txn { key, expect: Expect::Anything, op }).collect();
-    // Many in each frame, so that nearly all bytes are those of records.
+    // Many in each frame, so that nearly all bytes belong to records.
     for together in txns.chunks(50) {
         for done in join_all(together.iter().map(|txn| store.txn(txn.clone()))).await {
             done.expect("nothing fails");
@@ -176,8 +176,8 @@ async fn all_gone_stay_gone(files: &SimFiles, context: &str) {
     assert_eq!(left.len(), (MANY * STAYS / (STAYS - 1)).div_ceil(STAYS), "{context}");
 }
 
-/// An erasure takes several steps, between which segments are rewritten. The power fails meanwhile, and again in
-/// the start that goes on with it.
+/// An erasure takes several steps, between which segments are rewritten. The power fails in the meantime, and again in
+/// the start that resumes the erasure.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn survives_power_failure_during_erasure() {
     let before = mostly_deleted_store().await;
@@ -220,7 +220,7 @@ async fn survives_power_failure_during_erasure() {
         let files = marked.restarted(SurvivingBytes::Synced);
         files.plan(at, Fault::CutAfter);
         if let Ok(store) = try_open(&files, LARGE, false) {
-            // It ends with the power, at the latest.
+            // It ends with the power failure at the latest.
             let _ = finish_erasure(&store).await;
         }
         all_gone_stay_gone(&files.restarted(SurvivingBytes::Synced), &format!("operation {at} of the second process"))
@@ -228,8 +228,8 @@ async fn survives_power_failure_during_erasure() {
     }
 }
 
-/// A power cut leaves an old `head`. That is safe, but it names each segment in which a write was acknowledged: if a disk
-/// loses the newest one, that is noticed.
+/// A power failure leaves an old `head`. That is safe, but it lists each segment in which a write was acknowledged: if
+/// a disk loses the newest one, that is detected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn detects_segment_lost_in_power_failure() {
     let files = SimFiles::default();

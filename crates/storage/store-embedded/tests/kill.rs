@@ -1,6 +1,6 @@
 //! A process that is killed while many clients write: the next process finds everything that it acknowledged.
 //!
-//! The test runs itself as the process to be killed. `KILL_ROUNDS` sets how often (100).
+//! The test runs itself as the process to be killed. `KILL_ROUNDS` sets the number of rounds (100).
 
 mod support;
 
@@ -12,7 +12,7 @@ use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::victim::{self, AcknowledgedWrites};
 use support::work::Rng;
 
-/// Not a test of its own: the process that is killed.
+/// Not a test: the process that is killed.
 #[test]
 fn victim() {
     victim::run();
@@ -77,7 +77,7 @@ fn run_and_kill(dir: &Path, after: Duration, told: &mut AcknowledgedWrites) {
     let opened = lines.by_ref().map_while(Result::ok).any(|line| line == "open");
     assert!(opened, "the victim opens its store");
     let listener = std::thread::spawn(|| lines.map_while(Result::ok).collect::<Vec<String>>());
-    // The point in time is random; there is no condition to wait for.
+    // The point in time is random, so there is no condition to wait for.
     std::thread::sleep(after);
     victim.kill().expect("the victim is killed");
     victim.wait().expect("the victim is gone");

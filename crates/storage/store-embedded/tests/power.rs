@@ -1,7 +1,7 @@
 //! A process that is recorded while many clients write: if the power had failed at any system call, everything
-//! acknowledged before it would be there.
+//! acknowledged before the call would still exist.
 //!
-//! Unlike the simulated files of the crash tests, it uses real ones. `POWER_CUTS` sets the number of tested points in
+//! Unlike the simulated files of the crash tests, this uses real ones. `POWER_CUTS` sets the number of tested points in
 //! time (60).
 
 mod support;
@@ -14,7 +14,7 @@ use support::recording::Recording;
 use support::victim::{self, AcknowledgedWrites};
 use support::work::Rng;
 
-/// Not a test of its own: the process that is recorded.
+/// Not a test: the process that is recorded.
 #[test]
 fn victim() {
     victim::run();
@@ -37,7 +37,7 @@ fn survives_power_failure_at_any_call() {
         if line == "open" {
             opened = Some(std::time::Instant::now());
         }
-        // Long enough for segments to be begun and rewritten.
+        // Long enough for segments to be started and rewritten.
         if said >= 3000 || opened.is_some_and(|since| since.elapsed() > Duration::from_secs(20)) {
             break;
         }
@@ -70,7 +70,7 @@ fn survives_power_failure_at_any_call() {
     assert!(acknowledged > cuts, "writes were acknowledged before the cuts");
 }
 
-/// Directories that the store creates are durable in theirs before the store is used.
+/// Directories that the store creates are durable in their parents before the store is used.
 #[test]
 fn new_directories_are_durable() {
     if victim::is_running() || !Recording::available() {

@@ -1,4 +1,4 @@
-//! The end of the log, as earlier versions, power cuts and clients may leave it.
+//! The end of the log, as earlier versions, power failures and clients may leave it.
 
 mod support;
 
@@ -23,7 +23,8 @@ fn newest(files: &SimFiles) -> String {
     files.names().into_iter().rfind(|name| name.starts_with("log-")).expect("a segment")
 }
 
-/// Returns what looks like the beginnings of many frames of an earlier version, each as long as all that follows.
+/// Returns bytes that look like the starts of many frames of an earlier version, each as long as all the following
+/// bytes.
 fn fake_frames(len: usize) -> Vec<u8> {
     let mut value = Vec::with_capacity(len);
     while value.len() + 48 <= len {
@@ -35,8 +36,8 @@ fn fake_frames(len: usize) -> Vec<u8> {
     value
 }
 
-/// A client's value full of fake frames, in the last write, whose first page and whose note in `head` a power cut took:
-/// each byte is read a few times at most.
+/// A client's value full of fake frames, in the last write, whose first page and whose note in `head` were lost in a
+/// power failure: each byte is read a few times at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn search_for_complete_frames_is_linear() {
     let files = SimFiles::default();
@@ -128,7 +129,7 @@ async fn open_again(dir: &Path, running: Option<&EmbeddedStore>) -> EmbeddedStor
     open(dir).expect("it opens")
 }
 
-/// Writes that an earlier version did not finish are told from damage.
+/// Writes that an earlier version did not finish are distinguished from damage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tells_unfinished_writes_of_earlier_version_from_damage() {
     let dir = earlier_version();
@@ -147,7 +148,7 @@ async fn tells_unfinished_writes_of_earlier_version_from_damage() {
     assert!(matches!(&refused, OpenError::Damaged { detail, .. } if detail.contains("the log goes on")), "{refused}");
 }
 
-/// Two stores that went on from one copy: each has the same positions and numbers, but other contents.
+/// Two stores that continued from one copy: each has the same positions and numbers, but other contents.
 async fn two_histories(until: usize) -> [SimFiles; 2] {
     let log = LogOptions { min_segment: 16 << 10, max_segment: 16 << 10, background: false };
     let open = |files: &SimFiles| {
@@ -171,10 +172,11 @@ fn refusal(files: &SimFiles) -> String {
     opened.map(drop).expect_err("it has writes of another history").to_string()
 }
 
-/// A disk, or a person, mixes files of two copies of a store. Each frame names the one before it, also across segments.
+/// A disk, or a person, mixes files of two copies of a store. Each frame identifies the one before it, also across
+/// segments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rejects_frames_of_another_history() {
-    // A frame of the other history behind the last one that both have in the same place.
+    // A frame of the other history behind the last one that both have in the same position.
     let (mut begin, mut bytes) = (0, Vec::new());
     let [shorter, _] = two_histories(1).await;
     let segment = newest(&shorter);
@@ -186,7 +188,7 @@ async fn rejects_frames_of_another_history() {
     let refused = refusal(&this);
     assert!(refused.contains("does not follow the one before it"), "{refused}");
 
-    // A whole segment of the other history, between others of this.
+    // A whole segment of the other history, between segments of this one.
     let [this, other] = two_histories(100).await;
     let segment = this.names().into_iter().find(|name| name.starts_with("log-")).expect("a segment");
     other.show(&segment, |all| bytes = all.to_vec());

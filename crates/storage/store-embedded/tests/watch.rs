@@ -45,7 +45,7 @@ async fn watch_without_events_gets_progress() {
     }
 }
 
-/// Events that a watcher does not read are not buffered for it: later it reads them from history.
+/// Events that a watcher does not read are not buffered for it. Later it reads them from history.
 #[tokio::test]
 async fn bounds_buffers_of_slow_watchers() {
     const VALUE: usize = 64 << 10;

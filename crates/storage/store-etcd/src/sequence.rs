@@ -1,7 +1,7 @@
 //! Ordered writes, many of them in flight at a time.
 //!
 //! etcd executes concurrent requests in any order, and may execute requests without a response later. Therefore the
-//! writes of a sequence have turns, and a counter: a key of which only the version (the number of its writes) matters.
+//! writes of a sequence have turns, and a counter: a key whose version (the number of its writes) is all that matters.
 //!
 //! Batches of a few hundred writes are executed in two steps. First, their values are staged: they are put under their
 //! keys, many in one transaction, in any order, while the counter is before the first of them. Then they take their

@@ -148,8 +148,8 @@ impl CompressionQueue {
         self.0.lock().is_empty()
     }
 
-    /// Compresses some of the values that are old enough at `now`, and calls `compressed` with their entries. Returns true
-    /// if there may be more of them.
+    /// Compresses some of the values that are old enough at `now`, and calls `compressed` with their entries. Returns
+    /// true if there may be more of them.
     pub(crate) fn compress(&self, now: Instant, compressed: impl Fn(&Entry)) -> bool {
         for _ in 0..MAX_PER_TURN {
             let mut compression_queue = self.0.lock();

@@ -51,7 +51,7 @@ async fn stored(store: &dyn Store) -> Listing {
     kvs.iter().map(|kv| (text(&kv.key[PREFIX.len()..]), (kv.mod_revision.0, text(&kv.value)))).collect()
 }
 
-/// Injects faults of one kind, each of which must be detected and repaired.
+/// Injects faults of one kind. Each one must be detected and repaired.
 async fn inject(fault: Fault, count: u64, seed: u64) {
     let store = FaultyStore::new();
     let cache = checked_cache(store.clone(), TIMES);

@@ -1,4 +1,4 @@
-//! The log of a store that exists only as long as its process.
+//! The log of a store that only exists as long as its process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ struct Contents {
     meta: BTreeMap<Bytes, Bytes>,
 }
 
-/// The number of records that a scan copies out per lock.
+/// The number of records that a scan copies per lock.
 const CHUNK: usize = 256;
 
 // === impl MemoryDisk ===

@@ -1,4 +1,4 @@
-//! An index while it is filled at a start. In memory, keys are found by their hash and sorted once, at the end: for a
+//! An index while it is filled at startup. In memory, keys are found by their hash and sorted once, at the end: for a
 //! million keys this takes less than half as long as sorted insertion, and the ordered map is filled densely.
 
 use std::collections::HashMap;
@@ -33,14 +33,14 @@ struct Key {
     collision: Option<usize>,
 }
 
-/// A random seed, so that users, who choose keys, cannot cause collisions.
+/// A random seed, so that users, who choose the keys, cannot cause collisions.
 struct Seed(u64);
 
-/// A hasher for keys that already are hashes.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct PrecomputedHasher(u64);
 
-/// The bytes of a key after the common prefix of all keys: most keys are sorted by them alone.
+/// The bytes of a key after the common prefix of all keys. Most keys can be sorted by these bytes alone.
 type KeyPrefix = [u64; 5];
 
 /// The number of keys above which a second thread helps to sort.
@@ -116,7 +116,7 @@ impl MemoryIndexBuilder {
                 right.sort_unstable_by(compare);
             });
         }
-        // Both halves are sorted already; a stable sort merges them.
+        // Both halves are sorted already, and a stable sort merges them.
         order.sort_by(compare);
         MemoryIndex::of(order.into_iter().map(|(_, slot)| {
             let key = &mut keys[slot];
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// After puts and deletions, in order, gathered keys equal those of an ordered index.
+    /// After puts and deletions, in order, the built index equals an ordered index.
     #[test]
     fn builder_equals_ordered_index() {
         let count = PARALLEL_SORT_KEYS as u64 + 1000;

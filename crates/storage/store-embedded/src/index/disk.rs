@@ -1,4 +1,4 @@
-//! The index in a directory of its own, built again at every start, with a row for each version.
+//! The index in its own directory, which is rebuilt at every start, with a row for each version.
 //!
 //! A row's key is the escaped key, an end mark and the inverted revision, so that the newest version comes first. Rows
 //! have no values; these are in the records.
@@ -15,20 +15,21 @@ use super::rows::Rows;
 use super::{Entry, KeyVisitor, LiveVersion, Version};
 
 pub(crate) struct DiskIndex {
-    /// Versions by key: when it was created and its lease, or nothing for a deletion.
+    /// Versions by key: the create revision and the lease, or nothing for a deletion.
     rows: Rows,
-    /// A lease and a key that was put under it. The key may have another lease since, or none.
+    /// A lease and a key that was put with it. The key may have another lease since then, or none.
     lease_rows: Rows,
     dir: PathBuf,
 }
 
-/// A zero byte in a key is followed by 0xff, the end of a key is a zero byte and 1. So rows are in the order of keys.
+/// A zero byte in a key is followed by 0xff, and the end of a key is a zero byte and 1, so that rows are in the order
+/// of keys.
 const END: [u8; 2] = [0, 1];
 
 // === impl DiskIndex ===
 
 impl DiskIndex {
-    /// Creates an empty index in `dir`, and removes that of an earlier process.
+    /// Creates an empty index in `dir`, and removes the index of an earlier process.
     pub(crate) fn create(dir: PathBuf) -> io::Result<Self> {
         remove(&dir)?;
         DirBuilder::new().mode(0o700).create(&dir)?;
@@ -69,7 +70,7 @@ impl DiskIndex {
         Ok(self.newest(key, u64::MAX)?.and_then(|row| row.live))
     }
 
-    /// Returns the revision at which the version that a key had at `revision` was written.
+    /// Returns the modification revision of the version that a key had at `revision`.
     pub(super) fn modified_at(&self, key: &[u8], revision: u64) -> io::Result<Option<u64>> {
         Ok(self.newest(key, revision)?.and_then(|row| Some(row.live?.modified)))
     }
@@ -82,7 +83,7 @@ impl DiskIndex {
         end: Option<&Bytes>,
         visit: &mut KeyVisitor<'_>,
     ) -> io::Result<()> {
-        // The oldest row that a key could have.
+        // The oldest row that a key can have.
         let start = if inclusive { Bound::Included(escaped(first)) } else { Bound::Excluded(row_key(first, 0)) };
         let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(escaped(end)));
         if let (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) = (&start, &end)
@@ -169,7 +170,7 @@ fn visit_entry(key: &Bytes, mut entry: Entry, visit: &mut KeyVisitor<'_>) -> Con
 struct Row {
     key: Bytes,
     revision: u64,
-    /// `None`: deleted.
+    /// `None` means deleted.
     live: Option<LiveVersion>,
 }
 
@@ -195,7 +196,7 @@ impl Row {
 // === impl Entry ===
 
 impl Entry {
-    /// Adds a version that is older than all others; until the end the past is in descending order.
+    /// Adds a version that is older than all others. Until the end, the past versions are in descending order.
     fn add_older(&mut self, row: &Row) {
         match &row.live {
             Some(live) if self.live.is_none() && self.past.is_empty() => self.live = Some(live.clone()),

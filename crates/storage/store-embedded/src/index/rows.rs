@@ -9,7 +9,7 @@ use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
 pub(super) struct Rows {
     database: Database,
-    /// Rows that are not in the file yet. `None`: removed.
+    /// Rows that are not in the file yet. `None` means removed.
     newest: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     bytes: usize,
     flushes: u64,
@@ -25,7 +25,7 @@ const CACHE_BYTES: usize = 4 << 20;
 const NEWEST_BYTES: usize = 2 << 20;
 /// The memory of a row besides its bytes.
 const ROW_BYTES: usize = 96;
-/// One flush in so many is durable: only then is the space of replaced rows used again.
+/// One in this many flushes is durable. Only then is the space of replaced rows reused.
 const DURABLE_EVERY: u64 = 16;
 
 // === impl Rows ===
@@ -95,7 +95,7 @@ impl Rows {
             if order.is_le() {
                 let shown = old.take();
                 old = older.next().transpose().map_err(io::Error::other)?;
-                // A newer row replaces it.
+                // Replaced by a newer row.
                 if let Some((row, value)) = shown.filter(|_| order.is_lt())
                     && visit(row.value(), value.value())?.is_break()
                 {

@@ -1,5 +1,5 @@
-//! The file `head`: the acknowledged end of the log. It is kept apart from the log, because a log that has lost its end
-//! looks like one that never had it.
+//! The file `head`: the acknowledged end of the log. It is separate from the log, because a log that has lost its end
+//! looks like a log that never had it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::background_failure::BackgroundFailure;
 use super::format::damaged;
 use crate::files::{Files, LogFile, ReadError, write_all};
 
-/// The last write that is known to be durable.
+/// The last write that is certain to be durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AcknowledgedEnd {
     /// The number of frames written.
@@ -23,9 +23,9 @@ pub(crate) struct AcknowledgedEnd {
     pub(crate) segment: u64,
 }
 
-/// Two slots that are written in turn, so that a torn write leaves the other one. The file is synced when a segment begins
-/// and once a second in the background: it survives the process, and after a power cut it is at worst older than the log,
-/// which is safe.
+/// Two slots that are written in turn, so that a torn write leaves the other one intact. The file is synced when a
+/// segment is started, and once a second in the background. It survives the process, and after a power failure it is at
+/// worst older than the log, which is safe.
 pub(crate) struct AcknowledgedFile {
     file: Arc<dyn LogFile>,
     slot_index: u64,
@@ -38,7 +38,7 @@ const SLOT: usize = 32;
 // === impl AcknowledgedFile ===
 
 impl AcknowledgedFile {
-    /// Opens the file; `None` if it does not exist.
+    /// Opens the file. Returns `None` if it does not exist.
     pub(crate) fn open(files: &dyn Files) -> io::Result<Option<(Self, AcknowledgedEnd)>> {
         let file = match files.open(NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -55,7 +55,7 @@ impl AcknowledgedFile {
         Ok(Some((Self { file, slot_index }, newest.unwrap_or_default())))
     }
 
-    /// Creates the file durably: when it has its name, it is complete.
+    /// Creates the file durably: once it has its name, it is complete.
     pub(crate) fn create(files: &dyn Files) -> io::Result<Self> {
         let mut created = Self { file: files.create(UNFINISHED)?, slot_index: 0 };
         // Both slots exist from the start, so that later writes need no space on a full disk.
@@ -85,11 +85,11 @@ impl AcknowledgedFile {
     }
 }
 
-/// Syncs the file in the background, so that even a disk that loses synced writes does not lose more than the last
-/// second's without a word.
+/// Syncs the file in the background, so that a disk that loses synced writes does not lose more than those of the last
+/// second unnoticed.
 pub(crate) struct HeadSync {
     file: OnceLock<Arc<dyn LogFile>>,
-    /// True if the file was written to since it was synced.
+    /// True if the file was written to since the last sync.
     dirty: AtomicBool,
     last: Mutex<Option<Instant>>,
     failure: BackgroundFailure,

@@ -1,4 +1,4 @@
-//! Failures of background work: decides when to retry, when to log, and when the store is unready.
+//! Failures of background work: determines when to retry, when to log, and when the store is unready.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ struct FailureState {
     retry: Option<Instant>,
     logged_at: Option<Instant>,
     suppressed: u64,
-    /// True when a failure was logged, and its end was not yet.
+    /// True if a failure was logged, but its end was not logged yet.
     open: bool,
 }
 
@@ -62,11 +62,11 @@ impl BackgroundFailure {
         tracing::error!(%error, file, untold = suppressed, "cannot {}", self.action);
     }
 
-    /// Notes a success, or that no work is left.
+    /// Records a success, or that no work is left.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock();
         let (failures, open) = (state.failures, state.open);
-        // Failures that come and go are not logged each time, either.
+        // Recurring failures are not logged each time, either.
         *state = FailureState { logged_at: state.logged_at, suppressed: state.suppressed, ..FailureState::default() };
         drop(state);
         if open {

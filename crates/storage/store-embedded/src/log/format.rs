@@ -12,12 +12,12 @@ const MAGIC: [u8; 8] = *b"BINNACLE";
 /// Features that a program must support to read a segment: the frames in it have derived marks.
 const DERIVED_MARKS: u32 = 1;
 const SUPPORTED_FEATURES: u32 = DERIVED_MARKS;
-/// Frames begin at a multiple of this, so that writing them never changes a page of the head.
+/// Frames start at a multiple of this, so that writing them never changes a page of the head.
 pub(crate) const PAGE: usize = 4096;
 const HEAD_FIXED: usize = 116;
-/// Leases are the only notes that can be many: this is room for millions.
+/// Leases are the only notes that can be numerous: this is room for millions.
 const MAX_HEAD: usize = 256 << 20;
-/// The longest head in which a wrong bit is searched for.
+/// The maximum length of a head in which a flipped bit is searched for.
 const MAX_REPAIRED: usize = 16 << 10;
 
 /// The mark of frames in segments without [`DERIVED_MARKS`].
@@ -30,7 +30,7 @@ pub(crate) const ALIGN: usize = 8;
 pub(crate) const LENGTH: usize = 4;
 const REMOVED: u32 = u32::MAX;
 
-/// Facts beside the log, by name.
+/// Facts besides the log, by name.
 pub(crate) type Notes = BTreeMap<Bytes, Bytes>;
 
 /// The end position of frames, and the checksum of the last one.
@@ -40,11 +40,12 @@ pub(crate) struct End {
     pub(crate) chain: u64,
 }
 
-/// The ID that tells a store's segments from those of others, and its frames from user data that look like frames.
+/// The ID that distinguishes a store's segments from those of other stores, and its frames from user data that look
+/// like frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreId(pub(crate) [u8; 16]);
 
-/// The original segments that a file holds: numbers `first` to `last`, rewritten or original (generation 0).
+/// The original segments that a file contains: numbers `first` to `last`, rewritten or original (generation 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cover {
     pub(crate) first: u64,
@@ -55,20 +56,20 @@ pub(crate) struct Cover {
 /// The first bytes of the frames in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
-    /// One constant: earlier versions wrote it. A client can store values full of it, each of which may be a frame until
-    /// its checksum is compared.
+    /// The same constant everywhere, as written by earlier versions. A client can store values full of it, each of
+    /// which may be a frame until its checksum is compared.
     Fixed,
-    /// Derived from the store's ID and the place, so that no data of a client look like frames.
+    /// Derived from the store's ID and the position, so that no client data look like frames.
     Derived,
     /// Either, in a segment whose head is damaged.
     Unknown,
 }
 
-/// The marks of segments that are begun now.
+/// The marks of new segments.
 pub(crate) const NEW_MARKS: Marks = Marks::Derived;
 
-/// What frames depend on beside their contents: a frame is valid only in the store, the segment and at the place for
-/// which it was written.
+/// The parameters that frames depend on besides their contents: a frame is only valid in the store, in the segment and
+/// at the position for which it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Framing {
     pub(crate) store: StoreId,
@@ -91,7 +92,7 @@ pub(crate) struct Head {
     pub(crate) before: End,
     /// The end of this segment, if it was rewritten.
     pub(crate) sealed: End,
-    /// All notes at the segment's beginning; empty in a rewritten one.
+    /// All notes at the segment's start. Empty in a rewritten segment.
     pub(crate) notes: Notes,
 }
 
@@ -100,7 +101,7 @@ pub(crate) struct Head {
 pub(crate) enum HeadError {
     Damaged(String),
     Format(u32),
-    /// It asks for these features.
+    /// The segment requires these features.
     Features(u32),
 }
 
@@ -114,7 +115,7 @@ pub(crate) struct FrameHeader {
     pub(crate) records: u32,
     /// The length in bytes of the notes, which come before the records.
     pub(crate) notes: u32,
-    /// The checksum of the frame before.
+    /// The checksum of the previous frame.
     pub(crate) chain: u64,
     pub(crate) checksum: u64,
 }
@@ -125,7 +126,7 @@ impl StoreId {
     /// Returns a random ID.
     pub(crate) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        // Each `RandomState` has fresh keys from the operating system.
+        // Each `RandomState` has new keys from the operating system.
         let (a, b) = (RandomState::new().hash_one(0_u8), RandomState::new().hash_one(1_u8));
         let mut id = [0; 16];
         id[..8].copy_from_slice(&a.to_le_bytes());
@@ -177,13 +178,13 @@ fn frame_position(cover: Cover, at: u64) -> [u8; 32] {
     frame_position
 }
 
-/// Returns the mark of a frame at a place. A search computes it for every place, so it is a few operations (the last ones
-/// of splitmix64) on the secret key of the segment.
+/// Returns the mark of a frame at a position. A search computes it for every position, so it is only a few operations
+/// (the last ones of splitmix64) on the secret key of the segment.
 fn derived_mark(key: u64, at: u64) -> u32 {
     let mut mixed = key ^ at;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    // Never zero: unused space is full of that.
+    // Never zero, since unused space is full of zeros.
     (mixed >> 32) as u32 | 1
 }
 
@@ -216,7 +217,7 @@ impl Cover {
 // === impl Head ===
 
 impl Head {
-    /// The place of the store's identity.
+    /// The position of the store's identity.
     pub(crate) const STORE: std::ops::Range<usize> = 24..40;
 
     /// Encodes the head, with zeros up to the first frame.
@@ -288,7 +289,7 @@ impl Head {
     }
 }
 
-/// Returns a damaged head as it was, if a single bit of it is wrong.
+/// Returns the original of a damaged head if a single bit of it is wrong.
 pub(crate) fn repair(bytes: &[u8]) -> Option<Head> {
     let mut bytes = bytes.get(..bytes.len().min(MAX_REPAIRED))?.to_vec();
     (0..bytes.len() * 8).find_map(|bit| {
@@ -302,7 +303,7 @@ pub(crate) fn repair(bytes: &[u8]) -> Option<Head> {
 // === impl FrameHeader ===
 
 impl FrameHeader {
-    /// Reads a possible header at a place; the caller still has to compare the checksum.
+    /// Reads a possible header at a position. The caller still has to compare the checksum.
     pub(crate) fn read(mut bytes: &[u8], framing: Framing, at: u64) -> Option<Self> {
         if bytes.len() < FRAME_HEADER || !framing.is_marked(bytes.get_u32_le(), at) {
             return None;
@@ -318,18 +319,18 @@ impl FrameHeader {
         })
     }
 
-    /// Returns the length of the frame in bytes, its padding included.
+    /// Returns the length of the frame in bytes, including padding.
     pub(crate) fn frame_len(&self) -> usize {
         (FRAME_HEADER + self.body as usize).next_multiple_of(ALIGN)
     }
 
-    /// Returns true if exactly this frame was written for this place. `frame` is all of it.
+    /// Returns true if exactly this frame was written for this position. `frame` is the whole frame.
     pub(crate) fn matches(&self, frame: &[u8], framing: Framing, at: u64) -> bool {
         checksum(frame, framing.seed(at)) == self.checksum
     }
 }
 
-/// Returns the checksum of everything but the checksum itself, which is at the end of the header.
+/// Returns the checksum of everything except the checksum itself, which is at the end of the header.
 fn checksum(frame: &[u8], seed: u64) -> u64 {
     let header = xxh3_64_with_seed(&frame[..FRAME_HEADER - 8], seed);
     xxh3_64_with_seed(&frame[FRAME_HEADER..], header)
@@ -358,7 +359,7 @@ impl<'a> FrameBuilder<'a> {
         self.notes = (self.out.len() - FRAME_HEADER) as u32;
     }
 
-    /// Appends a record; returns its position in the frame.
+    /// Appends a record. Returns its position in the frame.
     pub(crate) fn record(&mut self, revision: u64, record: &[u8]) -> usize {
         if self.records == 0 {
             self.revision = revision;
@@ -374,7 +375,7 @@ impl<'a> FrameBuilder<'a> {
         self.out.len().next_multiple_of(ALIGN)
     }
 
-    /// Completes the frame for its place; returns its checksum.
+    /// Completes the frame for its position. Returns its checksum.
     pub(crate) fn seal(self, framing: Framing, at: u64, sequence: u64, chain: u64) -> u64 {
         let body = (self.out.len() - FRAME_HEADER) as u32;
         self.out.resize(self.out.len().next_multiple_of(ALIGN), 0);
@@ -399,7 +400,7 @@ fn put_note(out: &mut Vec<u8>, name: &[u8], value: Option<&Bytes>) {
     out.put_slice(value.map_or(&[], |value| value));
 }
 
-/// Applies the note changes in a frame or head; `None` if the bytes are not notes.
+/// Applies the note changes in a frame or head. Returns `None` if the bytes are not notes.
 pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
     for (name, value) in decode_notes(&mut bytes)? {
         match value {
@@ -425,7 +426,7 @@ pub(crate) fn decode_notes(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes
     Some(notes)
 }
 
-/// Returns the positions and lengths of the records in a frame; a position is behind the length field.
+/// Returns the positions and lengths of the records in a frame. A position is behind the length field.
 pub(crate) fn record_positions(frame: &[u8], header: &FrameHeader) -> Option<Vec<(usize, usize)>> {
     let mut at = FRAME_HEADER.checked_add(header.notes as usize)?;
     let end = FRAME_HEADER + header.body as usize;

@@ -1,9 +1,9 @@
 //! Rewriting of segments without dead records. A rewritten segment replaces one segment, or several consecutive ones,
 //! so that the log stays in the order of revisions.
 //!
-//! A dead put may go at any time: the version that replaced it, or the deletion, still exists. A dead deletion may go
-//! only when no older record of its key can be left: when no older segment has a dead put. Puts are marked as dead
-//! before the deletions that follow them, so that this holds from one compaction to the next.
+//! A dead put may be dropped at any time: the version that replaced it, or the deletion, still exists. A dead deletion
+//! may only be dropped if no older record of its key can be left, that is, if no older segment has a dead put. Puts are
+//! marked as dead before the deletions that follow them, so that this holds from one compaction to the next.
 
 use std::io;
 use std::sync::Arc;
@@ -35,26 +35,26 @@ struct Source {
     /// Its index among all segments.
     position: usize,
     file: Arc<dyn LogFile>,
-    /// The records that were dead when the job was chosen. All sources use that moment: with a later one a deletion
-    /// might go while a put before it, which died in between, was kept.
+    /// The records that were dead when the job was created. All sources use that moment: with a later one, a deletion
+    /// might be dropped while an earlier put, which died in between, was kept.
     dead: Bits,
-    /// True when dead deletions go as well.
+    /// Whether to drop dead deletions as well.
     drops_deletions: bool,
 }
 
 /// The bytes copied between two syncs, and in one frame. Writers have to wait for a sync of the same disk.
 const SYNC_INTERVAL_BYTES: u64 = 1 << 20;
 const FRAME: usize = 256 << 10;
-/// The bytes per second that are copied when few are dead; more are copied when many are.
+/// The bytes per second that are copied while few are dead. More are copied while many are.
 const BYTES_PER_SECOND: u64 = 8 << 20;
-/// The number of small segments above which neighbours are merged.
+/// The number of small segments above which neighbors are merged.
 const MAX_SMALL_SEGMENTS: usize = 8;
 /// The dead bytes for which a segment is rewritten on a full disk.
 const MIN_DEAD_WHEN_FULL: u64 = 64 << 10;
-/// The number of records that are examined, or marked as dead, before writers get a turn.
+/// The number of records that are examined, or marked as dead, before the lock is released for writers.
 const YIELD_INTERVAL: usize = 4096;
 
-/// Rewrites the segments from which most can go. Returns true if something was done.
+/// Rewrites the segments from which most bytes can be dropped. Returns true if something was done.
 pub(crate) fn step(inner: &Inner) -> bool {
     if inner.options.background && inner.rewrite_failure.is_waiting() {
         return false;
@@ -162,13 +162,13 @@ impl RewriteJob {
         inner.counters.moving_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Writes the new file and renames it, not durably yet. `None` when the log is being closed.
+    /// Writes the new file and renames it, not durably yet. Returns `None` if the log is being closed.
     fn run(&self, inner: &Inner) -> io::Result<Option<(Segment, u64)>> {
         let spare = inner.spares.take(inner)?;
         inner.counters.moving_bytes.store(spare.len, Ordering::Relaxed);
         let written = self.write(inner, &spare).and_then(|written| match written {
             Some(written) => match inner.files.rename(&spare.name, &self.cover.name()) {
-                // The rename failed but took effect: a start may find the file now.
+                // The rename failed but took effect, so a start may find the file now.
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists && self.has_name(inner) => Ok(Some(written)),
                 renamed => renamed.map(|()| Some(written)),
             },
@@ -184,7 +184,7 @@ impl RewriteJob {
         inner.files.list().is_ok_and(|names| names.contains(&self.cover.name()))
     }
 
-    /// Fills a file and makes its contents durable. `None` when the log is being closed.
+    /// Fills a file and makes its contents durable. Returns `None` if the log is being closed.
     fn write(&self, inner: &Inner, spare: &Spare) -> io::Result<Option<(Segment, u64)>> {
         let file = &spare.file;
         let framing = Framing::new(self.store, self.cover, NEW_MARKS);
@@ -244,7 +244,7 @@ impl RewriteJob {
 // === impl Source ===
 
 impl Source {
-    /// Returns the positions of the next records to keep; `None` after the last one.
+    /// Returns the positions of the next records to keep, or `None` after the last one.
     fn next_live(&self, inner: &Inner, next: &mut usize) -> Option<Vec<RecordPosition>> {
         let table = inner.table.read();
         let segment = &table.segments[self.position];
@@ -259,7 +259,7 @@ impl Source {
     }
 }
 
-/// Lets readers use the new file instead of the old ones.
+/// Replaces the old files with the new one for readers.
 fn install(inner: &Inner, mut segment: Segment) {
     loop {
         let mut table = inner.table.write();
@@ -267,7 +267,7 @@ fn install(inner: &Inner, mut segment: Segment) {
         let died = std::mem::take(&mut active_rewrite.died);
         let range = active_rewrite.range.clone();
         let few = died.len() <= YIELD_INTERVAL;
-        // Writers must not wait while many are marked as dead.
+        // Writers must not wait while many records are marked as dead.
         let waiting = few.then_some(table);
         for revision in died {
             if let Some(n) = segment.records.find(revision) {
@@ -282,7 +282,8 @@ fn install(inner: &Inner, mut segment: Segment) {
     }
 }
 
-/// Returns the segment from which most can go, or the oldest whose dead puts keep others' deletions from going.
+/// Returns the segment from which most bytes can be dropped, or the oldest one whose dead puts prevent deletions in
+/// other segments from being dropped.
 fn most_dead(sealed: &[Segment]) -> Option<usize> {
     let mut clean = true;
     let mut worst: Option<(usize, u64, u64)> = None;
@@ -303,7 +304,7 @@ fn most_dead(sealed: &[Segment]) -> Option<usize> {
     }
 }
 
-/// Returns the first of two small neighbours, if there are many small segments.
+/// Returns the first of two small neighbors, if there are many small segments.
 fn small_neighbors(sealed: &[Segment], capacity: u64) -> Option<usize> {
     let small = |segment: &Segment| segment.end.at < capacity / 8;
     if sealed.iter().filter(|segment| small(segment)).count() <= MAX_SMALL_SEGMENTS {
@@ -312,7 +313,7 @@ fn small_neighbors(sealed: &[Segment], capacity: u64) -> Option<usize> {
     sealed.windows(2).position(|pair| pair.iter().all(small))
 }
 
-/// Adds neighbours that are small, or mostly dead, as long as the result fits into one segment.
+/// Adds neighbors that are small, or mostly dead, as long as the result fits into one segment.
 fn widen(sealed: &[Segment], first: usize, capacity: u64) -> std::ops::Range<usize> {
     let live = |n: usize| sealed[n].records.usage.needed();
     let fits = |n: usize| sealed[n].end.at < capacity / 4 || sealed[n].records.usage.dead() * 2 > sealed[n].end.at;
@@ -356,7 +357,7 @@ fn runs(positions: &[RecordPosition]) -> impl Iterator<Item = &[RecordPosition]>
     })
 }
 
-/// A file being filled with records of other segments.
+/// A file that is being filled with records of other segments.
 struct Output {
     framing: Framing,
     file: Arc<dyn LogFile>,
@@ -391,7 +392,7 @@ impl Output {
     }
 }
 
-/// The speed limit of rewriting a segment.
+/// The rate limit of rewriting a segment.
 struct Pace {
     started: Instant,
     synced: u64,
@@ -400,7 +401,7 @@ struct Pace {
 // === impl Pace ===
 
 impl Pace {
-    /// Waits to keep the pace. Returns false if the log is being closed.
+    /// Waits to keep to the rate limit. Returns false if the log is being closed.
     fn wait(&mut self, inner: &Inner, output: &Output) -> io::Result<bool> {
         if output.end.at - self.synced < SYNC_INTERVAL_BYTES {
             return Ok(true);
@@ -412,7 +413,7 @@ impl Pace {
         if inner.options.background {
             inner.head.sync();
         }
-        // The nearer the files are to their bound, the faster the copying.
+        // The closer the files are to their bound, the faster the copying.
         let most = inner.options.max_segment.max(1);
         let hurry = 1 + 16 * most / inner.slack().max(most / 16);
         let due = Duration::from_secs_f64(output.end.at as f64 / (BYTES_PER_SECOND * hurry) as f64);

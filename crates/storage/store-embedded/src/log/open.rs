@@ -1,4 +1,4 @@
-//! Reads the log of a directory without changing it: chooses the valid files, and finds the log's end and missing data.
+//! Reads the log of a directory without changing it: selects the valid files, and finds the log's end and missing data.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -17,10 +17,10 @@ use crate::disk::RecordVisitor;
 use crate::files::{Files, LogFile, ReadError};
 use crate::record;
 
-/// A log as it was found.
+/// A log that exists in a directory.
 pub(crate) struct ExistingLog {
     pub(crate) store: StoreId,
-    /// In order. The last one is open for writing.
+    /// The segments in order. The last one is open for writing.
     pub(crate) segments: Vec<Segment>,
     pub(crate) acknowledged: Option<(AcknowledgedFile, AcknowledgedEnd)>,
     pub(crate) notes: Notes,
@@ -33,12 +33,12 @@ pub(crate) struct ExistingLog {
 /// The end of the log.
 #[derive(Default)]
 pub(crate) struct Tail {
-    /// Complete frames that can be read, but may not be durable: the process that wrote them was not able to note that
-    /// they were. The contents of other frames are not kept.
+    /// Complete frames that can be read, but may not be durable: the process that wrote them could not record that they
+    /// were. The contents of other frames are not kept.
     pub(crate) unconfirmed: Vec<(FrameHeader, Bytes)>,
     /// The sequence number of the next frame.
     pub(crate) sequence: u64,
-    /// The end of the bytes behind them, if any: of an unfinished frame.
+    /// The end of the bytes behind them, if there are any: they belong to an unfinished frame.
     pub(crate) torn: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ const READ_BYTES: usize = 1 << 20;
 /// The interval at which the progress of a search is logged.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reads the log of a directory. `None` if there is none.
+/// Reads the log of a directory. Returns `None` if there is none.
 pub(crate) fn open(files: &dyn Files) -> io::Result<Option<ExistingLog>> {
     let names = files.list()?;
     let acknowledged = AcknowledgedFile::open(files)?;
@@ -73,7 +73,7 @@ pub(crate) fn open(files: &dyn Files) -> io::Result<Option<ExistingLog>> {
     if let Some(foreign) = heads.iter().find(|head| head.store != store) {
         return Err(damaged(format!("{} belongs to another store", foreign.cover.name())));
     }
-    // The end of a segment is in the head of the next one, or in its own if it was rewritten.
+    // The end of a segment is in the head of the next one, or in its own head if it was rewritten.
     for n in 0..segments.len() - 1 {
         let end = if heads[n].cover.generation == 0 { heads[n + 1].before } else { heads[n].sealed };
         segments[n].end = end;
@@ -86,7 +86,7 @@ pub(crate) fn open(files: &dyn Files) -> io::Result<Option<ExistingLog>> {
     Ok(Some(ExistingLog { store, segments, acknowledged, notes, tail, superseded, next_generation }))
 }
 
-/// Chooses the valid files: those of later generations replace the segments they cover. No segment may be missing.
+/// Selects the valid files: those of later generations replace the segments they cover. No segment may be missing.
 fn choose_covers(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
     covers.sort_by_key(|cover| std::cmp::Reverse(cover.generation));
     let (mut chosen, mut superseded) = (Vec::<Cover>::new(), Vec::new());
@@ -187,7 +187,7 @@ fn find_end(
         match walk.rest()? {
             Rest::Empty => {}
             Rest::Torn(end) => tail.torn = Some(end),
-            // Each frame is made durable before the next one is begun, so this is damage.
+            // Each frame is made durable before the next one is started, so this is damage.
             Rest::Frame(at) => return Err(damaged(format!("{detail}, and the log goes on at byte {at}"))),
         }
     }
@@ -210,7 +210,7 @@ fn check_acknowledged(acknowledged_end: Option<AcknowledgedEnd>, newest: u64, ta
     }
 }
 
-/// Reads the acknowledged records of a segment, and notes their positions.
+/// Reads the acknowledged records of a segment, and stores their positions.
 pub(crate) fn read_segment(
     store: StoreId,
     segment: &mut Segment,
@@ -264,11 +264,11 @@ pub(crate) enum Step {
         bytes: Bytes,
     },
     End,
-    /// No complete frame is here.
+    /// There is no complete frame here.
     Broken(String),
 }
 
-/// The bytes behind the last whole frame.
+/// The bytes behind the last complete frame.
 enum Rest {
     Empty,
     /// Other bytes, up to this position.
@@ -287,7 +287,7 @@ impl Walk {
         walk
     }
 
-    /// Returns a walk through a file about which nothing else is known.
+    /// Returns a walk through a file without further information about it.
     pub(crate) fn without_chain(framing: Framing, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
         Self { framing, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
     }
@@ -309,7 +309,7 @@ impl Walk {
         Ok(Step::Frame { at, header, bytes })
     }
 
-    /// Returns the frame at a position, if it is complete and was written for it.
+    /// Returns the frame at a position, if it is complete and was written for that position.
     pub(crate) fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
         let Some(header) = self.bytes(at, FRAME_HEADER)? else { return Ok(None) };
         let Some(header) = FrameHeader::read(&header, self.framing, at) else { return Ok(None) };
@@ -345,13 +345,13 @@ impl Walk {
         })
     }
 
-    /// Returns the header at a position, if a frame may begin there.
+    /// Returns the header at a position, if a frame may start there.
     pub(crate) fn header_at(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
         Ok(self.bytes(at, FRAME_HEADER)?.and_then(|header| FrameHeader::read(&header, self.framing, at)))
     }
 
-    /// Finds the next complete frame from a position on. Also returns the end of the non-zero bytes read so far. Where
-    /// marks are derived, only what was written as a frame is compared with its checksum, so that the time is linear.
+    /// Finds the next complete frame from a position on. Also returns the end of the non-zero bytes read so far. If
+    /// marks are derived, only real frames are compared with their checksums, so that the time is linear.
     pub(crate) fn next_frame(&mut self, mut at: u64) -> io::Result<(Option<u64>, u64)> {
         let (begin, mut end) = (at, at);
         let mut reported = Instant::now();
@@ -380,7 +380,7 @@ impl Walk {
         Ok((None, end))
     }
 
-    /// Logs how far a long search is.
+    /// Logs the progress of a long search.
     fn report(&self, reported: &mut Instant, begin: u64, at: u64) {
         if reported.elapsed() >= REPORT_INTERVAL {
             *reported = Instant::now();
@@ -399,7 +399,7 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// Files that a start may find when replaced ones were not removed: first, last and generation.
+    /// The files that a start may find if replaced ones were not removed: first, last and generation.
     #[test]
     fn later_generations_replace_covered_segments() {
         type Names = &'static [(u64, u64, u64)];

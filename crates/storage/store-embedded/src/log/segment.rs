@@ -12,15 +12,15 @@ pub(crate) struct Segment {
     pub(crate) cover: Cover,
     pub(crate) marks: Marks,
     pub(crate) next_revision: u64,
-    /// The number of its first frame, and the end of the previous segment; a rewritten segment keeps both.
+    /// The number of its first frame, and the end of the previous segment. A rewritten segment keeps both.
     pub(crate) sequence: u64,
     pub(crate) before: End,
     pub(crate) file: Arc<dyn LogFile>,
     /// The position of its first frame.
     pub(crate) begin: u64,
-    /// The end of its frames; the bytes behind it were never acknowledged.
+    /// The end of its frames. The bytes behind it were never acknowledged.
     pub(crate) end: End,
-    /// The bytes that it takes on disk.
+    /// The bytes that it occupies on disk.
     pub(crate) allocated: u64,
     pub(crate) records: Records,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Segment {
 #[derive(Default)]
 pub(crate) struct Records {
     base: u64,
-    /// Revisions relative to `base`; empty as long as there is no gap.
+    /// Revisions relative to `base`. Empty as long as there is no gap.
     revisions: Vec<u32>,
     positions: Vec<u32>,
     dead: Bits,
@@ -38,7 +38,8 @@ pub(crate) struct Records {
     pub(crate) usage: Usage,
 }
 
-/// Bytes of records, each with what lies between it and the next one: padding, and the header and notes of a frame.
+/// The bytes of records, each including the bytes between it and the next one: padding, and the header and notes of a
+/// frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) total: u64,
@@ -48,16 +49,16 @@ pub(crate) struct Usage {
     pub(crate) dead_deletions: u64,
 }
 
-/// One bit for each record.
+/// One bit per record.
 #[derive(Clone, Default)]
 pub(crate) struct Bits(Vec<u64>);
 
-/// The position of a record, where its length field is.
+/// The position of a record, which is that of its length field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPosition {
     pub(crate) revision: u64,
     pub(crate) at: u64,
-    /// The distance to the next record, or to the end; it may be larger than the record.
+    /// The distance to the next record, or to the end. It may be larger than the record.
     pub(crate) room: u64,
 }
 
@@ -68,7 +69,7 @@ impl Records {
         self.positions.len()
     }
 
-    /// Returns false if the position cannot be stored: revisions must ascend, and both must be within 2^32.
+    /// Returns false if the position cannot be stored: revisions must be ascending, and both must be within 2^32.
     pub(crate) fn push(&mut self, revision: u64, at: u64, len: usize, deletion: bool) -> bool {
         let count = self.positions.len();
         if count == 0 {
@@ -150,7 +151,7 @@ impl Records {
         }
     }
 
-    /// Counts bytes that lie between a record and the next one.
+    /// Adds bytes between a record and the next one.
     fn count_gap(&mut self, n: usize, bytes: u64) {
         self.usage.total += bytes;
         if self.dead.get(n) {
@@ -178,7 +179,7 @@ impl Usage {
         self.dead_puts + self.dead_deletions
     }
 
-    /// Returns the number of bytes of records that are not dead.
+    /// Returns the bytes of records that are not dead.
     pub(crate) fn needed(&self) -> u64 {
         self.total.saturating_sub(self.dead())
     }
@@ -245,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Records of 10 bytes, each in a frame of its own.
+    /// Records of 10 bytes, each in its own frame.
     #[test]
     fn counts_gap_with_preceding_record() {
         let deletion = |n: u64| n % 2 == 1;

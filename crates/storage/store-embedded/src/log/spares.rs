@@ -1,5 +1,5 @@
-//! Files that are created ahead: space for the next segment and for one that is rewritten, reserved in the file system
-//! before it is needed. Without both, the store accepts only writes that free space.
+//! Spare files that are created in advance: space for the next segment and for one that is rewritten, reserved in the
+//! file system before it is needed. Without both, the store only accepts writes that free space.
 
 use std::io;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ impl Default for Spares {
 }
 
 impl Spares {
-    /// Takes a spare file, or creates a small one now, since the caller needs it: on a full disk one without reserved
-    /// space, which grows as far as it can.
+    /// Takes a spare file, or creates a small one now because the caller needs it. On a full disk that file has no
+    /// reserved space, and grows as far as it can.
     pub(crate) fn take(&self, inner: &Inner) -> io::Result<Spare> {
         if let Some(spare) = self.ready.lock().pop() {
             return Ok(spare);
@@ -50,7 +50,7 @@ impl Spares {
         }
     }
 
-    /// Creates the missing spare files, and notes whether the disk is full.
+    /// Creates the missing spare files, and records whether the disk is full.
     pub(crate) fn fill(&self, inner: &Inner) {
         let full = &inner.counters.full;
         while self.ready.lock().len() < SPARE_COUNT {
@@ -74,7 +74,7 @@ impl Spares {
         }
     }
 
-    /// Creates the next segment while another is rewritten, so that writers need not.
+    /// Creates the next segment while another one is rewritten, so that writers need not do it.
     pub(crate) fn top_up(&self, inner: &Inner) {
         if !self.ready.lock().is_empty() || inner.counters.full.load(Ordering::Relaxed) {
             return;
@@ -114,7 +114,7 @@ impl Spares {
 // === impl Spare ===
 
 impl Spare {
-    /// Removes the file. If this fails, the next start does it.
+    /// Removes the file. If this fails, the next start does so.
     pub(crate) fn remove(self, files: &dyn Files) {
         match files.remove(&self.name) {
             Ok(()) => {}

@@ -1,5 +1,5 @@
-//! Reads a damaged log as far as possible: searches for the next complete frame behind a broken one. A frame is valid
-//! only at the position and in the store for which it was written, so that none is found by mistake.
+//! Reads a damaged log as far as possible: searches for the next complete frame behind a broken one. A frame is only
+//! valid at the position and in the store for which it was written, so that none is found by mistake.
 
 use std::io;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use super::tolerant_file::TolerantFile;
 use crate::files::{Files, LogFile};
 use crate::record::{self, Guess};
 
-/// A part of a log; parts are reported in order.
+/// A part of a log. Parts are reported in order.
 pub(crate) enum Finding {
     Record {
         revision: u64,
         bytes: Bytes,
     },
-    /// A record that is damaged.
+    /// A damaged record.
     Broken {
         revision: u64,
-        /// What the rest of the record seems to say.
+        /// The apparent contents of the rest of the record.
         guess: Guess,
         segment: String,
         at: u64,
     },
-    /// Bytes that cannot be divided into records.
+    /// Bytes that cannot be split into records.
     Unreadable {
         segment: String,
         at: u64,
         len: u64,
     },
-    /// Segments, or what is behind the last one, are missing.
+    /// Segments, or the log behind the last one, are missing.
     Missing(String),
     Problem(String),
 }
@@ -44,7 +44,7 @@ pub(crate) enum Finding {
 /// Called with each finding.
 pub(crate) type FindingVisitor<'a> = dyn FnMut(Finding) -> io::Result<()> + 'a;
 
-/// What is known of a log beside its records.
+/// The information about a log besides its records.
 #[derive(Default)]
 pub(crate) struct SurveyResult {
     pub(crate) notes: Notes,
@@ -52,7 +52,7 @@ pub(crate) struct SurveyResult {
     pub(crate) acknowledged: Option<AcknowledgedEnd>,
 }
 
-/// A file of the log, with its head if that is whole.
+/// A file of the log, with its head if the head is intact.
 struct SegmentFile {
     cover: Cover,
     head: Option<Head>,
@@ -90,7 +90,7 @@ pub(crate) fn survey(files: &dyn Files, report: &mut FindingVisitor<'_>) -> io::
             0 => next.and_then(|next| Some(next.head.as_ref()?.before)),
             _ => head.as_ref().map(|head| head.sealed),
         };
-        // The notes of an original segment's head are complete.
+        // The notes in the head of an original segment are complete.
         if let Some(head) = head.as_ref().filter(|head| head.cover.generation == 0) {
             result.notes = head.notes.clone();
         }
@@ -129,7 +129,7 @@ fn open_segments(
             Ok((head, _)) => Some(head),
             Err(error) => {
                 let repair = repair_head(&*file, cover)?;
-                // What a later version wrote is not damaged.
+                // Data that a later version wrote are not damaged.
                 if repair.is_none() && error.kind() == io::ErrorKind::Unsupported {
                     return Err(error);
                 }
@@ -142,8 +142,8 @@ fn open_segments(
     Ok(segments)
 }
 
-/// Returns the identity of the store, without which no frame is recognized: from a whole head, or else from a damaged one,
-/// if frames prove it.
+/// Returns the identity of the store, without which no frame is recognized: from an intact head, or else from a damaged
+/// one, if frames prove it.
 fn identify(segments: &[SegmentFile]) -> io::Result<Option<StoreId>> {
     if let Some(store) = segments.iter().rev().find_map(|segment| Some(segment.head.as_ref()?.store)) {
         return Ok(Some(store));
@@ -179,7 +179,7 @@ fn first_sequence(store: StoreId, segment: &SegmentFile) -> io::Result<Option<u6
     Ok(first.map(|(header, _)| header.sequence))
 }
 
-/// Chooses the newest of files that cover the same segments; reports overlaps.
+/// Selects the newest of files that cover the same segments, and reports overlaps.
 fn choose_covers(mut covers: Vec<Cover>, report: &mut FindingVisitor<'_>) -> io::Result<Vec<Cover>> {
     covers.sort_by_key(|cover| std::cmp::Reverse(cover.generation));
     let mut chosen = Vec::<Cover>::new();
@@ -199,18 +199,18 @@ fn choose_covers(mut covers: Vec<Cover>, report: &mut FindingVisitor<'_>) -> io:
 /// A walk through one segment.
 struct SegmentReader {
     name: String,
-    /// True for an original segment: its revisions have no gaps.
+    /// True for an original segment, whose revisions have no gaps.
     original: bool,
     walk: Walk,
     limit: u64,
-    /// The end of the segment and its last checksum, if they are known.
+    /// The end of the segment and its last checksum, if they are available.
     end: Option<End>,
-    /// The number of the next frame and the checksum of the one before, where they are known.
+    /// The number of the next frame and the checksum of the previous one, where they are available.
     expected_next: Option<(u64, u64)>,
     last: bool,
-    /// The number of acknowledged frames, if it is known.
+    /// The number of acknowledged frames, if it is available.
     acknowledged: Option<u64>,
-    /// The number of the next segment's first frame: frames here with this number or a later one do not count.
+    /// The number of the next segment's first frame. Frames here with this number or a later one do not count.
     next_first_sequence: Option<u64>,
 }
 
@@ -331,7 +331,7 @@ impl SegmentReader {
             let frame = header.map(|header| (header, at + header.frame_len() as u64));
             let frame = frame.filter(|(_, next)| *next <= end);
             let Some((header, next)) = frame else { return self.report_unreadable(at, end - at, report) };
-            // Another frame must begin at its end, or its length cannot be trusted.
+            // Another frame must start at its end, or its length cannot be trusted.
             let follower = self.walk.header_at(next)?;
             let is_followed = follower.is_some_and(|follower| follower.sequence == header.sequence.wrapping_add(1));
             if next < end && !is_followed {
@@ -375,7 +375,7 @@ impl SegmentReader {
     }
 
     fn report_record(&self, at: u64, revision: u64, bytes: Bytes, report: &mut FindingVisitor<'_>) -> io::Result<()> {
-        // A rewritten segment has gaps, so only the record itself has its revision.
+        // A rewritten segment has gaps, so only the record itself contains its revision.
         let header = record::peek(&bytes).map(|header| header.revision);
         let revision = if self.original { revision } else { header.unwrap_or(revision) };
         if record::is_whole(revision, &bytes) {

@@ -10,17 +10,17 @@ use crate::files::LogFile;
 
 pub(crate) struct SegmentTable {
     pub(crate) store: StoreId,
-    /// The last one is open for writing.
+    /// The segments in order. The last one is open for writing.
     pub(crate) segments: Vec<Segment>,
     pub(crate) next_generation: u64,
     /// The segments that are being rewritten.
     pub(crate) active_rewrite: Option<ActiveRewrite>,
 }
 
-/// Segments that are being rewritten, by index; the indexes are stable, as new segments are appended.
+/// Segments that are being rewritten, by index. The indexes are stable, as new segments are appended.
 pub(crate) struct ActiveRewrite {
     pub(crate) range: Range<usize>,
-    /// The revisions in them that died since the records to keep were chosen.
+    /// The revisions in them that died since the records to keep were selected.
     pub(crate) died: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Default for SegmentTable {
 impl SegmentTable {
     /// Returns the index of the segment that can have a revision.
     fn segment_of(&self, revision: u64) -> Option<usize> {
-        // All but the last of the segments that begin at one revision are empty.
+        // All but the last of the segments that start at one revision are empty.
         self.segments.partition_point(|segment| segment.next_revision <= revision).checked_sub(1)
     }
 
@@ -61,7 +61,7 @@ impl SegmentTable {
                 let begun = run.first().map(|first| first.at);
                 let full =
                     run.len() >= most || begun.is_some_and(|begun| position.at + position.room - begun > most_bytes);
-                // Dead records before the first live one are skipped; after it they end the run.
+                // Dead records before the first live one are skipped. After it they end the run.
                 if position.revision > last || full || (records.is_dead(n) && !run.is_empty()) {
                     break;
                 }

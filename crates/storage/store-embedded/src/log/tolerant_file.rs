@@ -1,4 +1,4 @@
-//! Files of a disk that cannot read all of them.
+//! Files on a disk that cannot read all of them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,11 +8,12 @@ use parking_lot::Mutex;
 
 use crate::files::{LogFile, ReadError};
 
-/// A file in which bytes that cannot be read are zeros. No frame is made of zeros, so that what is behind them is found.
+/// A file in which bytes that cannot be read are replaced with zeros. No frame consists of zeros, so that the frames
+/// behind them are found.
 pub(crate) struct TolerantFile {
     name: String,
     file: Arc<dyn LogFile>,
-    /// The reason by position of each block that cannot be read.
+    /// The reason for each block that cannot be read, by position.
     unreadable: Mutex<BTreeMap<u64, String>>,
 }
 
@@ -26,7 +27,7 @@ impl TolerantFile {
         Self { name, file, unreadable: Mutex::default() }
     }
 
-    /// Describes the blocks that could not be read, neighbours together.
+    /// Describes the blocks that could not be read, with adjacent ones together.
     pub(crate) fn problems(&self) -> Vec<String> {
         let unreadable = self.unreadable.lock();
         let mut runs: Vec<(u64, u64, &String)> = Vec::new();

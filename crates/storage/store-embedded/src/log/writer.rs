@@ -1,4 +1,4 @@
-//! The end of the log: writes one frame for each group of writes, durable before any caller gets a reply, and begins a
+//! The end of the log: writes one frame for each group of writes, durably before any caller gets a reply, and starts a
 //! new segment when the old one is full or has failed.
 
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) struct Writer {
     store: StoreId,
     number: u64,
     marks: Marks,
-    /// The segment that this process tried to begin last: an attempt that failed may have left a file of its name.
+    /// The segment that this process tried to start last. A failed attempt may have left a file with its name.
     attempted: u64,
     file: Arc<dyn LogFile>,
     /// The position of the next frame, and the checksum of the previous one.
@@ -48,7 +48,7 @@ const MAX_RETAINED_FRAME: usize = 1 << 20;
 enum AppendError {
     /// Nothing of the frame was written.
     Begin(io::Error),
-    /// The segment that it was written to is not usable any more.
+    /// The segment that it was written to is no longer usable.
     Write(io::Error),
 }
 
@@ -65,7 +65,7 @@ impl AppendError {
 // === impl Writer ===
 
 impl Writer {
-    /// Creates a new log, or makes an existing one ready to be appended to.
+    /// Creates a new log, or prepares an existing one for appending.
     pub(crate) fn start(inner: &Inner, pending: Pending) -> io::Result<()> {
         for name in inner.files.list()? {
             if name.starts_with(PREFIX) || name == UNFINISHED {
@@ -116,8 +116,8 @@ impl Writer {
             tracing::warn!(segment = writer.number, at = writer.end.at, "left out a write that was never finished");
         }
         inner.head.begin(&writer.head);
-        // These frames can be read, but may not be durable; and a failed sync is reported only once. So their bytes are
-        // written again, which needs no space, or else all of them in a new segment.
+        // These frames can be read, but may not be durable, and a failed sync is reported only once. Therefore their
+        // bytes are written again, which needs no space, or otherwise all of them in a new segment.
         let unconfirmed = &pending.tail.unconfirmed;
         match writer.write_again(unconfirmed) {
             Ok(()) => unconfirmed.iter().try_for_each(|(header, frame)| writer.adopt(inner, header, frame))?,
@@ -133,8 +133,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a group. Returns true if a segment was begun for it. An error that [may pass](may_pass) changes nothing;
-    /// after another one nothing more can be written.
+    /// Writes a group. Returns true if a segment was started for it. A [transient](is_transient) error changes nothing.
+    /// After another error nothing more can be written.
     pub(crate) fn commit(&mut self, inner: &Inner, batch: &Batch) -> io::Result<bool> {
         let before = self.number;
         match self.append(inner, batch) {
@@ -156,11 +156,11 @@ impl Writer {
         Ok(self.number != before)
     }
 
-    /// Overwrites an unfinished frame of an earlier process with zeros, as if it had never been begun, which needs no
+    /// Overwrites an unfinished frame of an earlier process with zeros, as if it had never been started, which needs no
     /// space. Returns true if a group can be written there.
     fn wipe_torn(&mut self, inner: &Inner, batch: &Batch) -> bool {
         let Some(end) = self.torn.filter(|_| self.end.at + batch_room(batch) <= self.limit) else { return false };
-        // If the next segment has its name already, its head says that this one ends here.
+        // If the next segment already has its name, its head defines the end of this one.
         let next = Cover::one(self.number + 1).name();
         if inner.files.list().is_ok_and(|names| !names.contains(&next)) {
             // Only once: if it fails, the bytes here are unknown.
@@ -197,7 +197,7 @@ impl Writer {
         let chain = builder.seal(framing, at, self.sequence, self.end.chain);
         let started = Instant::now();
         if let Err(error) = write_all(&*self.file, &frame, at).and_then(|()| self.file.sync_data()) {
-            // It is not known which part of the frame is on disk, or will be.
+            // It is unknown which part of the frame is on disk, or will be.
             self.broken = true;
             return Err(AppendError::Write(error));
         }
@@ -235,7 +235,7 @@ impl Writer {
         }
     }
 
-    /// Notes the end of the log. It is only a lower bound, so a failure does no harm.
+    /// Records the end of the log. It is only a lower bound, so a failure does no harm.
     fn note_acknowledged(&mut self, inner: &Inner) {
         let to = AcknowledgedEnd { sequence: self.sequence, revision: self.next_revision - 1, segment: self.number };
         if let Err(error) = self.head.advance(to) {
@@ -249,7 +249,7 @@ impl Writer {
         if self.broken { 0 } else { self.limit.saturating_sub(self.end.at) }
     }
 
-    /// Begins a segment, which discards the bytes behind the end of the previous one.
+    /// Starts a segment, which discards the bytes behind the end of the previous one.
     fn roll(&mut self, inner: &Inner, room: u64) -> io::Result<()> {
         let notes = inner.notes.lock().clone();
         let head = new_head(self.store, self.number + 1, self.next_revision, self.sequence, self.end, notes);
@@ -258,7 +258,7 @@ impl Writer {
         let is_retry = std::mem::replace(&mut self.attempted, self.number + 1) == self.number + 1;
         let segment = create_segment(inner, &head, room, is_retry).inspect_err(|error| {
             if error.kind() == io::ErrorKind::AlreadyExists {
-                // The file is not of this process, and is never replaced.
+                // The file does not belong to this process, and is never replaced.
                 self.attempted = self.number;
             }
         })?;
@@ -271,7 +271,7 @@ impl Writer {
         let mut table = inner.table.write();
         if let Some(sealed) = table.segments.last_mut() {
             sealed.records.shrink();
-            // Frees the unused space; a file that failed is not changed again.
+            // Frees the unused space. A file that failed is not changed again.
             if was_whole && old.set_len(old_end.at).is_ok() {
                 sealed.allocated = old_end.at;
             }
@@ -285,7 +285,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the same bytes to the same place, so that the sync writes them to the disk again.
+    /// Writes the same bytes to the same position, so that the sync writes them to disk again.
     fn write_again(&self, frames: &[(FrameHeader, Bytes)]) -> io::Result<()> {
         if frames.is_empty() {
             return Ok(());
@@ -320,7 +320,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a frame of an earlier process to a new place.
+    /// Writes a frame of an earlier process to a new position.
     fn rewrite(&mut self, inner: &Inner, header: &FrameHeader, frame: &Bytes) -> io::Result<()> {
         let damaged = || super::damaged("a frame that was whole is not".to_owned());
         let mut notes = frame.get(FRAME_HEADER..FRAME_HEADER + header.notes as usize).ok_or_else(damaged)?;
@@ -353,8 +353,8 @@ fn new_head(store: StoreId, number: u64, next_revision: u64, sequence: u64, befo
     }
 }
 
-/// Begins a segment durably, with its name and with room for a frame. Only with `is_retry` it replaces a file
-/// of its name.
+/// Starts a segment durably, with its name and with room for a frame. It only replaces a file with its name if
+/// `is_retry` is set.
 fn create_segment(inner: &Inner, head: &Head, room: u64, is_retry: bool) -> io::Result<Segment> {
     let spare = inner.spares.take(inner)?;
     let Spare { file, len, .. } = &spare;

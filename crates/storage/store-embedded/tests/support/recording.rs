@@ -1,4 +1,4 @@
-//! The file system calls of a real process, and the files that a power cut at any of these calls could leave.
+//! The file system calls of a real process, and the files that a power failure at any of these calls could leave.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -14,7 +14,7 @@ const SCRIPT: &str = include_str!("recorder.py");
 /// The unit in which unsynced bytes reach the disk.
 const PAGE: usize = 4096;
 
-/// The calls of a process in the order in which they were made.
+/// The calls of a process in order.
 pub(crate) struct Recording {
     calls: Vec<Call>,
 }
@@ -43,7 +43,7 @@ enum CallKind {
         at: u64,
         bytes: Vec<u8>,
     },
-    /// The file has this size now, or at least this size.
+    /// The file has this size, or at least this size.
     Size {
         file: u64,
         name: String,
@@ -58,13 +58,13 @@ enum CallKind {
 // === impl Recording ===
 
 impl Recording {
-    /// Returns true if processes can be recorded here; otherwise prints a message, and the test is skipped.
+    /// Returns true if processes can be recorded here. Otherwise prints a message, and the test is skipped.
     pub(crate) fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         seccomp::available(&AVAILABLE, SCRIPT, &["/dev/null", "/"], "nothing can be recorded")
     }
 
-    /// Returns the command with a recorder around it; to the system it is the same process.
+    /// Returns the command with a recorder around it. To the system it is the same process.
     pub(crate) fn around(command: &Command, record: &Path, dir: &Path) -> Command {
         let mut recorded = seccomp::command(SCRIPT);
         recorded.arg(record).arg(dir).arg(command.get_program()).args(command.get_args());
@@ -111,8 +111,8 @@ impl Recording {
         before.filter(|call| matches!(call.what, CallKind::SyncDir)).count()
     }
 
-    /// Fills an empty directory with files that a power cut before a call could have left: all synced changes, and a
-    /// random part of the others.
+    /// Fills an empty directory with files that a power failure before a call could have left: all synced changes, and
+    /// a random part of the others.
     pub(crate) fn cut(&self, before: usize, rng: &mut Rng, dir: &Path) {
         let calls = &self.calls[..before];
         // A sync is complete when its thread makes the next call.
@@ -190,7 +190,7 @@ struct Names {
     changes: Vec<Change>,
     /// The number of durable changes.
     durable: usize,
-    /// The number of the file that a creation made, by the index of the creation.
+    /// The number of the file that was created, by the index of the creation.
     made: HashMap<usize, u64>,
 }
 
@@ -205,7 +205,7 @@ impl Names {
         self.changes.push(change);
     }
 
-    /// A creating call does not have the number of its file; the first call that uses the file does.
+    /// A creating call does not have the number of its file, but the first call that uses the file has.
     fn learn(&mut self, name: &str, file: u64) {
         let place = self.places(self.changes.len()).remove(name);
         if let Some(place) = place {
@@ -266,7 +266,7 @@ impl Contents {
             Pending::Size(to, at_least) => {
                 self.size = if at_least { self.size.max(to) } else { to };
                 if !at_least {
-                    // Truncated bytes are lost, even when the file grows again.
+                    // Truncated bytes are lost, even if the file grows again.
                     self.written.retain_mut(|(at, bytes)| {
                         bytes.truncate(usize::try_from(to.saturating_sub(*at)).unwrap_or(usize::MAX));
                         !bytes.is_empty()

@@ -38,7 +38,7 @@ pub(crate) fn run() {
     runtime.block_on(async {
         let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("the store opens"));
         say("open");
-        // Numbers continue from the last process, so that every value is written once.
+        // Numbers continue after those of the last process, so that every value is written once.
         let start = store.current_revision().await.expect("a revision").0 * 1000;
         let clients = (0..CLIENTS).map(|client| tokio::spawn(write(store.clone(), client, start)));
         let clients: Vec<_> = clients.collect();
@@ -102,12 +102,12 @@ async fn compact(store: Arc<EmbeddedStore>) {
     }
 }
 
-/// The reports of all victims.
+/// The reports of all killed processes.
 #[derive(Default)]
 pub(crate) struct AcknowledgedWrites {
-    /// By key: the newest acknowledged number and revision; the number is `None` after a deletion.
+    /// By key: the newest acknowledged number and revision. The number is `None` after a deletion.
     keys: HashMap<String, (Option<u64>, u64)>,
-    /// By key: the number of the last write that was begun.
+    /// By key: the number of the last write that was started.
     begun: HashMap<String, u64>,
     /// Acknowledged puts by revision.
     puts: HashMap<u64, (String, u64)>,
@@ -163,7 +163,7 @@ impl AcknowledgedWrites {
             let begun = self.begun[key];
             match found {
                 Some((found, at)) if Some(found) == *number => assert_eq!(at, *acknowledged, "{context}: {key}"),
-                // The write in progress may have been done.
+                // The write in progress may have been executed.
                 Some((found, at)) => assert!(found == begun && at > *acknowledged, "{context}: {key} is {found}@{at}"),
                 None => assert!(number.is_none() || *number != Some(begun), "{context}: {key} is lost"),
             }

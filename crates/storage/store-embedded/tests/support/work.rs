@@ -1,11 +1,11 @@
-//! Random work, chosen by a seed and by the contents of the model.
+//! Random work, selected by a seed and by the contents of the model.
 
 use binnacle_store::{Expect, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use bytes::Bytes;
 
 use super::model::Model;
 
-/// A small generator (xorshift) whose sequence can be repeated from its seed.
+/// A small generator (xorshift) whose sequence can be repeated with its seed.
 pub(crate) struct Rng(u64);
 
 #[derive(Clone, Debug)]
@@ -47,8 +47,8 @@ impl Rng {
         }
     }
 
-    /// Returns the work of a step: mostly random, with values that fill small segments soon, and with enough compactions
-    /// for segments to be rewritten.
+    /// Returns the work of a step: mostly random, with values that fill small segments soon, and with enough
+    /// compactions for segments to be rewritten.
     pub(crate) fn bulky_work(&mut self, model: &Model, step: usize) -> RandomOperation {
         match step % 9 {
             8 if model.revision() > model.compacted + 1 => RandomOperation::Compact(model.revision() - self.below(2)),
@@ -87,7 +87,7 @@ impl Rng {
 }
 
 impl RandomOperation {
-    /// Executes the work on both and compares the results. If the disk (or a closed store) refuses it, returns that
+    /// Executes the work on both and compares the results. If the disk (or a closed store) rejects it, returns that
     /// error and leaves the model unchanged.
     pub(crate) async fn run(&self, store: &dyn Store, model: &mut Model) -> Result<(), StoreError> {
         let mut next = model.clone();
