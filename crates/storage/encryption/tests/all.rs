@@ -1,6 +1,6 @@
 //! Tests of the encrypted store: the storage contract, key changes, and KMS plugins.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "tests panic on errors")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

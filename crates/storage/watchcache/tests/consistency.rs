@@ -1,5 +1,5 @@
 //! Caches that compare themselves with the store detect faults, and read everything again.
-#![allow(clippy::unwrap_used, reason = "tests fail on errors")]
+#![allow(clippy::unwrap_used, reason = "tests panic on errors")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Many random writers and watchers. Every stream must match the store's history exactly.
 
-#![allow(clippy::unwrap_used, reason = "helpers of a test fail as the test does")]
+#![allow(clippy::unwrap_used, reason = "test helpers panic on errors")]
 
 mod support;
 

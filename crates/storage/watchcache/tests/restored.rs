@@ -1,6 +1,6 @@
 //! A store that is restored from a backup reuses revisions for another history.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests panic on errors")]
 
 mod support;
 

@@ -40,7 +40,7 @@ impl Cluster {
         object.make_object().insert("kind", resource.description.kind.clone());
         object.make_object().insert("apiVersion", resource.api_version());
         let object = resource.to_write_object(object);
-        #[expect(clippy::disallowed_methods, reason = "what may be created is not what is tested")]
+        #[expect(clippy::disallowed_methods, reason = "the permission to create is not tested here")]
         let permit = CreatePermit::system();
         resource.create(context, &permit, object).await.map(|stored| stored.object)
     }

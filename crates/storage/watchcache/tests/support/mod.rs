@@ -1,6 +1,6 @@
 //! A resource of small text objects, a store with failures and faults on demand, and a checker of watch streams.
-#![allow(dead_code, reason = "each test file uses a part")]
-#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+#![allow(dead_code, reason = "each test program uses a part of the module")]
+#![allow(clippy::unwrap_used, reason = "test helpers panic on errors")]
 
 use std::collections::BTreeMap;
 use std::ops::Range;
