@@ -233,10 +233,10 @@ async fn deletions_overwrite_unfinished_write() {
     // While there is space, nothing is written to a segment whose last write may have failed.
     let newest = |files: &SimFiles| files.names().into_iter().rfind(|name| name.starts_with("log-"));
     let (before, _) = torn().await;
-    assert_eq!(newest(&files), newest(&before), "the old segment is gone on with");
+    assert_eq!(newest(&files), newest(&before), "the old segment is continued");
     let (files, _, _, done, _) = run(None, Fault::Short, false).await;
     assert_eq!(done, 10);
-    assert!(newest(&files) > newest(&before), "a new segment was begun");
+    assert!(newest(&files) > newest(&before), "a new segment was started");
     let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Short, Fault::Dropped, Fault::Refused(ENOSPC)];
     for at in 0..operations + 8 {
         for fault in faults {

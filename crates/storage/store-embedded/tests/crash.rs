@@ -183,7 +183,7 @@ async fn fail_and_go_on(at: u64, fault: Fault, survives: SurvivingBytes) {
         }
     }
     model.check(&store, &context).await;
-    assert_eq!(files.written_after_failure(), None, "{context}: nobody knows what is there");
+    assert_eq!(files.written_after_failure(), None, "{context}: its contents are unknown");
     drop(store);
     check_restart(&files.restarted(survives), &model, None, 1, &context).await;
 }
@@ -195,8 +195,8 @@ async fn refuses_writes_after_permanent_failure() {
     for at in (40..operations(2).await).step_by(7) {
         let files = SimFiles::default();
         files.plan(at, Fault::RefusedFromNowOn(EIO));
-        let told = Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let count = told.clone();
+        let reports = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let count = reports.clone();
         let count = move |_: &str| {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         };
@@ -215,7 +215,7 @@ async fn refuses_writes_after_permanent_failure() {
         assert!(matches!(again, Err(StoreError::Io(_))), "{again:?}");
         assert!(matches!(store.health().await, Err(StoreError::Io(_))));
         model.check(&store, "the disk is gone").await;
-        assert_eq!(told.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(reports.load(std::sync::atomic::Ordering::Relaxed), 1);
         drop(store);
         for survives in [SurvivingBytes::Everything, SurvivingBytes::Synced, SurvivingBytes::Some(at)] {
             let context = format!("the disk is gone at {at}, {survives:?}");

@@ -73,8 +73,8 @@ async fn detects_moved_directory() {
         counts[0] += 1;
     }
     fs::rename(&path, &away).expect("it is moved");
-    let gone = first.readiness().await;
-    assert!(matches!(&gone, Err(StoreError::Io(why)) if why.contains("no longer leads to the store")), "{gone:?}");
+    let result = first.readiness().await;
+    assert!(matches!(&result, Err(StoreError::Io(why)) if why.contains("no longer leads to the store")), "{result:?}");
     let second = open();
     while counts[1] < 300 {
         try_put(&second, &format!("/second/{}", counts[1])).await.expect("a put");
@@ -158,7 +158,7 @@ async fn reads_released_values_from_log() {
     let op = |op| Txn { key: one.clone(), expect: Expect::Anything, op };
     let put = op(Op::Put { value: Bytes::from_static(b"new"), lease: None });
     let Ok(TxnResponse::Done { previous, revision }) = store.txn(put).await else { panic!("the put failed") };
-    assert_eq!(previous, kv, "the previous value is told");
+    assert_eq!(previous, kv, "the previous value is reported");
     store.release(&one, revision);
     let Ok(TxnResponse::Done { previous, .. }) = store.txn(op(Op::Delete)).await else { panic!("the delete failed") };
     assert_eq!(previous.map(|kv| kv.value), Some(Bytes::from_static(b"new")));
@@ -180,8 +180,8 @@ async fn leases_survive_restart() {
     store.close().await;
     let store = open(dir.path()).expect("the store opens");
     let mut watch = store.watch(prefix_range(b"/a/short"), Revision(3)).await.expect("a watch");
-    let gone = tokio::time::timeout(Duration::from_secs(30), watch.messages.next()).await.expect("it expires");
-    assert!(gone.is_some_and(|message| message.is_ok()));
+    let message = tokio::time::timeout(Duration::from_secs(30), watch.messages.next()).await.expect("it expires");
+    assert!(message.is_some_and(|message| message.is_ok()));
     let left = list(&store, &prefix_range(b"/a/"), None).await.expect("a list");
     assert_eq!(left.iter().map(|kv| (&kv.key[..], kv.lease)).collect::<Vec<_>>(), [(&b"/a/long"[..], Some(long))]);
     store.close().await;
@@ -244,7 +244,7 @@ async fn close_is_quick_and_ends_all_calls() {
     // Open watches hold neither the directory nor its lock.
     let again = open(dir.path()).expect("the store opens again");
     let count = list(&again, &prefix_range(b"/a/"), None).await.expect("a list").len();
-    assert_eq!(count, written, "what was acknowledged, and nothing else");
+    assert_eq!(count, written, "exactly the acknowledged writes");
 }
 
 /// Creates the files of a store with several segments, and returns its contents.
@@ -306,7 +306,7 @@ async fn damaged_files_never_return_wrong_data() {
         let file = &all[rng.below(all.len() as u64) as usize];
         let mut bytes = fs::read(file).expect("a file");
         let at = rng.below(bytes.len() as u64) as usize;
-        let what = match rng.below(3) {
+        let damage = match rng.below(3) {
             0 => {
                 bytes[at] ^= 1 << rng.below(8);
                 "a flipped bit"
@@ -322,7 +322,7 @@ async fn damaged_files_never_return_wrong_data() {
             }
         };
         fs::write(file, bytes).expect("the file is replaced");
-        let context = format!("round {round}: {what} at byte {at} of {}", file.display());
+        let context = format!("round {round}: {damage} at byte {at} of {}", file.display());
         let dir = dir.path().to_owned();
         match tokio::task::spawn_blocking(move || open(&dir)).await {
             Ok(Ok(store)) => {

@@ -181,12 +181,12 @@ async fn all_gone_stay_gone(files: &SimFiles, context: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn survives_power_failure_during_erasure() {
     let before = mostly_deleted_store().await;
-    let begun = before.restarted(SurvivingBytes::Synced);
-    let store = open(&begun, LARGE, false);
-    let first = begun.operations();
+    let interrupted = before.restarted(SurvivingBytes::Synced);
+    let store = open(&interrupted, LARGE, false);
+    let first = interrupted.operations();
     compact_all(&store).await.expect("nothing fails");
     finish_erasure(&store).await.expect("nothing fails");
-    let (operations, finished) = (begun.operations() - 1, store.stats());
+    let (operations, finished) = (interrupted.operations() - 1, store.stats());
     assert!(finished.moves > 3, "{finished:?}");
     drop(store);
     for at in (first..operations).step_by(TRIED) {
@@ -213,7 +213,7 @@ async fn survives_power_failure_during_erasure() {
     let store = open(&again, LARGE, false);
     assert!(store.compacted_revision().await.expect("a revision").0 > 1);
     finish_erasure(&store).await.expect("nothing fails");
-    assert_eq!(store.stats().needed_bytes, finished.needed_bytes, "what an earlier process left is erased");
+    assert_eq!(store.stats().needed_bytes, finished.needed_bytes, "leftovers of an earlier process are erased");
     let operations = again.operations();
     drop(store);
     for at in (0..operations).step_by(TRIED) {

@@ -29,21 +29,21 @@ fn survives_kill_at_any_time() {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
-    let mut told = AcknowledgedWrites::default();
+    let mut writes = AcknowledgedWrites::default();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let mut opening = Duration::ZERO;
     for round in 0..rounds {
-        run_and_kill(dir.path(), Duration::from_micros(rng.below(150_000)), &mut told);
+        run_and_kill(dir.path(), Duration::from_micros(rng.below(150_000)), &mut writes);
         let started = Instant::now();
         let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path()))
             .unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
         opening = opening.max(started.elapsed());
-        runtime.block_on(told.check(&store, &format!("seed {seed}, round {round}")));
+        runtime.block_on(writes.check(&store, &format!("seed {seed}, round {round}")));
         runtime.block_on(store.close());
     }
-    println!("{} writes acknowledged in {rounds} rounds, slowest opening {opening:?}", told.acknowledged);
-    assert!(told.acknowledged > rounds, "the victims did write");
+    println!("{} writes acknowledged in {rounds} rounds, slowest opening {opening:?}", writes.acknowledged);
+    assert!(writes.acknowledged > rounds, "the processes wrote");
 }
 
 /// The first start may be interrupted at any moment.
@@ -58,20 +58,20 @@ fn survives_kill_during_creation() {
     for round in 0..40 {
         let dir = tempfile::tempdir().expect("a directory");
         let data = dir.path().join("some/where");
-        let mut told = AcknowledgedWrites::default();
+        let mut writes = AcknowledgedWrites::default();
         let mut victim = victim::command(&data).spawn().expect("the victim starts");
         let lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
         std::thread::sleep(Duration::from_micros(rng.below(30_000)));
         victim.kill().expect("the victim is killed");
-        victim.wait().expect("the victim is gone");
-        lines.map_while(Result::ok).for_each(|line| told.hear(&line));
+        victim.wait().expect("the process ends");
+        lines.map_while(Result::ok).for_each(|line| writes.record_line(&line));
         let store =
             EmbeddedStore::open(EmbeddedOptions::new(&data)).unwrap_or_else(|error| panic!("round {round}: {error}"));
-        runtime.block_on(told.check(&store, &format!("round {round}")));
+        runtime.block_on(writes.check(&store, &format!("round {round}")));
     }
 }
 
-fn run_and_kill(dir: &Path, after: Duration, told: &mut AcknowledgedWrites) {
+fn run_and_kill(dir: &Path, after: Duration, writes: &mut AcknowledgedWrites) {
     let mut victim = victim::command(dir).spawn().expect("the victim starts");
     let mut lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
     let opened = lines.by_ref().map_while(Result::ok).any(|line| line == "open");
@@ -80,8 +80,8 @@ fn run_and_kill(dir: &Path, after: Duration, told: &mut AcknowledgedWrites) {
     // The point in time is random, so there is no condition to wait for.
     std::thread::sleep(after);
     victim.kill().expect("the victim is killed");
-    victim.wait().expect("the victim is gone");
+    victim.wait().expect("the process ends");
     for line in listener.join().expect("the listener") {
-        told.hear(&line);
+        writes.record_line(&line);
     }
 }

@@ -31,23 +31,23 @@ fn survives_power_failure_at_any_call() {
     std::fs::create_dir(&dir).expect("a directory");
     let mut child = Recording::around(&victim::command(&dir), &record, &dir).spawn().expect("the recorder starts");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let (mut opened, mut said) = (None, 0);
+    let (mut opened, mut puts) = (None, 0);
     for line in lines.map_while(Result::ok) {
-        said += usize::from(line.starts_with("put"));
+        puts += usize::from(line.starts_with("put"));
         if line == "open" {
             opened = Some(std::time::Instant::now());
         }
         // Long enough for segments to be started and rewritten.
-        if said >= 3000 || opened.is_some_and(|since| since.elapsed() > Duration::from_secs(20)) {
+        if puts >= 3000 || opened.is_some_and(|since| since.elapsed() > Duration::from_secs(20)) {
             break;
         }
     }
     child.kill().expect("the victim is killed");
-    child.wait().expect("the victim is gone");
+    child.wait().expect("the process ends");
 
     let recording = Recording::read(&record);
     let seed = u64::from(std::process::id());
-    println!("seed {seed}, {} calls, {said} puts", recording.len());
+    println!("seed {seed}, {} calls, {puts} puts", recording.len());
     let mut rng = Rng::new(seed);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -57,13 +57,13 @@ fn survives_power_failure_at_any_call() {
         let left = place.path().join(format!("left-{cut}"));
         std::fs::create_dir(&left).expect("a directory");
         recording.cut(before, &mut rng, &left);
-        let mut told = AcknowledgedWrites::default();
-        recording.said(before).flat_map(str::lines).for_each(|line| told.hear(line));
+        let mut writes = AcknowledgedWrites::default();
+        recording.printed(before).flat_map(str::lines).for_each(|line| writes.record_line(line));
         let context = format!("seed {seed}, cut {cut} before call {before}");
         let store =
             EmbeddedStore::open(EmbeddedOptions::new(&left)).unwrap_or_else(|error| panic!("{context}: {error}"));
-        runtime.block_on(told.check(&store, &context));
-        acknowledged += told.acknowledged;
+        runtime.block_on(writes.check(&store, &context));
+        acknowledged += writes.acknowledged;
         runtime.block_on(store.close());
         std::fs::remove_dir_all(&left).expect("the directory goes");
     }
@@ -85,7 +85,7 @@ fn new_directories_are_durable() {
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         assert!(lines.any(|line| line.is_ok_and(|line| line == "open")), "it opens");
         child.kill().expect("the victim is killed");
-        child.wait().expect("the victim is gone");
+        child.wait().expect("the process ends");
         let syncs = Recording::read(record.path()).directory_syncs_before("open");
         assert!(syncs > 0, "{} is not synced", parent.display());
     }

@@ -40,8 +40,8 @@ async fn watch_without_events_gets_progress() {
                 }
             }
         };
-        let told = tokio::time::timeout(Duration::from_secs(30), wait).await.expect("progress is told");
-        assert_eq!(told, written);
+        let progress = tokio::time::timeout(Duration::from_secs(30), wait).await.expect("progress is reported");
+        assert_eq!(progress, written);
     }
 }
 
@@ -63,7 +63,7 @@ async fn bounds_buffers_of_slow_watchers() {
                 sizes.push(events.len());
             }
         }
-        assert_eq!(sizes[0], 10, "what was buffered, of all that was written: {sizes:?}");
+        assert_eq!(sizes[0], 10, "only the buffered events: {sizes:?}");
         assert!(sizes.iter().all(|size| size * VALUE <= 5 << 20), "history comes in pieces: {sizes:?}");
     }
 }

@@ -186,15 +186,15 @@ async fn serves_current_and_retained_revisions() {
 async fn waits_for_future_revision() {
     let (store, cache) = setup();
     let first = put(&*store, "a/one", "||1").await;
-    let wanted = Revision(first.0 + 3);
-    let waiting = cache.wait_for(wanted, soon());
+    let requested = Revision(first.0 + 3);
+    let waiting = cache.wait_for(requested, soon());
     let writing = async {
         for round in 0..3 {
             put(&*store, "/registry/elsewhere", &round.to_string()).await;
         }
     };
     let (snapshot, ()) = tokio::join!(waiting, writing);
-    assert_eq!(snapshot.unwrap().revision(), wanted);
+    assert_eq!(snapshot.unwrap().revision(), requested);
 }
 
 #[tokio::test]

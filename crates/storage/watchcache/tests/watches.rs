@@ -311,7 +311,7 @@ async fn gap_in_history_expires_watches_and_relists() {
     assert!(items.is_empty());
     let (_, listing) = list(&cache, Interest::default()).await;
     assert_eq!(listing.keys().collect::<Vec<_>>(), ["a/new", "a/same", "a/x"]);
-    assert!(Arc::ptr_eq(&same, &cache.get("a/same").unwrap()), "what did not change was read anew");
+    assert!(Arc::ptr_eq(&same, &cache.get("a/same").unwrap()), "an unchanged object was read again");
     let expired = cache.subscribe(selection.clone(), Start::After(start), soon()).await;
     assert!(matches!(expired, Err(WatchError::Expired { .. })));
     let mut watcher = cache.subscribe(selection, Start::After(last), soon()).await.unwrap();

@@ -110,10 +110,10 @@ async fn validates_name_and_namespace() {
     let long = format!("metadata: {{generateName: {}}}", "a".repeat(70));
     let cut = format!("{}?????", "a".repeat(58));
     for (about, manifest, want) in [
-        ("a name", "metadata: {name: a}", Has(json!({"metadata": {"name": "a", "namespace": "default"}}))),
-        ("one that exists", "metadata: {name: a}", Fails(409, r#"configmaps "a" already exists"#)),
+        ("a new name", "metadata: {name: a}", Has(json!({"metadata": {"name": "a", "namespace": "default"}}))),
+        ("an existing name", "metadata: {name: a}", Fails(409, r#"configmaps "a" already exists"#)),
         (
-            "a generated one",
+            "an existing generated name",
             "metadata: {generateName: a-}",
             Has(json!({"metadata": {"name": "a-?????", "generateName": "a-"}})),
         ),
@@ -227,15 +227,15 @@ async fn dry_run_writes_nothing() {
             "metadata: {name: a}",
             Has(json!({"metadata": {"name": "a", "uid": "*", "resourceVersion": null}})),
         ),
-        ("again", "metadata: {name: a}", Has(json!({"metadata": {"name": "a"}}))),
+        ("an unused name", "metadata: {name: a}", Has(json!({"metadata": {"name": "a"}}))),
         ("a generated name", "metadata: {generateName: a-}", Has(json!({"metadata": {"name": "a-?????"}}))),
-        ("one that exists", "metadata: {name: there}", Fails(409, r#"configmaps "there" already exists"#)),
+        ("an existing name", "metadata: {name: there}", Fails(409, r#"configmaps "there" already exists"#)),
         (
-            "a version is not looked at",
+            "a version is ignored",
             "metadata: {name: b, resourceVersion: '5'}",
             Has(json!({"metadata": {"resourceVersion": "5"}})),
         ),
-        ("an invalid one", "metadata: {name: B}", Fails(422, r#"ConfigMap "B" is invalid: *"#)),
+        ("an invalid name", "metadata: {name: B}", Fails(422, r#"ConfigMap "B" is invalid: *"#)),
     ] {
         let context = dry_run();
         if about == "one that exists" {

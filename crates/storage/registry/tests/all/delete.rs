@@ -55,7 +55,7 @@ async fn checks_preconditions_and_sets_propagation_finalizers() {
         )
     };
     for (about, manifest, options, end, want) in [
-        ("nothing holds it", plain, DeleteOptions::default(), Outcome::Gone, Has(json!({"metadata": {"name": "a"}}))),
+        ("no finalizers", plain, DeleteOptions::default(), Outcome::Gone, Has(json!({"metadata": {"name": "a"}}))),
         (
             "another uid",
             plain,
@@ -94,10 +94,10 @@ async fn deletes_pods_gracefully() {
     let pending =
         |seconds: i64| Has(json!({"metadata": {"deletionTimestamp": "*", "deletionGracePeriodSeconds": seconds}}));
     for (about, manifest, options, end, want) in [
-        ("as its spec says", scheduled, DeleteOptions::default(), Outcome::Pending, pending(30)),
-        ("as the request says", scheduled, grace(5), Outcome::Pending, pending(5)),
-        ("at once", scheduled, grace(0), Outcome::Gone, Has(json!({}))),
-        ("on no node", waiting, DeleteOptions::default(), Outcome::Gone, Has(json!({}))),
+        ("the period of the spec", scheduled, DeleteOptions::default(), Outcome::Pending, pending(30)),
+        ("the period of the request", scheduled, grace(5), Outcome::Pending, pending(5)),
+        ("a period of zero", scheduled, grace(0), Outcome::Gone, Has(json!({}))),
+        ("an unscheduled pod", waiting, DeleteOptions::default(), Outcome::Gone, Has(json!({}))),
     ] {
         check_delete(about, PODS, manifest, &options, end, &want).await;
     }
@@ -118,8 +118,13 @@ async fn removing_last_finalizer_deletes_object() {
             ),
             true,
         ),
-        ("one less", json!(["example.com/y"]), Has(json!({"metadata": {"finalizers": ["example.com/y"]}})), true),
-        ("none", json!([]), Has(json!({"metadata": {"finalizers": null}})), false),
+        (
+            "one finalizer removed",
+            json!(["example.com/y"]),
+            Has(json!({"metadata": {"finalizers": ["example.com/y"]}})),
+            true,
+        ),
+        ("all finalizers removed", json!([]), Has(json!({"metadata": {"finalizers": null}})), false),
     ] {
         let change = json!({"metadata": {"finalizers": finalizers}});
         let got = cluster.update(&context(), CONFIG_MAPS, "a", &UpdateOptions::default(), &change).await;
@@ -134,11 +139,11 @@ async fn removing_last_finalizer_spares_changed_object() {
     let manifest = "metadata: {name: a, finalizers: [example.com/x, example.com/y]}";
     let none = json!({"metadata": {"finalizers": null}});
     let modified = r#"Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again"#;
-    let other = json!({"data": {"a": "b"}, "metadata": {"finalizers": ["example.com/y"]}});
-    for (about, versioned, others, want, left) in [
-        ("a changed object stays", true, &other, Fails(409, modified), Some(json!({"data": {"a": "b"}}))),
-        ("without a version the newest is meant", false, &other, Has(json!({"data": {"a": "b"}})), None),
-        ("somebody else was quicker", true, &none, Has(json!({"metadata": {"finalizers": null}})), None),
+    let changed = json!({"data": {"a": "b"}, "metadata": {"finalizers": ["example.com/y"]}});
+    for (about, versioned, concurrent_change, want, left) in [
+        ("a changed object stays", true, &changed, Fails(409, modified), Some(json!({"data": {"a": "b"}}))),
+        ("without a version the newest object is updated", false, &changed, Has(json!({"data": {"a": "b"}})), None),
+        ("another request was faster", true, &none, Has(json!({"metadata": {"finalizers": null}})), None),
     ] {
         let cluster =
             check_delete("held", CONFIG_MAPS, manifest, &DeleteOptions::default(), Outcome::Pending, &Has(json!({})))
@@ -149,7 +154,7 @@ async fn removing_last_finalizer_spares_changed_object() {
             versions.push(object["metadata"]["resourceVersion"].clone());
             if versions.len() == 1 {
                 let (context, options) = (context(), UpdateOptions::default());
-                let written = cluster.update(&context, CONFIG_MAPS, "a", &options, others);
+                let written = cluster.update(&context, CONFIG_MAPS, "a", &options, concurrent_change);
                 tokio::task::block_in_place(|| Handle::current().block_on(written)).unwrap();
             }
             object["metadata"]["finalizers"].take();
@@ -227,7 +232,7 @@ async fn applies_delete_rules_of_kind() {
         r#"priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted"#,
     );
     let plain = DeleteOptions::default();
-    check("an absent one", &delete(context(), CLASSES, "system-node-critical", &plain).await, &guarded);
+    check("an absent class", &delete(context(), CLASSES, "system-node-critical", &plain).await, &guarded);
     let system = "{metadata: {name: system-node-critical}, value: 2000001000}";
     cluster.create(&context(), CLASSES, system).await.unwrap();
     check("a stored one", &delete(context(), CLASSES, "system-node-critical", &plain).await, &guarded);

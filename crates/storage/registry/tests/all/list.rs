@@ -92,9 +92,9 @@ async fn rejects_bad_token_and_lists_at_version() {
         |token: &str| ListOptions { limit: 2, continue_token: Some(token.to_owned()), ..ListOptions::default() };
     let version = |version| ListOptions { version, ..ListOptions::default() };
     for (about, options, want) in [
-        ("no token", token("nonsense"), "400 invalid continue token: continue key is not valid: "),
-        ("now", version(Match::Consistent), "a b c d"),
-        ("whatever is at hand", version(Match::NotOlderThan(1)), "a b c d"),
+        ("an invalid token", token("nonsense"), "400 invalid continue token: continue key is not valid: "),
+        ("the newest version", version(Match::Consistent), "a b c d"),
+        ("any recent version", version(Match::NotOlderThan(1)), "a b c d"),
     ] {
         match page(&cluster, &options).await {
             Ok((names, ..)) => assert_eq!(names.join(" "), want, "{about}"),

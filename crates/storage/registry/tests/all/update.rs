@@ -48,7 +48,7 @@ async fn increments_generation_only_with_spec() {
             json!({"metadata": {"generation": 9}}),
             json!({"metadata": {"generation": 1}}),
         ),
-        ("status beside the spec", &main, json!({"status": {"replicas": 5}}), json!({"status": {"replicas": null}})),
+        ("status with the spec", &main, json!({"status": {"replicas": 5}}), json!({"status": {"replicas": null}})),
         (
             "status by its subresource",
             &status,
@@ -160,8 +160,8 @@ async fn resource_version_changes_only_with_stored_object() {
     let created = cluster.create(&context(), CONFIG_MAPS, "{metadata: {name: a}, data: {k: v}}").await.unwrap();
     let version = |object: &binnacle_schema::Value| object.str_at(&["metadata", "resourceVersion"]).to_owned();
     for (about, context, change, moves) in [
-        ("nothing", context(), json!({}), false),
-        ("the same", context(), json!({"data": {"k": "v"}}), false),
+        ("no fields", context(), json!({}), false),
+        ("equal fields", context(), json!({"data": {"k": "v"}}), false),
         ("a dry run", dry_run(), json!({"data": {"k": "w"}}), false),
         ("a change", context(), json!({"data": {"k": "w"}}), true),
     ] {
@@ -169,8 +169,8 @@ async fn resource_version_changes_only_with_stored_object() {
         let stored = cluster.get(CONFIG_MAPS, "a").await.unwrap();
         assert_eq!(version(&stored) != version(&created), moves, "{about}");
         let data = change.pointer("/data/k").cloned().unwrap_or(json!("v"));
-        assert_eq!(to_json(&updated)["data"]["k"], data, "{about}: what would be is shown");
+        assert_eq!(to_json(&updated)["data"]["k"], data, "{about}: the response shows the result");
     }
     let missing = cluster.update(&context(), CONFIG_MAPS, "b", &UpdateOptions::default(), &json!({})).await;
-    check("none", &missing, &Fails(404, r#"configmaps "b" not found"#));
+    check("an absent object", &missing, &Fails(404, r#"configmaps "b" not found"#));
 }

@@ -21,11 +21,11 @@ pub(crate) struct Recording {
 
 struct Call {
     thread: u64,
-    what: CallKind,
+    kind: CallKind,
 }
 
 enum CallKind {
-    Say(String),
+    Print(String),
     Create {
         name: String,
     },
@@ -86,7 +86,7 @@ impl Recording {
             let len = usize::try_from(entry.number("len")).expect("a length");
             let Some(data) = rest.get(end + 1..end + 1 + len) else { break };
             let thread = entry.number("thread");
-            calls.push(Call { thread, what: entry.call(data) });
+            calls.push(Call { thread, kind: entry.call(data) });
             rest = &rest[end + 1 + len..];
         }
         Self { calls }
@@ -97,18 +97,19 @@ impl Recording {
     }
 
     /// Returns the lines that the process had printed before a call.
-    pub(crate) fn said(&self, before: usize) -> impl Iterator<Item = &str> {
-        self.calls[..before].iter().filter_map(|call| match &call.what {
-            CallKind::Say(text) => Some(text.as_str()),
+    pub(crate) fn printed(&self, before: usize) -> impl Iterator<Item = &str> {
+        self.calls[..before].iter().filter_map(|call| match &call.kind {
+            CallKind::Print(text) => Some(text.as_str()),
             _ => None,
         })
     }
 
     /// Returns the number of syncs of the directory itself that were complete before the process printed a line.
     pub(crate) fn directory_syncs_before(&self, line: &str) -> usize {
-        let says = |call: &Call| matches!(&call.what, CallKind::Say(text) if text.lines().any(|said| said == line));
-        let before = self.calls.iter().take_while(|call| !says(call));
-        before.filter(|call| matches!(call.what, CallKind::SyncDir)).count()
+        let prints =
+            |call: &Call| matches!(&call.kind, CallKind::Print(text) if text.lines().any(|printed| printed == line));
+        let before = self.calls.iter().take_while(|call| !prints(call));
+        before.filter(|call| matches!(call.kind, CallKind::SyncDir)).count()
     }
 
     /// Fills an empty directory with files that a power failure before a call could have left: all synced changes, and
@@ -121,8 +122,8 @@ impl Recording {
         let mut files: BTreeMap<u64, Contents> = BTreeMap::new();
         let mut names = Names::default();
         for (at, call) in calls.iter().enumerate() {
-            match &call.what {
-                CallKind::Say(_) => {}
+            match &call.kind {
+                CallKind::Print(_) => {}
                 CallKind::Create { name } => names.change(Change::Create(name.clone())),
                 CallKind::Rename { name, to } => names.change(Change::Rename(name.clone(), to.clone())),
                 CallKind::Remove { name } => names.change(Change::Remove(name.clone())),
@@ -130,18 +131,18 @@ impl Recording {
                 CallKind::Sync { file } if done(at) => files.entry(*file).or_default().sync(),
                 CallKind::SyncDir | CallKind::Sync { .. } => {}
                 CallKind::Write { file, name, at, bytes } => {
-                    names.learn(name, *file);
+                    names.set_file(name, *file);
                     files.entry(*file).or_default().pending.push(Pending::Write(*at, bytes.clone()));
                 }
                 CallKind::Size { file, name, to, at_least } => {
-                    names.learn(name, *file);
+                    names.set_file(name, *file);
                     files.entry(*file).or_default().pending.push(Pending::Size(*to, *at_least));
                 }
             }
         }
         // Changes of a directory reach the disk in order.
-        let kept = names.durable + rng.below((names.changes.len() - names.durable + 1) as u64) as usize;
-        for (name, file) in names.after(kept) {
+        let count = names.durable + rng.below((names.changes.len() - names.durable + 1) as u64) as usize;
+        for (name, file) in names.after(count) {
             let contents = file.and_then(|file| files.get(&file)).map(|contents| contents.cut(rng)).unwrap_or_default();
             contents.write(&dir.join(name));
         }
@@ -168,7 +169,7 @@ impl Entry {
         let size =
             |at_least| CallKind::Size { file: self.number("file"), name: name(), to: self.number("to"), at_least };
         match self.0["call"].as_str() {
-            "say" => CallKind::Say(String::from_utf8_lossy(data).into_owned()),
+            "say" => CallKind::Print(String::from_utf8_lossy(data).into_owned()),
             "create" => CallKind::Create { name: name() },
             "rename" => CallKind::Rename { name: name(), to: self.0["to"].clone() },
             "remove" => CallKind::Remove { name: name() },
@@ -191,7 +192,7 @@ struct Names {
     /// The number of durable changes.
     durable: usize,
     /// The number of the file that was created, by the index of the creation.
-    made: HashMap<usize, u64>,
+    created: HashMap<usize, u64>,
 }
 
 enum Change {
@@ -206,10 +207,10 @@ impl Names {
     }
 
     /// A creating call does not have the number of its file, but the first call that uses the file has.
-    fn learn(&mut self, name: &str, file: u64) {
+    fn set_file(&mut self, name: &str, file: u64) {
         let place = self.places(self.changes.len()).remove(name);
         if let Some(place) = place {
-            self.made.entry(place).or_insert(file);
+            self.created.entry(place).or_insert(file);
         }
     }
 
@@ -230,7 +231,7 @@ impl Names {
     }
 
     fn after(&self, changes: usize) -> BTreeMap<String, Option<u64>> {
-        let file = |(name, place)| (name, self.made.get(&place).copied());
+        let file = |(name, place)| (name, self.created.get(&place).copied());
         self.places(changes).into_iter().map(file).collect()
     }
 }

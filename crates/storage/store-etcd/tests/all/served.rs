@@ -91,7 +91,7 @@ async fn remote_reads_match_local_reads() {
         let local_response = local.get(key.clone(), revision).await.expect("a read");
         assert_eq!(remote.get(key, revision).await.expect("a read"), local_response);
     }
-    let left = remote.lease_remaining(lease).await.expect("what is left").as_secs();
+    let left = remote.lease_remaining(lease).await.expect("the remaining time").as_secs();
     assert!((3500..=3600).contains(&left), "{left}");
     local.revoke_lease(lease).await.expect("a revocation");
     assert!(matches!(remote.lease_remaining(lease).await, Err(StoreError::LeaseNotFound)));
