@@ -113,7 +113,7 @@ async fn validates_name_and_namespace() {
         ("a new name", "metadata: {name: a}", Has(json!({"metadata": {"name": "a", "namespace": "default"}}))),
         ("an existing name", "metadata: {name: a}", Fails(409, r#"configmaps "a" already exists"#)),
         (
-            "an existing generated name",
+            "a generated name",
             "metadata: {generateName: a-}",
             Has(json!({"metadata": {"name": "a-?????", "generateName": "a-"}})),
         ),
