@@ -30,8 +30,8 @@ pub const MANAGER: &str = "kube-apiserver";
 /// The default prefix of all keys.
 pub const ROOT: &str = "/registry/";
 
-/// One resource in one served version: a [`ResourceType`] on the [`Collection`] of one server. It implements the verbs,
-/// and has the encodings of its version. A [`Snapshot`](crate::Snapshot) has all resources of a server.
+/// One resource in one served version: a [`ResourceType`] on the [`Collection`] of one server. It implements the
+/// verbs, and has the encodings of its version. A [`Snapshot`](crate::Snapshot) has all resources of a server.
 pub struct Resource {
     pub description: Arc<ResourceDescription>,
     /// The schema of this version.
