@@ -1,4 +1,4 @@
-//! Which of the tests can run here.
+//! Detects which of the tests can run here.
 
 use binnacle_test_requirements::{Requirement, declare};
 

@@ -1,4 +1,4 @@
-//! Ciphers with keys in the configuration. Each puts its nonce in front of the ciphertext.
+//! Ciphers with keys from the configuration file. Each one puts its nonce in front of the ciphertext.
 
 use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::aead::consts::U12;
@@ -15,15 +15,15 @@ const BLOCK: usize = 16;
 const SECRETBOX_NONCE: usize = 24;
 const SECRETBOX_TAG: usize = 16;
 
-/// The cipher for values, with its key.
+/// A cipher for values, with its key.
 pub(crate) enum Cipher {
     Gcm(Box<Gcm>),
     Cbc(Vec<u8>),
     Secretbox(Box<XSalsa20Poly1305>),
 }
 
-/// AES-GCM with keys of 16, 24 or 32 bytes. The storage key is authenticated, so that a value cannot be moved to
-/// another one.
+/// AES-GCM with a key of 16, 24 or 32 bytes. The storage key is authenticated, so a value cannot be moved to another
+/// key.
 pub(crate) enum Gcm {
     Aes128(AesGcm<Aes128, U12>),
     Aes192(AesGcm<Aes192, U12>),
@@ -115,7 +115,8 @@ impl Cipher {
     }
 }
 
-/// Decrypts AES-CBC, which is not authenticated: kept because clusters have values written with it.
+/// Decrypts AES-CBC, which is not authenticated. It is supported because clusters have values that were written with
+/// it.
 fn open_cbc(key: &[u8], data: &[u8]) -> Result<Vec<u8>, TransformError> {
     let (iv, data) = data.split_at_checked(BLOCK).ok_or_else(too_short)?;
     if !data.len().is_multiple_of(BLOCK) {
@@ -157,18 +158,18 @@ fn seal_cbc(key: &[u8], data: &[u8]) -> Result<Vec<u8>, TransformError> {
 mod tests {
     use super::*;
 
-    fn all() -> Vec<(&'static str, Cipher)> {
-        let mut all = vec![("secretbox", Cipher::secretbox(&[7; 32]).unwrap())];
+    fn all_ciphers() -> Vec<(&'static str, Cipher)> {
+        let mut all_ciphers = vec![("secretbox", Cipher::secretbox(&[7; 32]).unwrap())];
         for size in [16, 24, 32] {
-            all.push(("gcm", Cipher::gcm(&vec![3; size]).unwrap()));
-            all.push(("cbc", Cipher::Cbc(vec![5; size])));
+            all_ciphers.push(("gcm", Cipher::gcm(&vec![3; size]).unwrap()));
+            all_ciphers.push(("cbc", Cipher::Cbc(vec![5; size])));
         }
-        all
+        all_ciphers
     }
 
     #[test]
-    fn round_trips_and_damage() {
-        for (name, cipher) in all() {
+    fn round_trips_and_rejects_damage() {
+        for (name, cipher) in all_ciphers() {
             for length in [0, 1, 15, 16, 17, 4096] {
                 let data: Vec<u8> = (0..length).map(|i| i as u8).collect();
                 let sealed = cipher.seal(&data, b"/registry/secrets/a/b").unwrap();
@@ -198,7 +199,7 @@ mod tests {
 
     /// Published test vectors: NIST's AES-128-CBC (SP 800-38A F.2.1) and NaCl's secret box.
     #[test]
-    fn known_answers() {
+    fn matches_published_test_vectors() {
         let hex = |text: &str| -> Vec<u8> {
             (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
         };

@@ -17,21 +17,21 @@ const FORMAT: Format = Format {
     scheme: "pkg/server/options/encryptionconfig/config.go:142",
     fields,
 };
-/// The time limit for a call of a KMS plugin unless the file sets one.
+/// The timeout of calls to a KMS plugin, unless the file sets one.
 const KMS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Errors of a file, in kube-apiserver's words.
+/// An error in a configuration file, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub(crate) String);
 
-/// The contents of a file.
+/// The contents of a configuration file.
 #[derive(Clone, Debug)]
 pub struct Configuration {
     pub(crate) resources: Vec<ResourceConfiguration>,
 }
 
-/// A list of resources and their providers: the first one encrypts, all decrypt.
+/// A list of resources and their providers: the first provider encrypts, all of them decrypt.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourceConfiguration {
     pub resources: Vec<String>,
@@ -68,8 +68,8 @@ pub(crate) struct Kms {
 }
 
 impl Configuration {
-    /// Parses a file's text. `path` is for messages. With `reload`, the file will be read again, so that KMS plugins
-    /// must have different names.
+    /// Parses the text of a file. `path` only appears in messages. With `reload`, the file is going to be read again,
+    /// so KMS plugins must have different names.
     pub fn parse(path: &str, text: &[u8], reload: bool) -> Result<Self, ConfigError> {
         let failed =
             |why: String| ConfigError(format!("error decoding encryption provider configuration file {path:?}: {why}"));
@@ -86,7 +86,7 @@ impl Configuration {
     }
 }
 
-/// Converts one group of resources of a validated file.
+/// Converts one resource group of a validated file.
 fn resource_configuration(value: &Value) -> Result<ResourceConfiguration, ConfigError> {
     Ok(ResourceConfiguration {
         resources: texts(value.list_at(&["resources"])),
@@ -118,7 +118,7 @@ fn provider(value: &Value) -> Result<Provider, ConfigError> {
     })
 }
 
-/// Returns a member that is present and not `null`.
+/// Returns a member if it is present and not `null`.
 pub(crate) fn present<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     value.get(name).filter(|member| !member.is_null())
 }

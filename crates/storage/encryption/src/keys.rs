@@ -1,10 +1,10 @@
-//! The resources of storage keys.
+//! The mapping from storage keys to resources.
 
 use std::collections::BTreeMap;
 
 use binnacle_meta::GroupResource;
 
-/// The prefixes of the built-in resources; custom resources are kept below their group and name.
+/// The storage key prefixes of the built-in resources. Custom resources are stored below their group and name.
 #[derive(Clone, Debug, Default)]
 pub struct StorageKeys {
     /// The prefix of all keys, `/registry/`.
@@ -13,20 +13,21 @@ pub struct StorageKeys {
 }
 
 impl StorageKeys {
-    /// `resources` are the prefixes below the root, `services/specs`, with their resources.
+    /// Creates the mapping. `resources` are the prefixes below the root (such as `services/specs`) with their
+    /// resources.
     pub fn new(root: &str, resources: impl IntoIterator<Item = (impl Into<String>, GroupResource)>) -> Self {
         let resources = resources.into_iter().map(|(prefix, resource)| (prefix.into(), resource));
         Self { root: root.to_owned(), resources: resources.collect() }
     }
 
-    /// Returns the resource of a key; `None` for other data, such as allocations.
+    /// Returns the resource of a key, or `None` for other data, such as allocations.
     pub fn resource(&self, key: &[u8]) -> Option<GroupResource> {
         let path = std::str::from_utf8(key).ok()?.strip_prefix(&*self.root)?;
         let mut segments = path.split('/');
         let first = segments.next()?;
         let two = segments.next().map_or(first.len(), |second| first.len() + 1 + second.len());
-        let known = self.resources.get(&path[..two]).or_else(|| self.resources.get(first));
-        known.cloned().or_else(|| {
+        let found = self.resources.get(&path[..two]).or_else(|| self.resources.get(first));
+        found.cloned().or_else(|| {
             // A group of custom resources has a dot.
             let (group, rest) = path.split_once('/').filter(|(group, _)| group.contains('.'))?;
             let resource = rest.split('/').next().filter(|resource| !resource.is_empty())?;

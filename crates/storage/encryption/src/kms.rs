@@ -1,7 +1,8 @@
 //! Encryption with keys from a KMS plugin (version 2 of the plugin API, KEP-3299).
 //!
-//! The plugin encrypts only a seed that the server generates; each value has a key derived from the seed. So the plugin
-//! is called when the server starts, when its key changes, and for seeds of values that other servers wrote.
+//! The plugin only encrypts a seed that the server generates; the key of each value is derived from the seed. The
+//! plugin is therefore only called when the server starts, when the plugin's key changes, and for the seeds of values
+//! that other servers wrote.
 
 mod client;
 mod envelope;

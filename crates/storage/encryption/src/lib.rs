@@ -1,8 +1,8 @@
-//! Encryption at rest, as with kube-apiserver's `--encryption-provider-config`: the same file, the same bytes in the
-//! store.
+//! Encryption at rest, compatible with kube-apiserver's `--encryption-provider-config`: it uses the same configuration
+//! file and stores the same bytes.
 //!
-//! [`EncryptedStore`] wraps an engine. Encrypted values begin with `k8s:enc:`, the provider, and the name of the key;
-//! values of any configured key can be read.
+//! [`EncryptedStore`] wraps an engine. Encrypted values begin with `k8s:enc:`, the provider, and the name of the key.
+//! Values that were encrypted with any configured key can be read.
 
 mod ciphers;
 mod config;
@@ -18,6 +18,6 @@ mod validate;
 pub use config::{ConfigError, Configuration};
 pub use keys::StorageKeys;
 pub use metrics::Metrics;
-pub use reload::{Loaded, check, follow, load};
+pub use reload::{LoadedTransformers, check, follow, load};
 pub use resources::{KmsCheck, Transformers};
 pub use store::{EncryptedStore, Encryption};

@@ -1,7 +1,7 @@
-//! The metric families of Go for encryption: values encrypted and decrypted, KMS plugins and their keys, and the
+//! kube-apiserver's metrics for encryption: encrypted and decrypted values, KMS plugins and their keys, and the
 //! configuration in use.
 //!
-//! The ids of servers and keys are hashed.
+//! The IDs of servers and keys are hashed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use sha2::{Digest, Sha256};
 use crate::config::ConfigError;
 use crate::transform::TransformError;
 
-/// The most keys with labels; those of the oldest are removed, as in kube-apiserver.
-const MOST_KEYS: usize = 100;
+/// The maximum number of keys with labels. As in kube-apiserver, the labels of the oldest keys are removed.
+const MAX_KEYS: usize = 100;
 
-/// The direction of a value.
+/// The direction of a transformation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     FromStorage,
@@ -61,10 +61,10 @@ families! {
         invalid_keys: IntCounterVec = "apiserver_envelope_encryption_invalid_key_id_from_status_total"
             by ["provider_name", "error"],
             "[ALPHA] Number of times an invalid keyID is returned by the Status RPC call split by error.";
-        kept_sources: IntGaugeVec = "apiserver_envelope_encryption_dek_source_cache_size" by ["provider_name"],
+        cached_sources: IntGaugeVec = "apiserver_envelope_encryption_dek_source_cache_size" by ["provider_name"],
             "[ALPHA] Number of records in data encryption key (DEK) source cache. On a restart, this value is an \
              approximation of the number of decrypt RPC calls the server will make to the KMS plugin.";
-        /// A metric of version 1 of the plugin API, which is not supported: exposed as in kube-apiserver.
+        /// A metric of version 1 of the plugin API, which is not supported; exposed as in kube-apiserver.
         fill: IntGauge = "apiserver_envelope_encryption_dek_cache_fill_percent",
             "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.";
         reloads: IntCounterVec = "apiserver_encryption_config_controller_automatic_reloads_total"
@@ -88,12 +88,12 @@ struct Shared {
     /// The hash of the server's identity.
     server: String,
     families: Families,
-    told: Mutex<Told>,
+    label_history: Mutex<LabelHistory>,
 }
 
 /// Labels in the order of their first use.
 #[derive(Default)]
-struct Told {
+struct LabelHistory {
     used: VecDeque<[String; 4]>,
     in_status: VecDeque<[String; 3]>,
     in_use: Option<String>,
@@ -101,7 +101,7 @@ struct Told {
 
 /// The metrics and the resource of an encrypted or decrypted value.
 #[derive(Clone, Copy)]
-pub(crate) struct Observed<'a> {
+pub(crate) struct TransformMetrics<'a> {
     pub metrics: &'a Metrics,
     pub resource: Option<&'a GroupResource>,
 }
@@ -109,10 +109,10 @@ pub(crate) struct Observed<'a> {
 // === impl Metrics ===
 
 impl Metrics {
-    /// Registers the families; `server` is the server's id in its cluster.
+    /// Registers the metrics. `server` is the server's ID in its cluster.
     pub fn new(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let families = Families::register(registry)?;
-        Ok(Self(Arc::new(Shared { server: hash(server), families, told: Mutex::default() })))
+        Ok(Self(Arc::new(Shared { server: hash(server), families, label_history: Mutex::default() })))
     }
 
     /// Returns metrics that are not exposed, for tools.
@@ -121,12 +121,12 @@ impl Metrics {
     }
 
     /// Records that a value was encrypted or decrypted with the key `key_id`.
-    pub(crate) fn key_used(&self, direction: Direction, provider: &str, key_id: &str) {
+    pub(crate) fn record_key_use(&self, direction: Direction, provider: &str, key_id: &str) {
         let labels = [direction.label().to_owned(), provider.to_owned(), hash(key_id), self.0.server.clone()];
-        let mut told = self.0.told.lock();
-        if let Some(oldest) = remember(&mut told.used, &labels) {
+        let mut label_history = self.0.label_history.lock();
+        if let Some(oldest) = add_labels(&mut label_history.used, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
-            // Known labels can be removed.
+            // Labels that were added before can be removed.
             let _ = (
                 self.0.families.key_uses.remove_label_values(&oldest),
                 self.0.families.key_last_used.remove_label_values(&oldest),
@@ -136,47 +136,47 @@ impl Metrics {
         self.0.families.key_last_used.with_label_values(&labels).set(now());
     }
 
-    /// Records a plugin's key, as in its status.
-    pub(crate) fn key_in_status(&self, provider: &str, key_id: &str) {
+    /// Records a plugin's key, as reported in its status.
+    pub(crate) fn record_key_in_status(&self, provider: &str, key_id: &str) {
         let labels = [provider.to_owned(), hash(key_id), self.0.server.clone()];
-        let mut told = self.0.told.lock();
-        if let Some(oldest) = remember(&mut told.in_status, &labels) {
+        let mut label_history = self.0.label_history.lock();
+        if let Some(oldest) = add_labels(&mut label_history.in_status, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
             let _ = self.0.families.key_last_in_status.remove_label_values(&oldest);
         }
         self.0.families.key_last_in_status.with_label_values(&labels).set(now());
     }
 
-    pub(crate) fn invalid_key_id(&self, provider: &str, error: &str) {
+    pub(crate) fn record_invalid_key_id(&self, provider: &str, error: &str) {
         self.0.families.invalid_keys.with_label_values(&[provider, error]).inc();
     }
 
-    /// Records that a seed was generated, or a failure.
-    pub(crate) fn generated(&self, begun: Instant, done: bool) {
-        match done {
-            true => self.0.families.generation.observe(begun.elapsed().as_secs_f64()),
+    /// Records the generation of a seed, or its failure.
+    pub(crate) fn record_generation(&self, started: Instant, succeeded: bool) {
+        match succeeded {
+            true => self.0.families.generation.observe(started.elapsed().as_secs_f64()),
             false => self.0.families.generation_failures.inc(),
         }
     }
 
-    /// Records that a plugin was called for the seed of a value.
-    pub(crate) fn missed(&self) {
+    /// Records a call to a plugin for the seed of a value.
+    pub(crate) fn record_cache_miss(&self) {
         self.0.families.misses.inc();
     }
 
-    /// Sets the number of seeds that are kept.
-    pub(crate) fn keeps(&self, provider: &str, count: usize) {
-        self.0.families.kept_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// Sets the number of cached seeds.
+    pub(crate) fn set_cached_sources(&self, provider: &str, count: usize) {
+        self.0.families.cached_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Records a call of a plugin; `method` includes its service.
-    pub(crate) fn called(&self, provider: &str, method: &str, begun: Instant, failed: Option<Code>) {
-        let labels = [provider, method, &code_name(failed.unwrap_or(Code::Ok))];
-        self.0.families.kms_durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
+    /// Records a call to a plugin. `method` includes its service.
+    pub(crate) fn record_call(&self, provider: &str, method: &str, started: Instant, failure: Option<Code>) {
+        let labels = [provider, method, &code_name(failure.unwrap_or(Code::Ok))];
+        self.0.families.kms_durations.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
     }
 
-    pub(crate) fn reloaded(&self, done: bool) {
-        let labels = [if done { "success" } else { "failure" }, &self.0.server];
+    pub(crate) fn record_reload(&self, succeeded: bool) {
+        let labels = [if succeeded { "success" } else { "failure" }, &self.0.server];
         self.0.families.reloads.with_label_values(&labels).inc();
         self.0.families.last_reload.with_label_values(&labels).set(now());
     }
@@ -184,34 +184,34 @@ impl Metrics {
     /// Records the hash of the configuration in use.
     pub fn in_use(&self, hash: &[u8; 32]) {
         let hash = format!("sha256:{}", hex(hash));
-        let mut told = self.0.told.lock();
-        if let Some(old) = told.in_use.replace(hash.clone()) {
+        let mut label_history = self.0.label_history.lock();
+        if let Some(old) = label_history.in_use.replace(hash.clone()) {
             let _ = self.0.families.in_use.remove_label_values(&[&self.0.server, &old]);
         }
         self.0.families.in_use.with_label_values(&[&self.0.server, &hash]).set(1);
     }
 }
 
-impl Observed<'_> {
-    /// Records the encryption or decryption of a value, or a failure.
-    pub(crate) fn transformed(
+impl TransformMetrics<'_> {
+    /// Records the encryption or decryption of a value, or its failure.
+    pub(crate) fn record(
         &self,
         direction: Direction,
         prefix: &[u8],
-        begun: Instant,
-        failed: Option<&TransformError>,
+        started: Instant,
+        failure: Option<&TransformError>,
     ) {
         let families = &self.metrics.0.families;
         let resource = self.resource.map(ToString::to_string).unwrap_or_default();
         let prefix = String::from_utf8_lossy(prefix);
-        let status = match failed.map(TransformError::code) {
+        let status = match failure.map(TransformError::code) {
             None => code_name(Code::Ok),
-            Some(Some(failed)) => code_name(failed),
+            Some(Some(failure)) => code_name(failure),
             Some(None) => "unknown-non-grpc".to_owned(),
         };
         families.operations.with_label_values(&[&resource, direction.label(), &prefix, &status]).inc();
-        if failed.is_none() {
-            let duration = begun.elapsed().as_secs_f64();
+        if failure.is_none() {
+            let duration = started.elapsed().as_secs_f64();
             families.durations.with_label_values(&[direction.label(), &prefix]).observe(duration);
         }
     }
@@ -227,12 +227,12 @@ impl Direction {
 }
 
 /// Adds labels, and returns the oldest ones if there are too many.
-fn remember<const N: usize>(known: &mut VecDeque<[String; N]>, labels: &[String; N]) -> Option<[String; N]> {
-    if known.contains(labels) {
+fn add_labels<const N: usize>(recent: &mut VecDeque<[String; N]>, labels: &[String; N]) -> Option<[String; N]> {
+    if recent.contains(labels) {
         return None;
     }
-    known.push_back(labels.clone());
-    if known.len() > MOST_KEYS { known.pop_front() } else { None }
+    recent.push_back(labels.clone());
+    if recent.len() > MAX_KEYS { recent.pop_front() } else { None }
 }
 
 fn now() -> f64 {

@@ -1,4 +1,4 @@
-//! The configuration file, which is read at the start and whenever it changes.
+//! The configuration file, which is read at startup and whenever it changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use crate::resources::Transformers;
 use crate::store::Encryption;
 
 /// The interval at which the file is read.
-const POLL: Duration = Duration::from_secs(60);
-/// The first pause after a failure, which doubles each time.
-const RETRY: Duration = Duration::from_millis(5);
-/// The time limit for the plugins of a new file to be healthy, and the interval of the checks.
-const WELL_WITHIN: Duration = Duration::from_secs(10);
-const ASK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// The first delay after a failure, which doubles with each further failure.
+const FIRST_RETRY: Duration = Duration::from_millis(5);
+/// The time within which the plugins of a new file must become healthy.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(10);
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The transformers of a file, and its hash.
-pub struct Loaded {
+/// The transformers of a configuration file, and its hash.
+pub struct LoadedTransformers {
     pub transformers: Transformers,
-    /// The hash of the file's text, to detect changes without keeping the keys.
+    /// The hash of the file's text, which detects changes without keeping the keys in memory.
     pub hash: [u8; 32],
 }
 
-/// Reads the file and makes the ciphers. With `reload`, the file will be read again.
-pub async fn load(path: &Path, reload: bool, metrics: &Metrics) -> Result<Loaded, ConfigError> {
+/// Reads the file and creates the ciphers. With `reload`, the file is going to be read again.
+pub async fn load(path: &Path, reload: bool, metrics: &Metrics) -> Result<LoadedTransformers, ConfigError> {
     let text = read(path)?;
     let configuration = parse(path, &text, reload)?;
     let transformers = Transformers::new(&configuration, metrics)
         .await
         .map_err(|error| ConfigError(format!("error while building transformers: {error}")))?;
     let hash = Sha256::digest(&text).into();
-    Ok(Loaded { transformers, hash })
+    Ok(LoadedTransformers { transformers, hash })
 }
 
-/// Reads and validates the file, and makes nothing of it.
+/// Reads and validates the file without creating any transformers.
 pub fn check(path: &Path, reload: bool) -> Result<(), ConfigError> {
     parse(path, &read(path)?, reload).map(drop)
 }
@@ -51,72 +51,77 @@ fn parse(path: &Path, text: &[u8], reload: bool) -> Result<Configuration, Config
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     binnacle_config::read(path).map_err(|error| {
-        let shown = path.display();
+        let display_path = path.display();
         ConfigError(format!(
             "error while parsing file: error while loading file: error reading encryption provider configuration file \
-             \"{shown}\": {}",
-            read_error(&shown.to_string(), &error)
+             \"{display_path}\": {}",
+            read_error(&display_path.to_string(), &error)
         ))
     })
 }
 
-/// Follows the file until the future is dropped (`--encryption-provider-config-automatic-reload`). An invalid file, or
-/// one whose plugins are not healthy, has no effect and is tried again.
+/// Watches the file and replaces the transformers when it changes, until the future is dropped
+/// (`--encryption-provider-config-automatic-reload`). An invalid file, or one whose plugins are not healthy, has no
+/// effect and is retried.
 ///
-/// `first` is the [`Loaded::hash`] of the file in use.
+/// `first` is the [`LoadedTransformers::hash`] of the file in use.
 pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
     let metrics = encryption.metrics();
-    let mut known = first;
-    let mut tick = tokio::time::interval_at(Instant::now() + POLL, POLL);
+    let mut current_hash = first;
+    let mut tick = tokio::time::interval_at(Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut failures = 0;
     loop {
-        // Earlier than the next tick after a failure.
-        let again = async {
+        // After a failure, earlier than the next tick.
+        let retry = async {
             match failures {
                 0 => std::future::pending().await,
-                count => sleep(RETRY * 2_u32.saturating_pow(count - 1)).await,
+                count => sleep(FIRST_RETRY * 2_u32.saturating_pow(count - 1)).await,
             }
         };
         tokio::select! {
             _ = tick.tick() => {}
-            () = again => {}
+            () = retry => {}
         }
-        match changed(path, known, metrics).await {
+        match load_if_changed(path, current_hash, metrics).await {
             Ok(None) => failures = 0,
             Ok(Some(new)) => {
                 failures = 0;
-                known = new.hash;
+                current_hash = new.hash;
                 encryption.replace(new.transformers);
-                metrics.reloaded(true);
-                metrics.in_use(&known);
+                metrics.record_reload(true);
+                metrics.in_use(&current_hash);
                 tracing::info!(path = %path.display(), "encryption configuration reloaded");
             }
             Err(error) => {
                 failures += 1;
-                metrics.reloaded(false);
+                metrics.record_reload(false);
                 tracing::error!(path = %path.display(), %error, "error processing encryption config file");
             }
         }
     }
 }
 
-async fn changed(path: &Path, known: [u8; 32], metrics: &Metrics) -> Result<Option<Loaded>, ConfigError> {
+async fn load_if_changed(
+    path: &Path,
+    current_hash: [u8; 32],
+    metrics: &Metrics,
+) -> Result<Option<LoadedTransformers>, ConfigError> {
     let digest: [u8; 32] = Sha256::digest(read(path)?).into();
-    if digest == known {
+    if digest == current_hash {
         return Ok(None);
     }
     let new = load(path, true, metrics).await?;
     let check = new.transformers.check();
-    let well = async {
+    let healthy = async {
         loop {
             match check.check().await {
                 Ok(()) => return,
-                Err(_) => tokio::time::sleep(ASK).await,
+                Err(_) => tokio::time::sleep(HEALTH_CHECK_INTERVAL).await,
             }
         }
     };
-    match tokio::time::timeout(WELL_WITHIN, well).await {
+    match tokio::time::timeout(HEALTH_TIMEOUT, healthy).await {
         Ok(()) => Ok(Some(new)),
         Err(_) => {
             let error = check.check().await.err().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The transformers of all resources of a configuration.
+//! The transformers of all resources in a configuration.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use crate::ciphers::Cipher;
 use crate::config::{ConfigError, Configuration, Key, Provider};
 use crate::kms::{Envelope, Plugin};
 use crate::metrics::Metrics;
-use crate::transform::{TransformError, Transformer, Way};
+use crate::transform::{PrefixTransformer, TransformError, Transformer};
 
-/// Parses `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
+/// Parses a resource such as `secrets`, `deployments.apps`, `*.apps`, `*.` (the core group) or `*.*`.
 pub(crate) fn parse_group_resource(text: &str) -> GroupResource {
     let (resource, group) = text.split_once('.').unwrap_or((text, ""));
     GroupResource { group: group.into(), resource: resource.into() }
 }
 
-fn shown(resource: &GroupResource) -> String {
+fn display_name(resource: &GroupResource) -> String {
     match (&*resource.group, &*resource.resource) {
         ("", "*") => "*.".to_owned(),
         ("", name) => name.to_owned(),
@@ -35,53 +35,55 @@ pub struct Transformers {
     plugins: Vec<Arc<Plugin>>,
 }
 
-/// The health check `kms-providers` of all KMS plugins.
+/// The health check `kms-providers`, which covers all KMS plugins.
 #[derive(Clone)]
 pub struct KmsCheck(Vec<Arc<Plugin>>);
 
 impl KmsCheck {
     /// Returns an error with the failures of all plugins, if there are any.
     pub async fn check(&self) -> Result<(), String> {
-        let mut wrong = Vec::new();
+        let mut failures = Vec::new();
         for (at, plugin) in self.0.iter().enumerate() {
             if let Err(error) = plugin.check().await {
-                wrong.push(format!("kms-provider-{at}: {error}"));
+                failures.push(format!("kms-provider-{at}: {error}"));
             }
         }
-        if wrong.is_empty() { Ok(()) } else { Err(aggregate(&wrong)) }
+        if failures.is_empty() { Ok(()) } else { Err(aggregate(&failures)) }
     }
 }
 
 impl Transformers {
-    /// Makes the ciphers. KMS plugins get a request for a first data key, and further ones in the background, as long
-    /// as this exists; if one does not answer, writes fail, but not the start.
+    /// Creates the transformers. KMS plugins get a request for a first data key now, and further requests in the
+    /// background as long as the transformers exist. If a plugin does not respond, writes fail, but startup does not.
     pub async fn new(configuration: &Configuration, metrics: &Metrics) -> Result<Self, ConfigError> {
-        let mut ways: HashMap<GroupResource, Vec<Way>> = HashMap::new();
+        let mut transformers: HashMap<GroupResource, Vec<PrefixTransformer>> = HashMap::new();
         let mut plugins = Vec::new();
         for entry in &configuration.resources {
             let mut providers = Vec::new();
             for provider in &entry.providers {
-                providers.push(way(provider, &mut plugins, metrics).await?);
+                providers.push(transformer(provider, &mut plugins, metrics).await?);
             }
             for name in &entry.resources {
                 let resource = parse_group_resource(name);
                 for earlier in [wildcard(&resource.group), wildcard("*")] {
-                    if ways.contains_key(&earlier) {
-                        let (name, by) = (shown(&resource), shown(&earlier));
+                    if transformers.contains_key(&earlier) {
+                        let (name, by) = (display_name(&resource), display_name(&earlier));
                         let why = format!("resource {name:?} is masked by earlier rule {by:?}");
                         return Err(ConfigError(why));
                     }
                 }
-                ways.entry(resource).or_default().extend(providers.iter().cloned());
+                transformers.entry(resource).or_default().extend(providers.iter().cloned());
             }
         }
-        let otherwise = "no matching prefix found";
-        let overrides =
-            ways.into_iter().map(|(resource, ways)| (resource, Transformer::Prefixed { ways, otherwise })).collect();
+        let no_match = "no matching prefix found";
+        let overrides = transformers
+            .into_iter()
+            .map(|(resource, transformers)| (resource, Transformer::Prefixed { transformers, no_match }))
+            .collect();
         Ok(Self { overrides, plugins })
     }
 
-    /// Returns the transformer of a resource; without one, its values are not encrypted.
+    /// Returns the transformer of a resource. The values of a resource that is not configured are not encrypted.
     pub(crate) fn of(&self, resource: Option<&GroupResource>) -> &Transformer {
         let Some(resource) = resource else { return &Transformer::Identity };
         [resource.clone(), wildcard(&resource.group), wildcard("*")]
@@ -101,15 +103,21 @@ impl Transformers {
     }
 }
 
-/// Makes a provider's transformer, with the prefix of its values.
-async fn way(provider: &Provider, plugins: &mut Vec<Arc<Plugin>>, metrics: &Metrics) -> Result<Way, ConfigError> {
+/// Creates a provider's transformer, with the prefix of its values.
+async fn transformer(
+    provider: &Provider,
+    plugins: &mut Vec<Arc<Plugin>>,
+    metrics: &Metrics,
+) -> Result<PrefixTransformer, ConfigError> {
     let aes = "no matching key was found for the provided AES transformer";
     match provider {
-        Provider::AesGcm(keys) => of_keys("k8s:enc:aesgcm:v1:", keys, aes, Cipher::gcm),
-        Provider::AesCbc(keys) => of_keys("k8s:enc:aescbc:v1:", keys, aes, |key| Ok(Cipher::Cbc(key.to_vec()))),
+        Provider::AesGcm(keys) => keyed_transformer("k8s:enc:aesgcm:v1:", keys, aes, Cipher::gcm),
+        Provider::AesCbc(keys) => {
+            keyed_transformer("k8s:enc:aescbc:v1:", keys, aes, |key| Ok(Cipher::Cbc(key.to_vec())))
+        }
         Provider::Secretbox(keys) => {
             let none = "no matching key was found for the provided Secretbox transformer";
-            of_keys("k8s:enc:secretbox:v1:", keys, none, Cipher::secretbox)
+            keyed_transformer("k8s:enc:secretbox:v1:", keys, none, Cipher::secretbox)
         }
         Provider::Identity => Ok((Vec::new(), Arc::new(Transformer::Identity))),
         Provider::Kms(configuration) => {
@@ -121,17 +129,17 @@ async fn way(provider: &Provider, plugins: &mut Vec<Arc<Plugin>>, metrics: &Metr
     }
 }
 
-fn of_keys(
+fn keyed_transformer(
     prefix: &str,
     keys: &[Key],
-    otherwise: &'static str,
+    no_match: &'static str,
     cipher: fn(&[u8]) -> Result<Cipher, TransformError>,
-) -> Result<Way, ConfigError> {
-    let of_key = |key: &Key| {
+) -> Result<PrefixTransformer, ConfigError> {
+    let single_key = |key: &Key| {
         let cipher = cipher(&key.secret)
             .map_err(|error| ConfigError(format!("error while creating cipher for named key {}: {error}", key.name)))?;
         Ok((format!("{}:", key.name).into_bytes(), Arc::new(Transformer::Cipher(cipher))))
     };
-    let ways = keys.iter().map(of_key).collect::<Result<_, ConfigError>>()?;
-    Ok((prefix.as_bytes().to_vec(), Arc::new(Transformer::Prefixed { ways, otherwise })))
+    let transformers = keys.iter().map(single_key).collect::<Result<_, ConfigError>>()?;
+    Ok((prefix.as_bytes().to_vec(), Arc::new(Transformer::Prefixed { transformers, no_match })))
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use binnacle_store::{KeyValue, LayeredStore, StoreError, Values};
+use binnacle_store::{KeyValue, LayeredStore, StoreError, ValueTransformer};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::RwLock;
 
 use crate::keys::StorageKeys;
-use crate::metrics::{Metrics, Observed};
+use crate::metrics::{Metrics, TransformMetrics};
 use crate::resources::Transformers;
-use crate::transform::{Opened, TransformError};
+use crate::transform::{PlainValue, TransformError};
 
-/// An engine with encrypted values. Callers see plain values; revisions, leases and keys are the engine's.
+/// An engine with encrypted values. Callers see plain values; revisions, leases and keys are those of the engine.
 pub type EncryptedStore<S> = LayeredStore<Encryption, S>;
 
 /// The transformers in use, shared by all stores of a server.
@@ -41,45 +41,48 @@ impl Encryption {
         self.current.read().clone()
     }
 
-    /// Returns the plain value of an engine's value under the key.
+    /// Returns the plain value of a stored value under the key.
     pub async fn read(&self, key: &Bytes, value: &Bytes) -> Result<Bytes, StoreError> {
-        self.opened(key, value).await.map(|opened| opened.value)
+        self.decrypt(key, value).await.map(|plain| plain.value)
     }
 
-    async fn opened(&self, key: &Bytes, value: &Bytes) -> Result<Opened, StoreError> {
+    async fn decrypt(&self, key: &Bytes, value: &Bytes) -> Result<PlainValue, StoreError> {
         let resource = self.keys.resource(key);
         let now = self.now();
-        let observed = Observed { metrics: &self.metrics, resource: resource.as_ref() };
-        now.of(resource.as_ref()).open(value, key, observed).await.map_err(|error| unable(key, error))
+        let metrics = TransformMetrics { metrics: &self.metrics, resource: resource.as_ref() };
+        now.of(resource.as_ref()).open(value, key, metrics).await.map_err(|error| transform_error(key, error))
     }
 }
 
-impl Values for Encryption {
+impl ValueTransformer for Encryption {
     const MAY_BE_STALE: bool = true;
 
-    fn open<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn transform_from_storage<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let mut values = Vec::with_capacity(kvs.len());
             for kv in &kvs {
-                values.push(self.opened(&kv.key, &kv.value).await?.value);
+                values.push(self.decrypt(&kv.key, &kv.value).await?.value);
             }
             kvs.into_iter().zip(values).for_each(|(kv, value)| kv.value = value);
             Ok(())
         })
     }
 
-    fn seal(&self, key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
+    fn transform_to_storage(&self, key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
         let resource = self.keys.resource(key);
         let now = self.now();
-        let observed = Observed { metrics: &self.metrics, resource: resource.as_ref() };
-        now.of(resource.as_ref()).seal(&value, key, observed).map(Bytes::from).map_err(|error| unable(key, error))
+        let metrics = TransformMetrics { metrics: &self.metrics, resource: resource.as_ref() };
+        now.of(resource.as_ref())
+            .seal(&value, key, metrics)
+            .map(Bytes::from)
+            .map_err(|error| transform_error(key, error))
     }
 
     fn is_stale<'a>(&'a self, kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
-        Box::pin(async move { Ok(self.opened(&kv.key, &kv.value).await?.stale) })
+        Box::pin(async move { Ok(self.decrypt(&kv.key, &kv.value).await?.stale) })
     }
 }
 
-fn unable(key: &Bytes, error: TransformError) -> StoreError {
+fn transform_error(key: &Bytes, error: TransformError) -> StoreError {
     StoreError::Transform { key: String::from_utf8_lossy(key).into_owned(), why: error.to_string() }
 }

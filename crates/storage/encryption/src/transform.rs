@@ -9,17 +9,17 @@ use futures::future::BoxFuture;
 
 use crate::ciphers::Cipher;
 use crate::kms::Envelope;
-use crate::metrics::{Direction, Observed};
+use crate::metrics::{Direction, TransformMetrics};
 
 /// The prefix of encrypted values.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// The reason why a value cannot be read or written, in kube-apiserver's words. Contains no keys or values.
+/// The reason why a value cannot be read or written, with kube-apiserver's message. It contains no keys or values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct TransformError {
     why: String,
-    /// The code of a KMS plugin's failed call, if that is the reason.
+    /// The code of the failed call to a KMS plugin, if that is the reason.
     code: Option<binnacle_egress::plugin::Code>,
 }
 
@@ -28,7 +28,7 @@ impl TransformError {
         Self { why: why.into(), code: None }
     }
 
-    pub(crate) fn of_call(why: impl Into<String>, code: binnacle_egress::plugin::Code) -> Self {
+    pub(crate) fn from_call(why: impl Into<String>, code: binnacle_egress::plugin::Code) -> Self {
         Self { why: why.into(), code: Some(code) }
     }
 
@@ -39,99 +39,106 @@ impl TransformError {
 
 /// A value that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
+pub(crate) struct PlainValue {
     pub value: Bytes,
     /// True if it would be written differently now, so that an update should write it even if it is unchanged.
     pub stale: bool,
 }
 
-/// A way to store values, or several of which the first writes.
+/// A transformer of one provider, or a list of transformers, where the first one writes.
 pub(crate) enum Transformer {
-    /// No encryption. Returns an error for encrypted values.
+    /// No encryption. It returns an error for encrypted values.
     Identity,
     Cipher(Cipher),
     Kms(Envelope),
-    /// Several, tried in order if their prefix matches.
+    /// Several transformers. Those with a matching prefix are tried in order.
     Prefixed {
-        ways: Vec<Way>,
-        /// The error when no prefix matches.
-        otherwise: &'static str,
+        transformers: Vec<PrefixTransformer>,
+        /// The error if no prefix matches.
+        no_match: &'static str,
     },
 }
 
-/// A prefix of values, and the transformer for them.
-pub(crate) type Way = (Vec<u8>, Arc<Transformer>);
+/// A prefix of values, and the transformer for these values.
+pub(crate) type PrefixTransformer = (Vec<u8>, Arc<Transformer>);
 
 impl Transformer {
     /// Returns the bytes to store for a value under the key.
-    pub(crate) fn seal(&self, value: &[u8], key: &[u8], observed: Observed<'_>) -> Result<Vec<u8>, TransformError> {
+    pub(crate) fn seal(
+        &self,
+        value: &[u8],
+        key: &[u8],
+        metrics: TransformMetrics<'_>,
+    ) -> Result<Vec<u8>, TransformError> {
         match self {
             Self::Identity => Ok(value.to_vec()),
             Self::Cipher(cipher) => cipher.seal(value, key),
-            Self::Kms(envelope) => envelope.seal(value, key, observed.metrics),
-            Self::Prefixed { ways, otherwise } => {
-                let (prefix, first) = ways.first().ok_or_else(|| TransformError::new(*otherwise))?;
-                let begun = Instant::now();
-                let sealed = first.seal(value, key, observed);
-                observed.transformed(Direction::ToStorage, prefix, begun, sealed.as_ref().err());
+            Self::Kms(envelope) => envelope.seal(value, key, metrics.metrics),
+            Self::Prefixed { transformers, no_match } => {
+                let (prefix, first) = transformers.first().ok_or_else(|| TransformError::new(*no_match))?;
+                let started = Instant::now();
+                let sealed = first.seal(value, key, metrics);
+                metrics.record(Direction::ToStorage, prefix, started, sealed.as_ref().err());
                 Ok([&**prefix, &*sealed?].concat())
             }
         }
     }
 
-    /// Returns the value of stored bytes. May call a KMS plugin for the data key.
+    /// Returns the value of stored bytes. It may call a KMS plugin for the data key.
     pub(crate) fn open<'a>(
         &'a self,
         data: &'a Bytes,
         key: &'a [u8],
-        observed: Observed<'a>,
-    ) -> BoxFuture<'a, Result<Opened, TransformError>> {
+        metrics: TransformMetrics<'a>,
+    ) -> BoxFuture<'a, Result<PlainValue, TransformError>> {
         Box::pin(async move {
             match self {
                 Self::Identity if data.starts_with(ENCRYPTED) => {
                     Err(TransformError::new("identity transformer tried to read encrypted data"))
                 }
-                Self::Identity => Ok(Opened { value: data.clone(), stale: false }),
-                Self::Cipher(cipher) => Ok(Opened { value: cipher.open(data, key)?.into(), stale: false }),
-                Self::Kms(envelope) => envelope.open(data, key, observed.metrics).await,
-                Self::Prefixed { ways, otherwise } => open_prefixed(ways, otherwise, data, key, observed).await,
+                Self::Identity => Ok(PlainValue { value: data.clone(), stale: false }),
+                Self::Cipher(cipher) => Ok(PlainValue { value: cipher.open(data, key)?.into(), stale: false }),
+                Self::Kms(envelope) => envelope.open(data, key, metrics.metrics).await,
+                Self::Prefixed { transformers, no_match } => {
+                    open_prefixed(transformers, no_match, data, key, metrics).await
+                }
             }
         })
     }
 }
 
-/// Decrypts with each way whose prefix matches: a provider may be configured several times with different keys, so the
-/// first failure is not final.
+/// Decrypts with each transformer whose prefix matches. A provider may be configured several times with different keys,
+/// so the first failure is not final.
 async fn open_prefixed(
-    ways: &[Way],
-    otherwise: &'static str,
+    transformers: &[PrefixTransformer],
+    no_match: &'static str,
     data: &Bytes,
     key: &[u8],
-    observed: Observed<'_>,
-) -> Result<Opened, TransformError> {
-    let all_begun = Instant::now();
+    metrics: TransformMetrics<'_>,
+) -> Result<PlainValue, TransformError> {
+    let search_started = Instant::now();
     let mut errors: Vec<TransformError> = Vec::new();
-    for (at, (prefix, way)) in ways.iter().enumerate() {
+    for (at, (prefix, transformer)) in transformers.iter().enumerate() {
         if !data.starts_with(prefix) {
             continue;
         }
-        let begun = Instant::now();
-        let result = way.open(&data.slice(prefix.len()..), key, observed).await;
+        let started = Instant::now();
+        let result = transformer.open(&data.slice(prefix.len()..), key, metrics).await;
         if !(prefix.is_empty() && result.is_err()) {
             let prefix = if prefix.is_empty() { b"identity" } else { prefix.as_slice() };
-            observed.transformed(Direction::FromStorage, prefix, begun, result.as_ref().err());
+            metrics.record(Direction::FromStorage, prefix, started, result.as_ref().err());
         }
         match result {
-            Ok(opened) => return Ok(Opened { stale: opened.stale || at != 0, ..opened }),
-            // Encrypted data is no error of the identity provider.
+            Ok(opened) => return Ok(PlainValue { stale: opened.stale || at != 0, ..opened }),
+            // Encrypted data is not an error of the identity provider.
             Err(_) if prefix.is_empty() => {}
             Err(error) => errors.push(error),
         }
     }
     Err(match errors.as_slice() {
         [] => {
-            let unknown = TransformError::new(otherwise);
-            observed.transformed(Direction::FromStorage, b"unknown", all_begun, Some(&unknown));
+            let unknown = TransformError::new(no_match);
+            metrics.record(Direction::FromStorage, b"unknown", search_started, Some(&unknown));
             unknown
         }
         [one] => one.clone(),

@@ -12,10 +12,10 @@ use crate::resources::parse_group_resource;
 
 const AES_KEY_SIZES: &[usize] = &[16, 24, 32];
 const SECRETBOX_KEY_SIZES: &[usize] = &[32];
-/// The order in which an error names the members of a provider.
+/// The members of a provider, in the order in which an error names them.
 const PROVIDERS: [&str; 5] = ["kms", "aesgcm", "aescbc", "secretbox", "identity"];
-/// These are stored, but are no resources of the API.
-const NO_RESOURCES: [&str; 3] = ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"];
+/// Resources that are stored but not served by the API.
+const UNSERVED_RESOURCES: [&str; 3] = ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"];
 
 pub(crate) fn validate(file: &Value, reload: bool) -> FieldErrors {
     let root = FieldPath::new("resources");
@@ -33,7 +33,7 @@ pub(crate) fn validate(file: &Value, reload: bool) -> FieldErrors {
         }
         check_overlap(&names, &r, &mut errors);
         for (at, name) in names.iter().enumerate() {
-            if let Some(why) = bad_name(name) {
+            if let Some(why) = name_problem(name) {
                 errors.push(FieldError::invalid(&r.index(at), name, why));
             }
         }
@@ -55,7 +55,7 @@ fn at_least_one(path: &FieldPath) -> FieldError {
 fn check_overlap(names: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     let parsed: Vec<GroupResource> = names.iter().map(|name| parse_group_resource(name)).collect();
     let pairs = || parsed.iter().enumerate().flat_map(|(i, a)| parsed[i + 1..].iter().map(move |b| (a, b)));
-    let shown = || {
+    let display_value = || {
         let list = names.iter().map(|name| Value::Str(name.as_str().into())).collect();
         ErrorValue::raw(json::to_string(&Value::List(list)))
     };
@@ -65,27 +65,27 @@ fn check_overlap(names: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     };
     let duplicates = pairs().filter(|(a, b)| a == b).count();
     if duplicates > 0 {
-        errors.push(FieldError::invalid(path, shown(), "the same resource cannot be specified multiple times"));
+        errors.push(FieldError::invalid(path, display_value(), "the same resource cannot be specified multiple times"));
     }
-    // kube-apiserver takes the first pair of equal wildcards only for a duplicate; the reverse pair overlaps.
+    // kube-apiserver reports only the first pair of equal wildcards as a duplicate, and the reverse pair as an overlap.
     if pairs().any(overlap) {
         errors.push(FieldError::invalid(
             path,
-            shown(),
+            display_value(),
             "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as they \
              will be masked",
         ));
     }
 }
 
-fn bad_name(name: &str) -> Option<&'static str> {
+fn name_problem(name: &str) -> Option<&'static str> {
     let parsed = parse_group_resource(name);
     Some(match () {
         () if name.to_lowercase() != name => "resource name should not contain capital letters",
         () if name == "*" => {
             "use '*.' to encrypt all the resources from core API group or *.* to encrypt all resources"
         }
-        () if NO_RESOURCES.contains(&name) => "resources which do not have REST API/s cannot be encrypted",
+        () if UNSERVED_RESOURCES.contains(&name) => "resources which do not have REST API/s cannot be encrypted",
         () if parsed.group == "events.k8s.io" => {
             "'*.events.k8s.io' objects are stored using the 'events' API group in etcd. Use 'events' instead in the \
              config file"
@@ -105,9 +105,9 @@ fn check_provider(
     kms_names: &mut HashSet<String>,
     errors: &mut FieldErrors,
 ) {
-    let given: Vec<&str> = PROVIDERS.into_iter().filter(|name| present(provider, name).is_some()).collect();
-    let invalid = |why: &str| FieldError::invalid(path, ErrorValue::raw(redacted(&given)), why);
-    match given.len() {
+    let present_providers: Vec<&str> = PROVIDERS.into_iter().filter(|name| present(provider, name).is_some()).collect();
+    let invalid = |why: &str| FieldError::invalid(path, ErrorValue::raw(redacted(&present_providers)), why);
+    match present_providers.len() {
         0 => errors.push(invalid(
             "provider does not contain any of the expected providers: KMS, AESGCM, AESCBC, Secretbox, Identity",
         )),
@@ -116,7 +116,7 @@ fn check_provider(
             "more than one provider specified in a single element, should split into different list elements",
         )),
     }
-    let Some(first) = given.first().copied() else { return };
+    let Some(first) = present_providers.first().copied() else { return };
     let path = path.child(first);
     match first {
         "kms" => {
@@ -135,8 +135,8 @@ fn check_provider(
 }
 
 /// Formats a provider for messages, without secrets.
-fn redacted(given: &[&str]) -> String {
-    let members: Vec<String> = given.iter().map(|name| format!("\"{name}\":\"REDACTED\"")).collect();
+fn redacted(names: &[&str]) -> String {
+    let members: Vec<String> = names.iter().map(|name| format!("\"{name}\":\"REDACTED\"")).collect();
     format!("{{{}}}", members.join(","))
 }
 
@@ -186,8 +186,8 @@ fn check_kms(kms: &Value, path: &FieldPath, reload: bool, names: &HashSet<String
         ));
     }
     if kms_timeout(kms).is_zero() {
-        let shown = ErrorValue::raw(format!("\"{}\"", kms.str_at(&["timeout"])));
-        errors.push(FieldError::invalid(&path.child("timeout"), shown, "timeout should be a positive value"));
+        let display_value = ErrorValue::raw(format!("\"{}\"", kms.str_at(&["timeout"])));
+        errors.push(FieldError::invalid(&path.child("timeout"), display_value, "timeout should be a positive value"));
     }
     check_endpoint(kms.str_at(&["endpoint"]), &path.child("endpoint"), errors);
     match present(kms, "cachesize").and_then(Value::as_i64) {
@@ -224,13 +224,13 @@ mod tests {
     use crate::Configuration;
 
     /// Returns the error of a file with these `resources`.
-    fn error(resources: &str) -> String {
+    fn error_of(resources: &str) -> String {
         let text = format!("kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\n{resources}");
         Configuration::parse("f", text.as_bytes(), true).map_or_else(|error| error.to_string(), |_| String::new())
     }
 
     #[test]
-    fn files() {
+    fn reports_errors_like_kube_apiserver() {
         let key = "{name: k, secret: AAAAAAAAAAAAAAAAAAAAAA==}";
         let with = |resources: &str, provider: &str| {
             format!("resources: [{{resources: [{resources}], providers: [{provider}]}}]")
@@ -302,7 +302,7 @@ mod tests {
                 "error decoding encryption provider configuration file \"f\": strict decoding error: unknown field \"other\"",
             ),
         ] {
-            assert_eq!(error(resources), want, "{resources}");
+            assert_eq!(error_of(resources), want, "{resources}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The store with encryption: the contract, changes of keys, and KMS plugins.
+//! Tests of the encrypted store: the storage contract, key changes, and KMS plugins.
 
-#![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![allow(clippy::unwrap_used, reason = "tests panic on errors")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,14 +42,14 @@ fn key(name: &str, size: usize) -> String {
     format!("{{name: '{name}', secret: '{secret}'}}")
 }
 
-/// Writes a configuration and returns its path.
+/// Writes a configuration file and returns its path.
 fn config(temp: &TempDir, resources: &str, providers: &str) -> String {
     let path = temp.join("encryption.yaml");
-    let text = format!(
+    let error_text = format!(
         "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [{resources}]\n  \
          providers: [{providers}]\n"
     );
-    std::fs::write(&path, text).unwrap();
+    std::fs::write(&path, error_text).unwrap();
     path
 }
 
@@ -77,7 +77,7 @@ impl Setup {
         Self { temp, raw, registry, metrics, store, encryption }
     }
 
-    async fn switch(&self, providers: &str) {
+    async fn reload(&self, providers: &str) {
         let file = config(&self.temp, "secrets", providers);
         self.encryption.replace(load(Path::new(&file), true, &self.metrics).await.unwrap().transformers);
     }
@@ -90,7 +90,7 @@ impl Setup {
         }
     }
 
-    /// Returns the value that a reader sees, and true if it should be written again.
+    /// Returns the value that a reader sees, and whether it is stale.
     async fn get(&self, key: &'static str) -> Result<(String, bool), StoreError> {
         let key = Bytes::from_static(key.as_bytes());
         let kv = self.store.get(key.clone(), None).await?.0.unwrap();
@@ -98,14 +98,14 @@ impl Setup {
         Ok((String::from_utf8(kv.value.to_vec()).unwrap(), stale))
     }
 
-    /// Returns the rest of the metrics' line with this beginning.
-    fn counted(&self, begins: &str) -> Option<String> {
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
-        text.lines().find_map(|line| Some(line.strip_prefix(begins)?.trim().to_owned()))
+    /// Returns the rest of the metrics line with this prefix.
+    fn metric_value(&self, prefix: &str) -> Option<String> {
+        let error_text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        error_text.lines().find_map(|line| Some(line.strip_prefix(prefix)?.trim().to_owned()))
     }
 
     /// Returns the first bytes of a stored value.
-    async fn kept(&self, key: &'static str, length: usize) -> String {
+    async fn stored_prefix(&self, key: &'static str, length: usize) -> String {
         let kv = self.raw.get(Bytes::from_static(key.as_bytes()), None).await.unwrap().0.unwrap();
         String::from_utf8_lossy(&kv.value[..length.min(kv.value.len())]).into_owned()
     }
@@ -113,12 +113,12 @@ impl Setup {
 
 const SECRET: &str = "/registry/secrets/default/token";
 
-fn text<T>(result: Result<T, StoreError>) -> String {
+fn error_text<T>(result: Result<T, StoreError>) -> String {
     result.err().unwrap().to_string()
 }
 
 #[tokio::test]
-async fn rotation() {
+async fn reads_old_values_and_rewrites_them_after_key_rotation() {
     let gcm = |keys: &[&str]| {
         let keys: Vec<String> = keys.iter().map(|name| key(name, 32)).collect();
         format!("{{aesgcm: {{keys: [{}]}}}}", keys.join(", "))
@@ -126,23 +126,23 @@ async fn rotation() {
     let setup = Setup::new("{identity: {}}").await;
     setup.put(SECRET, "plain").await.unwrap();
     setup.put("/registry/configmaps/a/b", "open").await.unwrap();
-    assert_eq!(setup.kept(SECRET, 99).await, "plain");
+    assert_eq!(setup.stored_prefix(SECRET, 99).await, "plain");
 
-    // A key is added: the old value can be read, and should be written again.
-    setup.switch(&format!("{}, {{identity: {{}}}}", gcm(&["one"]))).await;
+    // A key is added: the old value can be read, and is stale.
+    setup.reload(&format!("{}, {{identity: {{}}}}", gcm(&["one"]))).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), true));
     setup.put(SECRET, "plain").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), false));
-    assert_eq!(setup.kept(SECRET, 22).await, "k8s:enc:aesgcm:v1:one:");
+    assert_eq!(setup.stored_prefix(SECRET, 22).await, "k8s:enc:aesgcm:v1:one:");
     // Other resources are unchanged.
     setup.put("/registry/configmaps/a/b", "open").await.unwrap();
-    assert_eq!(setup.kept("/registry/configmaps/a/b", 99).await, "open");
+    assert_eq!(setup.stored_prefix("/registry/configmaps/a/b", 99).await, "open");
 
-    // The second key is first, for writes; the first one still reads.
-    setup.switch(&gcm(&["two", "one"])).await;
+    // The second key is the first in the list, for writes; the first key still reads.
+    setup.reload(&gcm(&["two", "one"])).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), true));
     setup.put(SECRET, "again").await.unwrap();
-    assert_eq!(setup.kept(SECRET, 22).await, "k8s:enc:aesgcm:v1:two:");
+    assert_eq!(setup.stored_prefix(SECRET, 22).await, "k8s:enc:aesgcm:v1:two:");
 
     // Other ciphers first, the old one last.
     let box_and_cbc = format!(
@@ -151,23 +151,23 @@ async fn rotation() {
         key("c", 16),
         gcm(&["two"])
     );
-    setup.switch(&box_and_cbc).await;
+    setup.reload(&box_and_cbc).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("again".to_owned(), true));
     setup.put(SECRET, "third").await.unwrap();
-    assert_eq!(setup.kept(SECRET, 23).await, "k8s:enc:secretbox:v1:b:");
+    assert_eq!(setup.stored_prefix(SECRET, 23).await, "k8s:enc:secretbox:v1:b:");
     assert_eq!(setup.get(SECRET).await.unwrap(), ("third".to_owned(), false));
 
-    // Without the key, reads fail, and the error has no encrypted data.
-    setup.switch(&gcm(&["two"])).await;
+    // Without the key, reads fail, and the error contains no encrypted data.
+    setup.reload(&gcm(&["two"])).await;
     let unable = format!("unable to transform key \"{SECRET}\": no matching prefix found");
-    assert_eq!(text(setup.get(SECRET).await), unable);
-    setup.switch("{identity: {}}").await;
-    assert_eq!(text(setup.get(SECRET).await), unable);
-    // A key with the same name and another secret: not authentic.
-    setup.switch(&box_and_cbc.replace(&key("b", 32), &key("b", 32).replace("Ym", "Zm"))).await;
+    assert_eq!(error_text(setup.get(SECRET).await), unable);
+    setup.reload("{identity: {}}").await;
+    assert_eq!(error_text(setup.get(SECRET).await), unable);
+    // A key with the same name and another secret: the value is not authentic.
+    setup.reload(&box_and_cbc.replace(&key("b", 32), &key("b", 32).replace("Ym", "Zm"))).await;
     let failed = format!("unable to transform key \"{SECRET}\": output array was not large enough for encryption");
-    assert_eq!(text(setup.get(SECRET).await), failed);
-    // The value can still be replaced, and a watch from before reports that.
+    assert_eq!(error_text(setup.get(SECRET).await), failed);
+    // The value can still be replaced, and a watch that was started before reports the change.
     let before = setup.raw.current_revision().await.unwrap();
     setup.put(SECRET, "fourth").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("fourth".to_owned(), false));
@@ -180,7 +180,7 @@ async fn rotation() {
 
     let operations = "apiserver_storage_transformation_operations_total";
     for (labels, count) in [
-        // A cipher has two prefixes, of its provider and of its key's name. Writes read the previous value.
+        // A cipher has two prefixes: the provider's, and the key name's. Writes read the previous value.
         (
             r#"resource="secrets",status="OK",transformation_type="to_storage",transformer_prefix="k8s:enc:aesgcm:v1:""#,
             "2",
@@ -192,12 +192,12 @@ async fn rotation() {
             "2",
         ),
     ] {
-        assert_eq!(setup.counted(&format!("{operations}{{{labels}}}")).as_deref(), Some(count), "{labels}");
+        assert_eq!(setup.metric_value(&format!("{operations}{{{labels}}}")).as_deref(), Some(count), "{labels}");
     }
 }
 
 #[tokio::test]
-async fn plugins() {
+async fn encrypts_with_seeds_from_kms_plugin() {
     let sockets = TempDir::new();
     let socket = sockets.join("kms.sock");
     let plugin = KmsPlugin::start(Path::new(&socket));
@@ -209,57 +209,63 @@ async fn plugins() {
         setup.put(SECRET, &format!("value {n}")).await.unwrap();
         assert_eq!(setup.get(SECRET).await.unwrap(), (format!("value {n}"), false));
     }
-    assert_eq!(setup.kept(SECRET, 21).await, "k8s:enc:kms:v2:vault:");
-    // One seed for all writes.
+    assert_eq!(setup.stored_prefix(SECRET, 21).await, "k8s:enc:kms:v2:vault:");
+    // All writes use one seed.
     assert_eq!(plugin.asked(), (1, 0));
     setup.encryption.now().check().check().await.unwrap();
-    // The test read each value twice, and the write after it once.
+    // The test read each value twice, and the last write read it once.
     let key = "sha256:";
     let used = "apiserver_envelope_encryption_key_id_hash_total{apiserver_id_hash=\"sha256:";
-    assert!(setup.counted(used).is_some_and(|rest| rest.contains(key) && rest.ends_with(" 59")), "{used}");
-    let called = "apiserver_envelope_encryption_kms_operations_latency_seconds_count{grpc_status_code=\"OK\",\
+    assert!(setup.metric_value(used).is_some_and(|rest| rest.contains(key) && rest.ends_with(" 59")), "{used}");
+    let record_call = "apiserver_envelope_encryption_kms_operations_latency_seconds_count{grpc_status_code=\"OK\",\
                   method_name=\"/v2.KeyManagementService/Encrypt\",provider_name=\"vault\"}";
-    assert_eq!(setup.counted(called).as_deref(), Some("1"));
-    assert_eq!(setup.counted("apiserver_storage_data_key_generation_duration_seconds_count").as_deref(), Some("1"));
+    assert_eq!(setup.metric_value(record_call).as_deref(), Some("1"));
+    assert_eq!(
+        setup.metric_value("apiserver_storage_data_key_generation_duration_seconds_count").as_deref(),
+        Some("1")
+    );
 
-    let kept = "apiserver_envelope_encryption_dek_source_cache_size{provider_name=\"vault\"}";
-    assert_eq!(setup.counted(kept).as_deref(), Some("1"));
+    let stored_prefix = "apiserver_envelope_encryption_dek_source_cache_size{provider_name=\"vault\"}";
+    assert_eq!(setup.metric_value(stored_prefix).as_deref(), Some("1"));
 
     // Another server, or a restart, has another seed, and requests the first one once.
-    setup.switch(&provider("vault")).await;
+    setup.reload(&provider("vault")).await;
     for _ in 0..3 {
         assert_eq!(setup.get(SECRET).await.unwrap(), ("value 19".to_owned(), false));
     }
     assert_eq!(plugin.asked(), (2, 1));
-    assert_eq!(setup.counted("apiserver_storage_envelope_transformation_cache_misses_total").as_deref(), Some("1"));
+    assert_eq!(
+        setup.metric_value("apiserver_storage_envelope_transformation_cache_misses_total").as_deref(),
+        Some("1")
+    );
 
-    // A new key of the plugin: old values should be written again.
+    // The plugin has a new key: old values are stale.
     plugin.rotate("key-2");
-    setup.switch(&provider("vault")).await;
+    setup.reload(&provider("vault")).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("value 19".to_owned(), true));
     setup.put(SECRET, "value 20").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("value 20".to_owned(), false));
 
-    // An unhealthy plugin is reported; values with known seeds can still be read.
+    // An unhealthy plugin is reported; values with cached seeds can still be read.
     plugin.health("sealed");
-    setup.switch(&provider("vault")).await;
-    let unwell = setup.encryption.now().check().check().await.unwrap_err();
+    setup.reload(&provider("vault")).await;
+    let unhealthy = setup.encryption.now().check().check().await.unwrap_err();
     assert_eq!(
-        unwell,
+        unhealthy,
         "kms-provider-0: kmsv2 Provider vault is not healthy, error: got unexpected healthz status: sealed"
     );
     drop(plugin);
     std::fs::remove_file(&socket).unwrap();
     let gone = format!("{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{socket}', timeout: 1s}}}}");
-    setup.switch(&gone).await;
+    setup.reload(&gone).await;
     // A cached error has no prefix; later the plugin is called again.
     for expected in ["", "failed to perform status section of the healthz check for KMS Provider vault, error: "] {
         if !expected.is_empty() {
             tokio::time::sleep(Duration::from_millis(3100)).await;
         }
-        let unwell = setup.encryption.now().check().check().await.unwrap_err();
+        let unhealthy = setup.encryption.now().check().check().await.unwrap_err();
         assert_eq!(
-            unwell,
+            unhealthy,
             format!(
                 "kms-provider-0: {expected}rpc error: code = DeadlineExceeded desc = latest balancer error: connection \
                  error: desc = \"transport: Error while dialing: dial unix {socket}: connect: no such file or directory\""
@@ -267,24 +273,24 @@ async fn plugins() {
         );
     }
     let why = format!("unable to transform key \"{SECRET}\": got unexpected nil transformer");
-    assert_eq!(text(setup.put(SECRET, "lost").await), why);
-    assert_eq!(text(setup.get(SECRET).await), why);
+    assert_eq!(error_text(setup.put(SECRET, "lost").await), why);
+    assert_eq!(error_text(setup.get(SECRET).await), why);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_cannot_be_used_is_tried_again_soon() {
+async fn retries_unusable_file_with_backoff() {
     let setup = Setup::new("{identity: {}}").await;
     let file = PathBuf::from(setup.temp.join("encryption.yaml"));
     let first = load(&file, true, &setup.metrics).await.unwrap().hash;
-    let follower = tokio::spawn({
+    let watcher = tokio::spawn({
         let (file, encryption) = (file.clone(), Arc::clone(&setup.encryption));
         async move { follow(&file, first, encryption).await }
     });
     let reloads = |status: &str| {
-        let begins = "apiserver_encryption_config_controller_automatic_reloads_total{";
-        let text = TextEncoder::new().encode_to_string(&setup.registry.gather()).unwrap();
+        let prefix = "apiserver_encryption_config_controller_automatic_reloads_total{";
+        let error_text = TextEncoder::new().encode_to_string(&setup.registry.gather()).unwrap();
         let of_status = format!("status=\"{status}\"}} ");
-        let line = text.lines().find(|line| line.starts_with(begins) && line.contains(&of_status));
+        let line = error_text.lines().find(|line| line.starts_with(prefix) && line.contains(&of_status));
         line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse::<u32>().unwrap())
     };
     std::fs::write(&file, "x: [").unwrap();
@@ -300,8 +306,8 @@ async fn a_file_that_cannot_be_used_is_tried_again_soon() {
     tokio::time::sleep(Duration::from_secs(62)).await;
     assert_eq!((reloads("success"), reloads("failure")), (1, later), "it is in use");
     setup.put(SECRET, "value").await.unwrap();
-    assert_eq!(setup.kept(SECRET, 20).await, "k8s:enc:aesgcm:v1:1:");
-    follower.abort();
+    assert_eq!(setup.stored_prefix(SECRET, 20).await, "k8s:enc:aesgcm:v1:1:");
+    watcher.abort();
 }
 
 fn metrics() -> Metrics {

@@ -1,4 +1,4 @@
-//! Admission control as the verbs call it before they write. The plugins are elsewhere.
+//! Admission control, as the verbs call it before they write. The plugins are in the admission crates.
 
 use std::time::Instant;
 
@@ -42,20 +42,20 @@ pub struct Attributes {
     /// Empty for the resource itself.
     pub subresource: Text,
     pub namespace: Text,
-    /// Empty if the name is still to be generated, and for deletes of a collection.
+    /// Empty if the name has not been generated yet, and for deletes of a collection.
     pub name: Text,
     pub user: User,
     pub dry_run: bool,
     pub options: OperationOptions,
-    /// The time limit of the request, if it has one: plugins wait for other servers no longer.
+    /// The deadline of the request, if it has one. Plugins do not wait for remote servers beyond it.
     pub deadline: Option<Instant>,
-    /// True for a request of the server itself, which no caller can make.
+    /// True for a request of the server itself, which no client can make.
     pub by_server: bool,
 }
 
 /// The admission plugins of a server. Objects are in the storage version of their kind.
 pub trait Admission: Send + Sync + 'static {
-    /// May change the object. `old` is present on update and delete; on delete `object` is null.
+    /// Mutates the object. `old` is present on update and delete; on delete `object` is null.
     fn mutate<'a>(
         &'a self,
         attributes: &'a Attributes,
@@ -64,7 +64,7 @@ pub trait Admission: Send + Sync + 'static {
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>>;
 
-    /// May refuse the request.
+    /// Validates the object, and may reject the request.
     fn validate<'a>(
         &'a self,
         attributes: &'a Attributes,
@@ -74,7 +74,7 @@ pub trait Admission: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), Status>>;
 }
 
-/// Admission without plugins.
+/// Admission control without plugins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AdmitAll;
 

@@ -1,4 +1,4 @@
-//! How reads wait for the cache, and what they answer if it cannot serve them.
+//! How reads wait for the cache, and their responses if the cache cannot serve them.
 
 use std::time::Duration;
 
@@ -12,30 +12,31 @@ use crate::resource::Collection;
 use crate::stored::store_failure;
 
 /// The `retryAfterSeconds` of a read whose wait timed out.
-const RETRY: i32 = 1;
+const RETRY_AFTER_SECONDS: i32 = 1;
 
 impl Collection {
-    /// Returns a snapshot at or after a revision, which another server may have written.
+    /// Returns a snapshot at or after a revision that may have been written by another server.
     pub(crate) async fn not_older_than(&self, revision: u64) -> Result<Snapshot, Status> {
         self.wait_for(Revision(revision)).await?.map_err(|error| self.cache_failure(error))
     }
 
-    /// Waits for a revision. A request of a caller that has too many waiting ones fails at once, as if it had waited.
+    /// Waits for a revision. If the caller already has too many waiting requests, the wait fails at once as if it had
+    /// timed out.
     pub(crate) async fn wait_for(&self, revision: Revision) -> Result<Result<Snapshot, CacheError>, WaitError> {
         match waiting_unless_failed(self.cache.wait_for(revision, deadline())).await {
             Err(WaitError::Crowded) => {
                 Ok(Err(CacheError::TooLargeRevision { requested: revision, current: self.cache.progress() }))
             }
-            waited => waited,
+            result => result,
         }
     }
 
-    /// Returns true if an unreadable value keeps the cache from being filled.
+    /// Returns true if an unreadable value prevents the initialization of the cache.
     pub(crate) async fn is_unreadable(&self) -> Result<bool, WaitError> {
         if self.cache.is_ready() {
             return Ok(false);
         }
-        // This starts the cache if it is not used yet.
+        // This starts the cache if it is not in use yet.
         let _ = waiting(self.cache.ready(deadline())).await?;
         Ok(self.cache.is_unreadable())
     }
@@ -45,8 +46,8 @@ impl Collection {
         self.kind.custom.as_ref().is_some_and(|custom| custom.converter().is_some())
     }
 
-    /// Returns true while the cache is filled through a conversion webhook, which may take long: then cheap reads use
-    /// the store, as in kube-apiserver (KEP 4568).
+    /// Returns true while the cache is initialized through a conversion webhook, which may take long. Cheap reads use
+    /// the store in the meantime, as in kube-apiserver (KEP-4568).
     pub(crate) fn waits_for_conversions(&self) -> bool {
         if !self.has_conversion_webhook() || self.cache.is_ready() {
             return false;
@@ -59,33 +60,33 @@ impl Collection {
     pub(crate) fn cache_failure(&self, error: CacheError) -> Status {
         match error {
             CacheError::TooLargeRevision { requested, current } => {
-                Status::too_large_resource_version(requested.0, current.0, RETRY)
+                Status::too_large_resource_version(requested.0, current.0, RETRY_AFTER_SECONDS)
             }
             CacheError::Store(error) => store_failure(error),
-            // The response of kube-apiserver while its cache is (re)initialized, after which clients retry.
-            CacheError::NotReady(Some(trouble)) => {
+            // kube-apiserver's response while its cache is (re)initialized. Clients retry after it.
+            CacheError::NotReady(Some(failure)) => {
                 let resource = GroupResource::new(self.kind.storage.group.clone(), self.kind.plural.clone());
-                let why = if self.unsafe_deletion && trouble.error.is_unreadable() {
+                let why = if self.unsafe_deletion && failure.error.is_unreadable() {
                     Status::store_read_error(&resource).message().to_owned()
                 } else {
-                    trouble.error.to_string()
+                    failure.error.to_string()
                 };
                 let message = format!("storage is (re)initializing: failed to list {}: {why}", self.go_type(""));
-                Status::too_many_requests(message, retry_after(trouble.lasting))
+                Status::too_many_requests(message, retry_after(failure.duration))
             }
             CacheError::NotReady(None) | CacheError::Closed => {
-                Status::too_many_requests("storage is (re)initializing", RETRY)
+                Status::too_many_requests("storage is (re)initializing", RETRY_AFTER_SECONDS)
             }
         }
     }
 }
 
-/// Returns the time until which a read waits for the cache.
+/// Returns the deadline of a read that waits for the cache.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + BLOCK_TIMEOUT
 }
 
-/// Returns the seconds after which clients retry, more the longer the failure lasts.
+/// Returns the seconds after which clients retry, which increase with the downtime.
 fn retry_after(downtime: Duration) -> i32 {
     (0.06 * downtime.as_secs_f64()).exp().clamp(1.0, 30.0) as i32
 }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_come_back_later_and_later() {
+    fn retry_after_grows_with_downtime() {
         for (seconds, want) in [(0, 1), (10, 1), (12, 2), (30, 6), (56, 28), (57, 30), (100_000, 30)] {
             assert_eq!(retry_after(Duration::from_secs(seconds)), want, "{seconds}");
         }

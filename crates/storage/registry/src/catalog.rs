@@ -12,24 +12,24 @@ use tokio::sync::watch;
 
 use crate::resource::Resource;
 
-/// The present resources of a server. Clones share the same catalog. It starts empty, for hooks and admission, which
-/// are part of resources and hold it.
+/// The current resources of a server. Clones share the same catalog. A new catalog is empty, since hooks and admission
+/// are part of resources and hold the catalog.
 ///
-/// Each request uses one [`Snapshot`] to its end.
+/// Each request uses one [`Snapshot`] until it is finished.
 #[derive(Clone)]
 pub struct Catalog(Arc<Inner>);
 
 struct Inner {
     features: Arc<Features>,
     current: ArcSwap<Snapshot>,
-    /// Held while a snapshot is made from the previous one.
+    /// Held while a snapshot is derived from the previous one.
     changing: Mutex<()>,
     /// The number of changes.
     changes: watch::Sender<u64>,
 }
 
-/// The resources that a server serves at one time: [`Served`], which describes them, with the [`Resource`]s of those that
-/// are stored. Clones share their contents.
+/// The resources that a server serves at one time: their descriptions in [`Served`], and a [`Resource`] for each of
+/// them that is stored. Clones share their contents.
 #[derive(Clone)]
 pub struct Snapshot {
     served: Arc<Served>,
@@ -49,7 +49,7 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// Makes a catalog without resources, for a server with these kinds and features.
+    /// Creates a catalog without resources, for a server with these kinds and features.
     pub fn new(kinds: Shared<dyn Kinds>, features: Arc<Features>) -> Self {
         let snapshot = Snapshot { served: Arc::default(), resources: HashMap::new(), kinds };
         let current = ArcSwap::from_pointee(snapshot);
@@ -61,12 +61,12 @@ impl Catalog {
         &self.0.features
     }
 
-    /// Returns the resources that are served now.
+    /// Returns the resources that are currently served.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.current.load_full()
     }
 
-    /// Changes the served resources, for later requests. The cost depends only on the change.
+    /// Changes the served resources for later requests. The cost depends only on the size of the change.
     pub fn change<T>(&self, change: impl FnOnce(&mut Snapshot) -> T) -> T {
         let changed = {
             let _changing = self.0.changing.lock();
@@ -79,8 +79,8 @@ impl Catalog {
         changed
     }
 
-    /// Removes all resources and ends their caches. Needed to free a stopped server's memory, as hooks and admission
-    /// hold the catalog that holds them.
+    /// Removes all resources and stops their caches. This is needed to free the memory of a stopped server, because
+    /// hooks and admission hold the catalog that holds them.
     pub fn close(&self) {
         let closed = self.change(|snapshot| {
             snapshot.served = Arc::default();
@@ -94,12 +94,12 @@ impl Catalog {
         self.0.changes.subscribe()
     }
 
-    /// Returns a stored resource of the present snapshot.
+    /// Returns a stored resource of the current snapshot.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
         self.0.current.load().find(group, version, plural).cloned()
     }
 
-    /// As [`Catalog::find`], with an internal error for a version that is not served.
+    /// Returns a stored resource like [`Catalog::find`], or an internal error if the version is not served.
     pub fn require(&self, group: &str, version: &str, plural: &str) -> Result<Arc<Resource>, Status> {
         self.find(group, version, plural).ok_or_else(|| {
             tracing::error!(group, version, plural, "the server itself needs a resource that it does not serve");
@@ -129,7 +129,7 @@ impl Snapshot {
         change(Arc::make_mut(&mut self.served));
     }
 
-    /// Returns the served group versions; the same value as long as they do not change.
+    /// Returns the served group versions. The value stays the same as long as they do not change.
     pub fn served(&self) -> &Arc<Served> {
         &self.served
     }
@@ -150,7 +150,7 @@ impl Snapshot {
         self.find(group, version, &description.plural)
     }
 
-    /// Returns all stored resources, in any order.
+    /// Returns all stored resources, in no particular order.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values()
     }

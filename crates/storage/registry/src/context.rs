@@ -12,27 +12,27 @@ use crate::admission::WriteOptions;
 use crate::notes::RequestNotes;
 use crate::pending_conversions::PendingConversions;
 
-/// A request as the registry sees it.
+/// The context of a request in the registry.
 #[derive(Debug)]
 pub struct Context {
     pub user: User,
     /// Empty for cluster-scoped resources and lists across namespaces.
     pub namespace: Text,
-    /// The name in the request's path; empty if there is none, as when an object is created in a collection.
+    /// The name in the request's path, or empty if there is none, for example in a create request.
     pub name: Text,
-    /// The verb of the request, as authorizers see it; empty for requests of the server itself.
+    /// The verb of the request, as used by authorizers. Empty for requests of the server itself.
     pub verb: Text,
     pub dry_run: bool,
     /// The options of a write, as the client sent them.
     pub options: WriteOptions,
-    /// The time limit of the request, if it has one.
+    /// The deadline of the request, if it has one.
     pub deadline: Option<Instant>,
-    /// The time for all timestamps of this request.
+    /// The time used for all timestamps of this request.
     pub now: SystemTime,
     /// Warnings and audit annotations of the request.
     pub notes: RequestNotes,
-    /// The converted objects of this request.
-    pub(crate) elsewhere: PendingConversions,
+    /// The conversions that this request needs, and their results.
+    pub(crate) pending_conversions: PendingConversions,
     /// True for a request of the server itself.
     pub(crate) by_server: bool,
 }
@@ -49,7 +49,7 @@ impl Context {
             deadline: None,
             now: SystemTime::now(),
             notes: RequestNotes::default(),
-            elsewhere: PendingConversions::default(),
+            pending_conversions: PendingConversions::default(),
             by_server: false,
         }
     }
@@ -60,7 +60,7 @@ impl Context {
         Self { notes, ..self }
     }
 
-    /// Sets the options of the write and the deadline.
+    /// Sets the options of the write and the deadline of the request.
     #[must_use]
     pub fn asked(self, options: WriteOptions, deadline: Option<Instant>) -> Self {
         Self { options, deadline, ..self }
@@ -78,7 +78,7 @@ impl Context {
         Self { name, ..self }
     }
 
-    /// Returns the context for a single object of a request for a collection.
+    /// Returns the context for one object of a request on a collection.
     pub(crate) fn for_one_object(&self) -> Self {
         Self {
             now: self.now,
@@ -108,8 +108,8 @@ impl Context {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
     }
 
-    /// Returns the context for strategies; `api_version` is that of the request.
-    pub fn situation<'a>(&'a self, api_version: &'a str, features: &'a Features) -> StrategyContext<'a> {
+    /// Returns the context for strategies. `api_version` is the version of the request.
+    pub fn strategy_context<'a>(&'a self, api_version: &'a str, features: &'a Features) -> StrategyContext<'a> {
         StrategyContext {
             now: self.now_seconds(),
             namespace: &self.namespace,

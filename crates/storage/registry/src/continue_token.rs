@@ -1,5 +1,5 @@
-//! Continue tokens of paginated lists: the revision of the first page and the key of the next page, in the format of
-//! kube-apiserver, so that each server accepts tokens of the other.
+//! Continue tokens of paginated lists: the revision of the first page and the start key of the next page, in
+//! kube-apiserver's format, so that both servers accept each other's tokens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,12 +7,12 @@ use binnacle_meta::{Base64, Status};
 use binnacle_schema::Value;
 
 const VERSION: &str = "meta.k8s.io/v1";
-/// Longer tokens are invalid, as names and so keys have limited lengths.
-const MAX: usize = 8 * 1024;
+/// Longer tokens are invalid, since the lengths of names and therefore of keys are limited.
+const MAX_LENGTH: usize = 8 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// Negative for the newest revision, used after that of the first page was compacted.
+    /// Negative for the newest revision, which is used after the revision of the first page was compacted.
     pub revision: i64,
     /// The key without the prefix of the list.
     pub start: String,
@@ -27,7 +27,7 @@ impl ContinueToken {
     pub fn decode(token: &str) -> Result<Self, Status> {
         let fail =
             |why: String| Err(Status::bad_request(format!("invalid continue token: continue key is not valid: {why}")));
-        let data = match (token.len() <= MAX).then(|| Base64::UrlUnpadded.decode(token)) {
+        let data = match (token.len() <= MAX_LENGTH).then(|| Base64::UrlUnpadded.decode(token)) {
             Some(Ok(data)) => data,
             Some(Err(at)) => return fail(format!("illegal base64 data at input byte {at}")),
             None => return fail("token too long".to_owned()),
@@ -36,15 +36,15 @@ impl ContinueToken {
             Ok(value) => value,
             Err(error) => return fail(error.to_string()),
         };
-        let other = match &value {
+        let json_type = match &value {
             Value::List(_) => Some("array"),
             Value::Str(_) => Some("string"),
             Value::Bool(_) => Some("bool"),
             Value::Int(_) | Value::Float(_) => Some("number"),
             _ => None,
         };
-        if let Some(other) = other {
-            return fail(format!("json: cannot unmarshal {other} into Go value of type storage.continueToken"));
+        if let Some(json_type) = json_type {
+            return fail(format!("json: cannot unmarshal {json_type} into Go value of type storage.continueToken"));
         }
         let version = value.str_at(&["v"]);
         if version != VERSION {
@@ -59,16 +59,16 @@ impl ContinueToken {
             return fail(format!("encoded start key empty (version {VERSION})"));
         }
         // kube-apiserver's cache adds a slash in front.
-        let below = start.strip_prefix('/').unwrap_or(start);
+        let relative = start.strip_prefix('/').unwrap_or(start);
         // A key outside of its prefix would read other resources.
-        if clean(start) != below {
+        if clean(start) != relative {
             return fail(start.to_owned());
         }
-        Ok(Self { revision, start: below.to_owned() })
+        Ok(Self { revision, start: relative.to_owned() })
     }
 }
 
-/// Removes `.`, `..` and empty segments, as Go's `path.Clean` of `/path` without its first slash.
+/// Removes `.`, `..` and empty segments, like Go's `path.Clean` of `/path` without its first slash.
 fn clean(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -88,16 +88,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn round_trip() {
+    fn decodes_own_and_cache_tokens() {
         let token = ContinueToken { revision: 42, start: "default/web\u{0}".to_owned() };
-        let of_a_cache = ContinueToken { start: format!("/{}", token.start), ..token.clone() };
-        for encoded in [token.encode(), of_a_cache.encode()] {
+        let cache_token = ContinueToken { start: format!("/{}", token.start), ..token.clone() };
+        for encoded in [token.encode(), cache_token.encode()] {
             assert_eq!(ContinueToken::decode(&encoded), Ok(token.clone()));
         }
     }
 
     #[test]
-    fn refused() {
+    fn rejects_malformed_tokens() {
         for (token, want) in [
             (
                 "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiIn0",

@@ -1,4 +1,4 @@
-//! Counts of lists and leases, for metrics.
+//! Statistics of lists and leases, for metrics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,36 +7,36 @@ use binnacle_meta::Text;
 use binnacle_watchcache::Distribution;
 use parking_lot::Mutex;
 
-/// The buckets of kube-apiserver for the objects of a lease.
+/// kube-apiserver's buckets for the number of objects of a lease.
 const LEASE_OBJECTS: [f64; 7] = [10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0];
 
-/// The counts of one collection.
+/// The statistics of one resource store.
 #[derive(Debug)]
 pub struct Counts {
     cached: Mutex<BTreeMap<Text, CachedLists>>,
     stored: [AtomicU64; 4],
     consistent: [AtomicU64; 2],
     undecodable: AtomicU64,
-    /// The numbers of objects of each lease.
+    /// The numbers of objects per lease.
     pub leases: Distribution,
 }
 
-/// Lists that the cache has served with one index, or without.
+/// Lists served by the cache with one index, or without an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachedLists {
     pub lists: u64,
-    /// Objects that were visited.
+    /// The number of visited objects.
     pub fetched: u64,
     pub returned: u64,
 }
 
-/// Lists that the store has served.
+/// Lists served by the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredLists {
     pub lists: u64,
-    /// Objects that were read.
+    /// The number of objects read.
     pub fetched: u64,
-    /// Objects that selectors were evaluated for.
+    /// The number of objects for which selectors were evaluated.
     pub evaluated: u64,
     pub returned: u64,
 }
@@ -54,7 +54,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Counts a list that the cache has served.
+    /// Counts a list served by the cache.
     pub(crate) fn add_cached(&self, index: &Text, fetched: usize, returned: usize) {
         let mut cached = self.cached.lock();
         let counted = match cached.get_mut(index) {
@@ -66,7 +66,7 @@ impl Counts {
         counted.returned += returned as u64;
     }
 
-    /// Counts a list that the store has served.
+    /// Counts a list served by the store.
     pub(crate) fn add_stored(&self, fetched: usize, evaluated: usize, returned: usize) {
         for (counter, count) in self.stored.iter().zip([1, fetched, evaluated, returned]) {
             counter.fetch_add(count as u64, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Counts {
         self.consistent[usize::from(served)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a value that is no valid object.
+    /// Counts a value that is not a valid object.
     pub(crate) fn add_undecodable(&self) {
         self.undecodable.fetch_add(1, Ordering::Relaxed);
     }
@@ -87,7 +87,7 @@ impl Counts {
         self.undecodable.load(Ordering::Relaxed)
     }
 
-    /// Returns the lists that the cache has served, by index.
+    /// Returns the lists served by the cache, by index.
     pub fn cached(&self) -> Vec<(Text, CachedLists)> {
         self.cached.lock().iter().map(|(index, lists)| (index.clone(), *lists)).collect()
     }
@@ -97,7 +97,7 @@ impl Counts {
         StoredLists { lists, fetched, evaluated, returned }
     }
 
-    /// Returns the numbers of consistent lists from the cache: failed and served.
+    /// Returns the numbers of failed and of successful consistent lists from the cache.
     pub fn consistent(&self) -> (u64, u64) {
         (self.consistent[0].load(Ordering::Relaxed), self.consistent[1].load(Ordering::Relaxed))
     }

@@ -9,28 +9,29 @@ use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use uuid::Uuid;
 
-use crate::accessed::as_accessed;
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
+use crate::create_gate::CreateGate;
 use crate::hooks::Review;
+use crate::metadata_accessor::with_accessor_metadata;
 use crate::object;
-use crate::permission::CreateGate;
 use crate::resource::Resource;
 use crate::stored::{StoredObject, store_failure};
 use crate::write_failure::WriteFailure;
 use crate::write_object::WriteObject;
 use crate::{names, time};
 
-/// The name under which a new object is stored.
+/// The source of the name under which a new object is stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'a> {
-    /// That of the object itself.
+pub(crate) enum NameSource<'a> {
+    /// The object's own name.
     OwnName,
-    /// That of an update which creates. As in kube-apiserver it holds even if a webhook gives the object another name.
+    /// The name in the request of an update that creates. As in kube-apiserver, it is used even if a webhook renames
+    /// the object.
     Named(&'a str),
 }
 
-impl Place<'_> {
+impl NameSource<'_> {
     fn name<'v>(&'v self, object: &'v Value) -> &'v str {
         match self {
             Self::OwnName => object::name(object),
@@ -40,10 +41,12 @@ impl Place<'_> {
 }
 
 impl Resource {
-    /// Creates an object. It is in the storage version, with defaults and managed fields.
+    /// Creates an object, which is in the storage version with defaults and managed fields.
     ///
-    /// Errors: 400 if the namespaces of object and request differ, 403 and others from admission, 409 if the name
-    /// exists (after several attempts for a generated one), 422 if it is invalid.
+    /// # Errors
+    ///
+    /// 400 if the namespaces of object and request differ, 403 and others from admission, 409 if the name exists (after
+    /// several attempts for a generated name), 422 if the object is invalid.
     pub async fn create(
         &self,
         context: &Context,
@@ -53,16 +56,16 @@ impl Resource {
         let mut object: WriteObject = object.into();
         // Clients cannot set system metadata; admission, and an update that creates, can.
         object::clear_system_metadata(&mut object);
-        self.create_through(context, permit, object, Place::OwnName).await
+        self.create_with_gate(context, permit, object, NameSource::OwnName).await
     }
 
-    /// As [`Resource::create`], with a gate that may ask the authorizers for the permit.
-    pub(crate) async fn create_through(
+    /// Creates an object like [`Resource::create`], with a gate that may query the authorizers for the permit.
+    pub(crate) async fn create_with_gate(
         &self,
         context: &Context,
         gate: &dyn CreateGate,
         mut object: WriteObject,
-        place: Place<'_>,
+        name_source: NameSource<'_>,
     ) -> Result<StoredObject, Status> {
         let name = object::name(&object).to_owned();
         let attributes = self.attributes(context, Operation::Create, &name, "");
@@ -73,20 +76,20 @@ impl Resource {
             context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));
         }
         let generated = name.is_empty() && !object::generate_name(&object).is_empty();
-        if let Place::Named(_) = place {
+        if let NameSource::Named(_) = name_source {
             if object::name(&object).is_empty() && !object::generate_name(&object).is_empty() {
                 return Err(Status::internal("metadata.name was not generated"));
             }
-            // The object is placed by an update, for which admission's resourceVersion is of no importance.
+            // The object is created by an update, which ignores a resourceVersion set by admission.
             object::metadata_fields(&mut object).remove(ObjectMeta::RESOURCE_VERSION);
         }
         for _ in 1..if generated { names::ATTEMPTS } else { 1 } {
-            match self.create_once(context, gate, object.clone(), &attributes, place).await {
+            match self.create_once(context, gate, object.clone(), &attributes, name_source).await {
                 Err(status) if status.is(StatusReason::AlreadyExists) => {}
                 done => return done,
             }
         }
-        self.create_once(context, gate, object, &attributes, place).await
+        self.create_once(context, gate, object, &attributes, name_source).await
     }
 
     async fn create_once(
@@ -95,10 +98,10 @@ impl Resource {
         gate: &dyn CreateGate,
         mut object: WriteObject,
         attributes: &Attributes,
-        place: Place<'_>,
+        name_source: NameSource<'_>,
     ) -> Result<StoredObject, Status> {
         self.prepare_create(context, &mut object).await?;
-        let result = self.finish_create(context, gate, &mut object, attributes, place).await;
+        let result = self.finish_create(context, gate, &mut object, attributes, name_source).await;
         match &result {
             Err(failure) if failure.outcome_unknown => {
                 tracing::warn!(name = object::name(&object), "an object may or may not have been created");
@@ -127,7 +130,7 @@ impl Resource {
         collection
             .kind
             .strategy
-            .prepare_for_create(&context.situation(self.api_version(), &collection.features), object);
+            .prepare_for_create(&context.strategy_context(self.api_version(), &collection.features), object);
         collection.hooks.begin_create(context, object).await
     }
 
@@ -137,38 +140,38 @@ impl Resource {
         gate: &dyn CreateGate,
         object: &mut WriteObject,
         attributes: &Attributes,
-        place: Place<'_>,
+        name_source: NameSource<'_>,
     ) -> Result<StoredObject, WriteFailure> {
         let collection = &self.collection;
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
         object.withdraw_empties();
-        // A generated name is known here.
-        let named = attributes.name.is_empty().then(|| {
+        // A generated name is set at this point.
+        let with_generated_name = attributes.name.is_empty().then(|| {
             let name = object::name(object).into();
             Attributes { name, ..attributes.clone() }
         });
-        let attributes = named.as_ref().unwrap_or(attributes);
+        let attributes = with_generated_name.as_ref().unwrap_or(attributes);
         collection.admission.validate(attributes, object, None, &context.notes).await?;
-        self.insert(context, &permit, object, place).await
+        self.insert(context, &permit, object, name_source).await
     }
 
-    /// Writes the object if there is none; a dry run only checks that.
+    /// Writes the object if the key does not exist; a dry run only checks that.
     async fn insert(
         &self,
         context: &Context,
         permit: &CreatePermit,
         object: &mut WriteObject,
-        place: Place<'_>,
+        name_source: NameSource<'_>,
     ) -> Result<StoredObject, WriteFailure> {
         let collection = &self.collection;
-        let name = place.name(object).to_owned();
+        let name = name_source.name(object).to_owned();
         self.check_permit(context, permit, &name)?;
         let key = collection.key(&context.namespace, &name)?;
         // A resourceVersion that is not a number is ignored: only the store rejects it, and a dry run never reaches the
         // store.
-        let sent = object::resource_version(object).to_owned();
-        if !context.dry_run && object::version_number(&sent).is_ok_and(|version| version != 0) {
+        let sent_version = object::resource_version(object).to_owned();
+        if !context.dry_run && object::version_number(&sent_version).is_ok_and(|version| version != 0) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unknown(500, why).into());
         }
@@ -178,15 +181,15 @@ impl Resource {
         if context.dry_run {
             let (existing, _) = collection.store.get(key, None).await.map_err(store_failure)?;
             return match existing {
-                Some(existing) => Err(self.exists(object, Some(&existing)).into()),
+                Some(existing) => Err(self.already_exists(object, Some(&existing)).into()),
                 None => {
-                    // A dry run applies the changes of the stored form, too.
-                    collection.as_stored(object, &value).await?;
+                    // A dry run applies the changes of the stored encoding, too.
+                    collection.apply_storage_round_trip(object, &value).await?;
                     collection.stamp(object, binnacle_store::Revision(0));
                     let mut metadata = object::metadata_fields(object);
-                    match sent.is_empty() {
+                    match sent_version.is_empty() {
                         true => drop(metadata.remove(ObjectMeta::RESOURCE_VERSION)),
-                        false => metadata.set(ObjectMeta::RESOURCE_VERSION, sent),
+                        false => metadata.set(ObjectMeta::RESOURCE_VERSION, sent_version),
                     }
                     Ok(StoredObject::new(std::mem::take(&mut **object), binnacle_store::Revision(0)))
                 }
@@ -196,24 +199,26 @@ impl Resource {
             Some(leases) => Some(leases.get().await.map_err(store_failure)?),
             None => None,
         };
-        let written = value.clone();
+        let stored_value = value.clone();
         let txn = Txn { key: key.clone(), expect: Expect::Absent, op: Op::Put { value, lease } };
         let response = match collection.store.txn(txn).await {
             Ok(response) => response,
             // Either the existing value is unreadable, or encryption fails.
             Err(error @ StoreError::Transform { .. }) => {
                 let unreadable = collection.store.get(key, None).await.is_err_and(|error| error.is_unreadable());
-                return Err(if unreadable { self.exists(object, None) } else { store_failure(error) }.into());
+                return Err(if unreadable { self.already_exists(object, None) } else { store_failure(error) }.into());
             }
             Err(error) => return Err(collection.write_failure(error, object, size)),
         };
         match response {
             TxnResponse::Done { revision, .. } => {
-                collection.as_stored(object, &written).await?;
+                collection.apply_storage_round_trip(object, &stored_value).await?;
                 collection.stamp(object, revision);
-                Ok(collection.written(std::mem::take(&mut **object), revision, written))
+                Ok(collection.stored_object(std::mem::take(&mut **object), revision, stored_value))
             }
-            TxnResponse::Unmet { current: Some(existing), .. } => Err(self.exists(object, Some(&existing)).into()),
+            TxnResponse::Unmet { current: Some(existing), .. } => {
+                Err(self.already_exists(object, Some(&existing)).into())
+            }
             TxnResponse::Unmet { current: None, .. } => {
                 let why = "the object was deleted while it was created";
                 Err(Status::conflict(&self.group_resource(), &name, why).into())
@@ -226,7 +231,7 @@ impl Resource {
         if self.collection.kind.namespaced { &context.namespace } else { "" }
     }
 
-    /// Checks that the permit is for this object: otherwise there is a bug, which must not allow the write.
+    /// Checks that the permit is for this object. A mismatch is a bug, which must not allow the write.
     fn check_permit(&self, context: &Context, permit: &CreatePermit, name: &str) -> Result<(), Status> {
         let (group, plural) = (self.description.group.as_str(), self.description.plural.as_str());
         if permit.covers(group, plural, &context.namespace, name) {
@@ -236,9 +241,9 @@ impl Resource {
         Err(Status::internal("the permit to create is for another object"))
     }
 
-    /// Validates metadata and object; then adds the kind's warnings.
+    /// Validates the metadata and the object, then adds the kind's warnings.
     async fn validate_create(&self, context: &Context, object: &WriteObject) -> Result<(), Status> {
-        let object = &*as_accessed(object);
+        let object = &*with_accessor_metadata(object);
         let collection = &self.collection;
         let strategy = &*collection.kind.strategy;
         let root = FieldRef::<AnyKind>::root(object);
@@ -253,9 +258,9 @@ impl Resource {
         if strategy.checks_finalizer_domains() {
             errors.extend(validate_metadata::finalizers_have_domains(metadata.value(), &path));
         }
-        let situation = context.situation(self.api_version(), &collection.features);
-        let mut found = strategy.validate(&situation, object);
-        found.extend(strategy.validate_client_create(&situation, object));
+        let ctx = context.strategy_context(self.api_version(), &collection.features);
+        let mut found = strategy.validate(&ctx, object);
+        found.extend(strategy.validate_client_create(&ctx, object));
         if !found.is_empty() && (self.is_of_another_type(object) || !strategy.reports_metadata()) {
             errors = FieldErrors::new();
         }
@@ -265,7 +270,7 @@ impl Resource {
             return Err(Status::invalid(&collection.kind_of(object), object::name(object), &errors));
         }
         let name = metadata.at(ObjectMeta::NAME);
-        // The rule that all names follow comes after the one of the kind, whose errors would hide it.
+        // The rule for all names comes after the kind's rule, whose errors would hide it.
         let problems = binnacle_validation::names::path_segment(name.str(), false).into_iter();
         let errors: FieldErrors = problems.map(|problem| name.invalid_as(name.str(), problem)).collect();
         if !errors.is_empty() {
@@ -277,8 +282,8 @@ impl Resource {
         Ok(())
     }
 
-    /// Returns true for an object of another kind or version, which only custom resources can be given. Their validation
-    /// then ends at the type, before metadata.
+    /// Returns true for an object of another kind or version, which is only possible for custom resources. Their
+    /// validation then ends at the type, before metadata.
     pub fn is_of_another_type(&self, object: &Value) -> bool {
         let object = FieldRef::<AnyKind>::root(object);
         self.collection.kind.custom.is_some()
@@ -286,8 +291,8 @@ impl Resource {
                 != (self.description.kind.as_str(), self.api_version())
     }
 
-    /// Returns the error for an existing name, which differs for a generated name and for an object in deletion.
-    fn exists(&self, object: &Value, existing: Option<&KeyValue>) -> Status {
+    /// Returns the error for an existing name. Its message differs for generated names and for objects in deletion.
+    fn already_exists(&self, object: &Value, existing: Option<&KeyValue>) -> Status {
         let name = object::name(object);
         let resource = self.group_resource();
         let status = if !object::generate_name(object).is_empty() {
@@ -306,21 +311,22 @@ impl Resource {
 
 pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";
 
-/// The error for an object with another namespace than its request.
+/// The message for an object with another namespace than its request.
 pub const NAMESPACE_MISMATCH: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
-/// Sets the namespace of the request, which is empty for cluster-scoped objects; 400 if the object has another one.
-pub fn ensure_namespace(wanted: &str, object: &mut Value) -> Result<(), Status> {
+/// Sets the namespace of the request, which is empty for cluster-scoped objects. Returns 400 if the object has another
+/// one.
+pub fn ensure_namespace(namespace: &str, object: &mut Value) -> Result<(), Status> {
     let given = object::namespace(object);
-    if given == wanted {
+    if given == namespace {
         return Ok(());
     }
     if given.is_empty() {
-        object::metadata_fields(object).set(ObjectMeta::NAMESPACE, wanted);
+        object::metadata_fields(object).set(ObjectMeta::NAMESPACE, namespace);
         return Ok(());
     }
-    if wanted.is_empty() {
+    if namespace.is_empty() {
         object::metadata_fields(object).remove(ObjectMeta::NAMESPACE);
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Delete and deletecollection.
 //!
-//! A delete is a [`DeleteRequest`], which is repeated while other writers change the object. Each attempt runs the check
-//! list of [`DeleteRequest::next_step`], then admission, and writes what the check list has decided.
+//! A delete is a [`DeleteRequest`], which is retried while other writers change the object. Each attempt runs the
+//! checks of [`DeleteRequest::next_step`], then admission, and writes the result of the checks.
 
 use binnacle_meta::{Status, StatusDetails, StatusReason};
 use binnacle_schema::Value;
@@ -32,7 +32,7 @@ use checks::Step;
 pub enum Deleted {
     /// The object is deleted; `object` is its last state.
     Gone(StoredObject),
-    /// The object stays for now (grace period, finalizers), in this state.
+    /// The object remains for now (grace period, finalizers), in this state.
     Pending(StoredObject),
 }
 
@@ -44,26 +44,26 @@ struct DeleteRequest<'a> {
     key: Bytes,
     /// For admission, without the options.
     attributes: Attributes,
-    /// The options of the client, completed by the checks: the grace period that applies, the uid of a namespace.
+    /// The options of the client, completed by the checks with the effective grace period and the uid of a namespace.
     options: DeleteOptions,
-    /// True if an earlier attempt has marked the object, so that only the delete itself is left.
+    /// True if an earlier attempt has marked the object, so that only the deletion remains.
     marked: bool,
 }
 
 /// The outcome of an attempt.
-enum Attempt {
+enum AttemptOutcome {
     Done(Deleted),
-    /// The object has this state now, and the delete continues with it.
+    /// The object is now in this state, and the delete continues with it.
     Continue(KeyValue),
 }
 
 impl Resource {
-    /// Deletes an object, or marks it as being deleted.
+    /// Deletes an object, or marks it for deletion.
     ///
     /// # Errors
     ///
-    /// 403 if the kind forbids it, 404 if there is none, 422 for invalid options, 409 for a precondition, or the verdict
-    /// of admission.
+    /// 403 if the kind forbids it, 404 if the object does not exist, 422 for invalid options, 409 for a failed
+    /// precondition, and the errors of admission.
     pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
         if let Some(why) = self.collection.kind.strategy.forbids_delete(name) {
             return Err(Status::forbidden(&self.group_resource(), name, why));
@@ -72,33 +72,33 @@ impl Resource {
         self.delete_named(context, name, options, name).await
     }
 
-    /// As [`Resource::delete`]; admission gets the name in the request, which may be empty.
+    /// Deletes an object like [`Resource::delete`]. Admission gets the name in the request, which may be empty.
     async fn delete_named(
         &self,
         context: &Context,
         name: &str,
         options: &DeleteOptions,
-        name_of_request: &str,
+        request_name: &str,
     ) -> Result<Deleted, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
-        let unread = |error| collection.lookup_failure(error);
-        let (current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
+        let read_error = |error| collection.lookup_failure(error);
+        let (current, _) = collection.store.get(key.clone(), None).await.map_err(read_error)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
         options.validate()?;
-        let attributes = self.attributes(context, Operation::Delete, name_of_request, "");
+        let attributes = self.attributes(context, Operation::Delete, request_name, "");
         let options = options.clone();
         let mut request = DeleteRequest { resource: self, context, name, key, attributes, options, marked: false };
         loop {
             match request.attempt(&kv).await? {
-                Attempt::Done(deleted) => return Ok(deleted),
-                Attempt::Continue(newer) => kv = newer,
+                AttemptOutcome::Done(deleted) => return Ok(deleted),
+                AttemptOutcome::Continue(newer) => kv = newer,
             }
         }
     }
 
     /// Deletes all objects of the context's namespace that the list options select, and returns the list. Stops at the
-    /// first error, except for objects that were already deleted.
+    /// first error, except for objects that were deleted in the meantime.
     pub async fn delete_collection(
         &self,
         context: &Context,
@@ -112,11 +112,11 @@ impl Resource {
             entries.extend(chunk);
         }
         // Concurrently, as limited by `--delete-collection-workers`.
-        for some in entries.chunks(self.collection.delete_workers.max(1)) {
-            let deletions: Vec<_> = some.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
+        for chunk in entries.chunks(self.collection.delete_workers.max(1)) {
+            let deletions: Vec<_> = chunk.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
             try_join_all(deletions).await?;
         }
-        // The answer has the objects that can be shown.
+        // The response has the objects that can be encoded.
         entries.retain(|entry| self.collection.read_failure(entry).is_none());
         Ok(Page::of(entries, &page))
     }
@@ -179,12 +179,12 @@ impl Resource {
 
 impl DeleteRequest<'_> {
     /// Checks the object in this state, and deletes or marks it.
-    async fn attempt(&mut self, kv: &KeyValue) -> Result<Attempt, Status> {
+    async fn attempt(&mut self, kv: &KeyValue) -> Result<AttemptOutcome, Status> {
         let collection = &self.resource.collection;
         binnacle_work::large(kv.value.len()).await;
         let stored = collection.open_to_delete(kv).map_err(|error| collection.lookup_failure(error))?;
         let Some(step) = self.next_step(&stored.object)? else {
-            return Ok(Attempt::Done(Deleted::Pending(stored)));
+            return Ok(AttemptOutcome::Done(Deleted::Pending(stored)));
         };
         self.admit(&stored.object).await?;
         match step {
@@ -193,7 +193,7 @@ impl DeleteRequest<'_> {
         }
     }
 
-    /// Runs admission, mutating and then validating, with the options as the checks have completed them.
+    /// Runs admission, mutating and then validating, with the options that the checks have completed.
     async fn admit(&mut self, object: &Value) -> Result<(), Status> {
         let (admission, notes) = (&self.resource.collection.admission, &self.context.notes);
         let mut nothing = WriteObject::default();
@@ -202,27 +202,31 @@ impl DeleteRequest<'_> {
         admission.validate(&self.attributes, &nothing, Some(object), notes).await
     }
 
-    /// Writes a marked object; a dry run only returns it. With `then_delete` the delete continues.
+    /// Writes a marked object; a dry run only returns it. With `then_delete`, the delete continues.
     async fn mark(
         &mut self,
         kv: &KeyValue,
         revision: Revision,
         mut object: Value,
         then_delete: bool,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<AttemptOutcome, Status> {
         let collection = &self.resource.collection;
         if self.context.dry_run {
             collection.kind.canonicalize(&mut object);
             let stored = StoredObject::new(object, revision);
-            return Ok(Attempt::Done(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) }));
+            return Ok(AttemptOutcome::Done(if then_delete {
+                Deleted::Gone(stored)
+            } else {
+                Deleted::Pending(stored)
+            }));
         }
         let stored = match self.resource.replace(kv, &mut object).await? {
             Ok(stored) => stored,
-            Err(Some(newer)) => return Ok(Attempt::Continue(newer)),
+            Err(Some(newer)) => return Ok(AttemptOutcome::Continue(newer)),
             Err(None) => return Err(self.not_found()),
         };
         if !then_delete {
-            return Ok(Attempt::Done(Deleted::Pending(stored)));
+            return Ok(AttemptOutcome::Done(Deleted::Pending(stored)));
         }
         self.marked = true;
         if self.options.resource_version.is_some() {
@@ -230,34 +234,34 @@ impl DeleteRequest<'_> {
         }
         let (current, _) = collection.store.get(self.key.clone(), None).await.map_err(store_failure)?;
         match current {
-            Some(newer) => Ok(Attempt::Continue(newer)),
+            Some(newer) => Ok(AttemptOutcome::Continue(newer)),
             // Another component has deleted the marked object.
-            None => Ok(self.gone(stored).await),
+            None => Ok(self.finish_delete(stored).await),
         }
     }
 
-    /// Removes the object from the store, if it is still in this state.
-    async fn delete(&self, stored: StoredObject) -> Result<Attempt, Status> {
+    /// Removes the object from the store if it is still in this state.
+    async fn delete(&self, stored: StoredObject) -> Result<AttemptOutcome, Status> {
         let collection = &self.resource.collection;
         if self.context.dry_run {
-            return Ok(Attempt::Done(Deleted::Gone(stored)));
+            return Ok(AttemptOutcome::Done(Deleted::Gone(stored)));
         }
         let txn = Txn { key: self.key.clone(), expect: Expect::ModRevision(stored.revision), op: Op::Delete };
         match collection.store.txn(txn).await.map_err(store_failure)? {
             TxnResponse::Done { revision, .. } => {
                 let mut object = stored.object;
                 collection.stamp(&mut object, revision);
-                Ok(self.gone(StoredObject::new(object, revision)).await)
+                Ok(self.finish_delete(StoredObject::new(object, revision)).await)
             }
-            TxnResponse::Unmet { current: Some(newer), .. } => Ok(Attempt::Continue(newer)),
-            TxnResponse::Unmet { current: None, .. } if self.marked => Ok(self.gone(stored).await),
+            TxnResponse::Unmet { current: Some(newer), .. } => Ok(AttemptOutcome::Continue(newer)),
+            TxnResponse::Unmet { current: None, .. } if self.marked => Ok(self.finish_delete(stored).await),
             TxnResponse::Unmet { current: None, .. } => Err(self.not_found()),
         }
     }
 
-    async fn gone(&self, stored: StoredObject) -> Attempt {
+    async fn finish_delete(&self, stored: StoredObject) -> AttemptOutcome {
         self.resource.collection.hooks.after_delete(self.context, &stored.object).await;
-        Attempt::Done(Deleted::Gone(stored))
+        AttemptOutcome::Done(Deleted::Gone(stored))
     }
 
     fn not_found(&self) -> Status {

@@ -14,9 +14,9 @@ pub struct DeleteOptions {
     pub orphan_dependents: Option<bool>,
     pub propagation_policy: Option<Text>,
     pub dry_run: Vec<String>,
-    /// True to delete an object that cannot be read (KEP-3926).
+    /// Whether to delete an object that cannot be read (KEP-3926).
     pub ignore_read_error: bool,
-    /// True if `preconditions` were sent, even empty ones.
+    /// True if the request has `preconditions`, even empty ones.
     pub has_preconditions: bool,
 }
 
@@ -41,11 +41,11 @@ impl DeleteOptions {
         }
     }
 
-    /// Validates the options with kube-apiserver's errors.
+    /// Validates the options with kube-apiserver's messages.
     ///
     /// # Errors
     ///
-    /// 422 with all mistakes.
+    /// 422 with all errors.
     pub fn validate(&self) -> Result<(), Status> {
         const POLICIES: [&str; 4] = ["Foreground", "Background", "Orphan", "nil"];
         use v1::DeleteOptions as Given;
@@ -78,7 +78,7 @@ impl DeleteOptions {
         Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
     }
 
-    /// As [`DeleteOptions::validate`], for a collection.
+    /// Validates the options like [`DeleteOptions::validate`], for a collection.
     pub fn validate_for_collection(&self) -> Result<(), Status> {
         self.validate()?;
         if !self.ignore_read_error {

@@ -1,4 +1,4 @@
-//! Labels and selectable fields of stored objects, for the watch cache.
+//! The labels and selectable fields of stored objects, for the watch cache.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +17,9 @@ const UID_PATH: &[&str] = &[AnyKind::METADATA.name(), ObjectMeta::UID.name()];
 
 /// Reads labels and fields from stored bytes.
 pub struct ResourceIndexer {
-    /// True if objects are also selected by shards, for which the UID is the last field.
+    /// True if objects are also selected by shards, which use the UID as the last field.
     sharded: bool,
-    /// The message for decoding: only the labels and the sources of selectable fields.
+    /// The message for decoding, which only has the labels and the sources of selectable fields.
     message: Message,
     kind: Arc<StoredType>,
     api_version: Text,
@@ -29,7 +29,7 @@ pub struct ResourceIndexer {
 }
 
 impl ResourceIndexer {
-    /// Makes an indexer for objects as they are handled.
+    /// Creates an indexer for objects in the version in which they are handled.
     pub fn new(kind: Arc<StoredType>, sharded: bool, too_large: Arc<AtomicBool>) -> Self {
         let selectable = || kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
         let mut names: Vec<Text> = selectable().map(|field| field.name.clone()).collect();
@@ -65,12 +65,12 @@ impl Indexer for ResourceIndexer {
         Ok(Attrs { labels, fields, value: rewritten })
     }
 
-    fn packs(&self) -> bool {
+    fn compresses(&self) -> bool {
         self.kind.strategy.is_rarely_read()
     }
 }
 
-/// Returns true if the cache takes the field from the key.
+/// Returns true if the cache derives the field from the key.
 fn of_key(field: &str) -> bool {
     field == "metadata.name" || field == "metadata.namespace"
 }

@@ -1,4 +1,4 @@
-//! Installation of resource types: each gets its hooks, its admission and its cache over a shared store.
+//! Installation of resource types: each one gets its hooks, its admission and its cache on a shared store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use binnacle_meta::{GroupResource, Text};
 use binnacle_scheme::{MediaType, ResourceType, StoredType};
-use binnacle_watchcache::{Backlog, Cache, CheckTimes, FormBudget, WindowLimits};
+use binnacle_watchcache::{Backlog, Cache, CheckIntervals, EncodingBudget, WindowLimits};
 use bytes::Bytes;
 
 use crate::admission::Admission;
-use crate::converting;
+use crate::converting_store;
 use crate::counts::Counts;
 use crate::hooks::{Hooks, NoHooks};
 use crate::index::ResourceIndexer;
@@ -22,27 +22,27 @@ use crate::storage::StorageOptions;
 pub struct Installer {
     pub storage: StorageOptions,
     pub admission: Arc<dyn Admission>,
-    /// By the group and kind of the stored version.
+    /// The hooks, by the group and kind of the stored version.
     pub hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
-    /// The limit on the bytes of cached wire forms.
-    pub budget: Arc<FormBudget>,
-    /// The limit on the bytes of events for slow watchers.
+    /// The limit on the bytes of cached encodings.
+    pub budget: Arc<EncodingBudget>,
+    /// The limit on the bytes of events queued for slow watchers.
     pub backlog: Arc<Backlog>,
 }
 
 impl Installer {
-    /// `form_budget` is the limit on the bytes of cached wire forms.
+    /// Creates an installer. `encoding_budget` is the limit on the bytes of cached encodings.
     pub fn new(
         storage: StorageOptions,
         admission: Arc<dyn Admission>,
         hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
-        form_budget: usize,
+        encoding_budget: usize,
     ) -> Self {
-        let (budget, backlog) = (FormBudget::new(form_budget), Backlog::with_default_limit());
+        let (budget, backlog) = (EncodingBudget::new(encoding_budget), Backlog::with_default_limit());
         Self { storage, admission, hooks, budget, backlog }
     }
 
-    /// Binds resource types to the store. Versions with the same [`StoredType`] share one collection. Does not read
+    /// Binds resource types to the store. Versions with the same [`StoredType`] share one resource store. Does not read
     /// from the store.
     pub fn install<'t>(&self, types: impl IntoIterator<Item = &'t ResourceType>) -> Vec<Arc<Resource>> {
         self.install_each(types, |kind| {
@@ -51,7 +51,7 @@ impl Installer {
         })
     }
 
-    /// As [`Installer::install`], with hooks for these types.
+    /// Installs resource types like [`Installer::install`], with hooks for them.
     pub fn install_with<'t>(
         &self,
         types: impl IntoIterator<Item = &'t ResourceType>,
@@ -81,7 +81,7 @@ impl Installer {
         let storage = &kind.storage;
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
         let resource = GroupResource::new(storage.group.clone(), kind.plural.clone());
-        let store = converting::over(self.storage.store_of(&resource), kind);
+        let store = converting_store::wrap_store(self.storage.store_of(&resource), kind);
         let too_large = Arc::new(AtomicBool::new(false));
         let sharded = self.storage.features.enabled("ShardedListAndWatch");
         let indexer = Arc::new(ResourceIndexer::new(kind.clone(), sharded, too_large.clone()));
@@ -89,12 +89,12 @@ impl Installer {
         let mut cache =
             Cache::with_backlog(store.clone(), &prefix, indexer, WindowLimits::default(), self.backlog.clone());
         if self.storage.features.enabled("DetectCacheInconsistency") {
-            let mut times = CheckTimes::default();
-            if converting::converted(kind).is_some() {
-                // A webhook would be asked for all objects again.
+            let mut times = CheckIntervals::default();
+            if converting_store::convertible_schema(kind).is_some() {
+                // A webhook would have to convert all objects again.
                 times.objects = None;
             }
-            cache = cache.checked(times);
+            cache = cache.with_checks(times);
         }
         Collection {
             kind: kind.clone(),

@@ -1,31 +1,32 @@
-//! The generic verbs on a resource: create, get, list, watch, update, delete. They take the [`Context`] of a request,
+//! The generic verbs of a resource: create, get, list, watch, update, delete. They take the [`Context`] of a request,
 //! and return stored objects, entries of the watch cache, or a Status.
 //!
-//! Independent of HTTP and of particular kinds.
+//! The crate is independent of HTTP and of particular kinds.
 
-mod accessed;
 pub mod admission;
 mod cache_waits;
 mod catalog;
 mod context;
 mod continue_token;
-mod converting;
+mod converting_store;
 mod counts;
 mod create;
+mod create_gate;
 mod delete;
 mod delete_options;
-mod forms;
+mod encodings;
 mod get;
 pub mod hooks;
 mod index;
 mod install;
+mod lease_manager;
 mod list;
+mod metadata_accessor;
 mod metrics;
 mod names;
 mod notes;
 pub mod object;
 mod pending_conversions;
-mod permission;
 mod request_store;
 mod resource;
 mod rewrite;
@@ -33,7 +34,6 @@ mod size;
 mod storage;
 mod stored;
 mod time;
-mod ttl;
 mod unreadable;
 mod update;
 mod watch;
@@ -47,15 +47,16 @@ pub use context::Context;
 pub use continue_token::ContinueToken;
 pub use counts::{CachedLists, Counts, StoredLists};
 pub use create::{NAMESPACE_MISMATCH, ensure_namespace};
+pub use create_gate::CreateGate;
 pub use delete::Deleted;
 pub use delete_options::DeleteOptions;
 pub use index::ResourceIndexer;
 pub use install::Installer;
+pub use lease_manager::LeaseManager;
 pub use list::{ListOptions, Match, Page};
 pub use metrics::register_metrics;
 pub use names::generate as generate_name;
 pub use notes::{RequestNotes, Warnings};
-pub use permission::CreateGate;
 pub use request_store::RequestStore;
 pub use resource::{Collection, MANAGER, ROOT, Resource};
 pub use rewrite::{Preconditions, Rewrite};
@@ -63,7 +64,6 @@ pub use size::MAX_STORED;
 pub use storage::{StorageOptions, Uncached};
 pub use stored::{StoredObject, decode_stored, store_failure};
 pub use time::{from_seconds, rfc3339};
-pub use ttl::Leases;
 pub use update::{Change, UpdateOptions, Updated};
 pub use watch::WatchFrom;
 pub use write_object::{RequestObject, WriteObject};

@@ -1,7 +1,7 @@
 //! Lists: their snapshots, selections and pages.
 
+mod from_store;
 mod read_source;
-mod stored;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,17 +15,17 @@ use crate::context::Context;
 use crate::continue_token::ContinueToken;
 use crate::counts::Counts;
 use crate::resource::{Collection, Resource};
-use crate::unreadable::Unread;
+use crate::unreadable::UnreadableObjects;
 
 /// The options of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     pub labels: LabelSelector,
-    /// Selects by the resource's selectable fields.
+    /// The selector on the resource's selectable fields.
     pub fields: FieldSelector,
-    /// Selects objects of a shard.
+    /// The selector of the objects of a shard.
     pub shard: Option<ShardSelector>,
-    /// 0 for no limit.
+    /// 0 means no limit.
     pub limit: usize,
     pub continue_token: Option<String>,
     pub version: Match,
@@ -34,7 +34,7 @@ pub struct ListOptions {
 /// The state of the store that a read returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Match {
-    /// With all writes that were acknowledged before the request.
+    /// A state with all writes that were acknowledged before the request.
     #[default]
     Consistent,
     /// Any state.
@@ -47,40 +47,40 @@ pub enum Match {
 pub struct Page {
     pub revision: Revision,
     pub continue_token: Option<String>,
-    /// The number of objects after the page, if known (no selector).
+    /// The number of objects after the page, if it is available (only without selectors).
     pub remaining: Option<usize>,
-    /// The selector of the shard that the list is.
+    /// The selector of the shard that the list contains.
     pub shard: Option<String>,
     source: Source,
 }
 
 enum Source {
-    Cursor(Counted),
-    /// A page with a limit, or one of the store's history.
+    Cursor(CountedCursor),
+    /// A page with a limit, or a page from the store's history.
     Entries(Vec<Arc<Entry>>),
 }
 
 /// A list that is read in chunks, and counted at its end.
-struct Counted {
+struct CountedCursor {
     cursor: Cursor,
     index: Text,
     returned: usize,
     counts: Arc<Counts>,
 }
 
-impl Drop for Counted {
+impl Drop for CountedCursor {
     fn drop(&mut self) {
-        self.counts.add_cached(&self.index, self.cursor.seen(), self.returned);
+        self.counts.add_cached(&self.index, self.cursor.examined(), self.returned);
     }
 }
 
-/// The number of objects that are taken from a snapshot at once.
+/// The number of objects that are read from a snapshot at once.
 const CHUNK: usize = 128;
 const EXPIRED_PAGE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
 
 impl Resource {
-    /// Lists the objects of the context's namespace, or of all namespaces if that is empty.
+    /// Lists the objects of the context's namespace, or of all namespaces if the namespace is empty.
     pub async fn list(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let page = self.list_to_delete(context, options).await?;
         if self.collection.too_large.load(Ordering::Acquire) {
@@ -89,7 +89,7 @@ impl Resource {
         Ok(page)
     }
 
-    /// As [`Resource::list`], with the objects that are too large to be read.
+    /// Lists objects like [`Resource::list`], including those that are too large to be read.
     pub async fn list_to_delete(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let page = self.list_selected(context, options).await?;
         Ok(Page { shard: options.shard.as_ref().map(ToString::to_string), ..page })
@@ -97,13 +97,13 @@ impl Resource {
 
     /// Fails if the list has objects that are too large to be read, before anything is sent.
     fn refuse_unreadable(&self, page: &Page) -> Result<(), Status> {
-        let mut unread = Unread::of(self);
-        let mut note = |entries: &[Arc<Entry>]| {
+        let mut unreadable = UnreadableObjects::of(self);
+        let mut record = |entries: &[Arc<Entry>]| {
             let errors = entries.iter().filter_map(|entry| self.collection.read_failure(entry));
-            errors.into_iter().try_for_each(|error| unread.note(error))
+            errors.into_iter().try_for_each(|error| unreadable.record(error))
         };
         match &page.source {
-            Source::Entries(entries) => note(entries)?,
+            Source::Entries(entries) => record(entries)?,
             Source::Cursor(list) => {
                 let mut cursor = list.cursor.clone();
                 let mut chunk = Vec::new();
@@ -113,18 +113,18 @@ impl Resource {
                     if chunk.is_empty() {
                         break;
                     }
-                    note(&chunk)?;
+                    record(&chunk)?;
                     chunk.clear();
                 }
             }
         }
-        unread.finish()
+        unreadable.finish()
     }
 
     async fn list_selected(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let collection = &self.collection;
         let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
-        collection.check_place(namespace, None)?;
+        collection.check_namespace_and_name(namespace, None)?;
         let list = ListRequest::new(collection, namespace, options)?;
         let snapshot = match collection.read_source(&list).await? {
             ReadSource::Cache(snapshot) => snapshot,
@@ -134,7 +134,7 @@ impl Resource {
             }
             ReadSource::StoreOrPast(revision) => match self.list_history(&list, revision).await? {
                 Some(page) => return Ok(page),
-                None => collection.compacted(&list, revision).await?,
+                None => collection.compacted_snapshot(&list, revision).await?,
             },
         };
         Ok(collection.page(&snapshot, &list))
@@ -142,8 +142,8 @@ impl Resource {
 }
 
 impl Match {
-    /// Checks that a state of the store is new enough for the request, without waiting.
-    pub(crate) fn reached(self, current: Revision) -> Result<(), Status> {
+    /// Checks that a state of the store is recent enough for the request, without waiting.
+    pub(crate) fn check_reached(self, current: Revision) -> Result<(), Status> {
         match self {
             Self::NotOlderThan(revision) | Self::Exact(revision) if revision > current.0 => {
                 Err(Status::too_large_resource_version(revision, current.0, 0))
@@ -167,7 +167,7 @@ impl Collection {
     /// Returns the list or the page of a snapshot.
     fn page(&self, snapshot: &Snapshot, list: &ListRequest<'_>) -> Page {
         let limit = list.options.limit;
-        // A page has the requested version, even if the snapshot is valid for others, too.
+        // A page has the requested version, even if the snapshot is valid for other versions, too.
         let revision = match list.version {
             Match::Exact(revision) => Revision(revision),
             _ => snapshot.revision(),
@@ -176,13 +176,13 @@ impl Collection {
         let mut cursor = snapshot.cursor(list.selection.clone(), &list.start);
         // As in kube-apiserver's cache, a list at any version is returned whole.
         if limit == 0 || list.version == Match::Any {
-            let source = Source::Cursor(Counted { cursor, index, returned: 0, counts: self.counts.clone() });
+            let source = Source::Cursor(CountedCursor { cursor, index, returned: 0, counts: self.counts.clone() });
             return Page { source, ..Page::empty(revision) };
         }
         let mut entries = Vec::with_capacity(limit.min(1024));
         cursor.fill(limit, &mut entries);
-        self.counts.add_cached(&index, cursor.seen(), entries.len());
-        // Kept for the next page, which must have the same state.
+        self.counts.add_cached(&index, cursor.examined(), entries.len());
+        // Retained for the next page, which must have the same state.
         self.cache.retain(snapshot);
         let mut page = Page::empty(revision);
         if entries.len() == limit
@@ -190,8 +190,8 @@ impl Collection {
         {
             let next = format!("{}\0", last.path());
             let remaining = snapshot.remaining(Some(list.namespace).filter(|n| !n.is_empty()), &next);
-            // Tokens of kube-apiserver's cache begin with a slash, those of its storage do not.
-            page.go_on(format!("/{}", below(&list.scope, &next)), revision, remaining, &list.selection);
+            // The tokens of kube-apiserver's cache begin with a slash, those of its storage do not.
+            page.set_continue(format!("/{}", strip_scope(&list.scope, &next)), revision, remaining, &list.selection);
         }
         page.source = Source::Entries(entries);
         page
@@ -204,7 +204,7 @@ impl Page {
         Self { revision, continue_token: None, remaining: None, shard: None, source }
     }
 
-    /// Makes a page of objects that were read before.
+    /// Creates a page of objects that have already been read.
     pub fn of(entries: Vec<Arc<Entry>>, like: &Self) -> Self {
         Self {
             revision: like.revision,
@@ -215,7 +215,7 @@ impl Page {
         }
     }
 
-    /// Returns the next objects; `None` at the end.
+    /// Returns the next objects, or `None` at the end.
     pub fn next_chunk(&mut self) -> Option<Vec<Arc<Entry>>> {
         match &mut self.source {
             Source::Cursor(list) => {
@@ -228,9 +228,9 @@ impl Page {
         }
     }
 
-    /// Sets the continue token, and without selectors the remaining count, which is unknown otherwise. That of a shard
-    /// counts all objects, as in kube-apiserver.
-    fn go_on(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
+    /// Sets the continue token, and the remaining count if there are no selectors. As in kube-apiserver, the count of a
+    /// shard includes all objects.
+    fn set_continue(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
         if remaining == 0 {
             return;
         }
@@ -242,7 +242,7 @@ impl Page {
 }
 
 /// Returns a path without the common prefix of a list.
-fn below<'a>(scope: &str, path: &'a str) -> &'a str {
+fn strip_scope<'a>(scope: &str, path: &'a str) -> &'a str {
     path.strip_prefix(scope).unwrap_or(path)
 }
 
@@ -250,6 +250,6 @@ fn expired(list: &ListRequest<'_>) -> Status {
     if list.options.continue_token.is_none() {
         return Status::expired(EXPIRED_LIST);
     }
-    let start = below(&list.scope, &list.start).to_owned();
+    let start = strip_scope(&list.scope, &list.start).to_owned();
     Status::expired(EXPIRED_PAGE).with_continue(ContinueToken { revision: -1, start }.encode())
 }

@@ -16,19 +16,19 @@ families! {
 }
 
 static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
-    // Label and buckets are valid constants.
+    // The label and the buckets are valid constants.
     Families::build().unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
 static BY_PATH: LazyLock<[Held<Histogram>; 3]> = LazyLock::new(Default::default);
 
-/// Registers these families.
+/// Registers these metrics.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
     FAMILIES.register_in(registry)
 }
 
 /// Records a comparison of an object with the stored one.
-pub(crate) fn compared(outcome: Compared, took: Duration) {
+pub(crate) fn record_comparison(outcome: Compared, took: Duration) {
     let [fast, slow, equal] = &*BY_PATH;
     let (held, path) = match outcome {
         Compared::UnequalFast => (fast, "unequal_objects_fast"),

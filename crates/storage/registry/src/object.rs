@@ -19,7 +19,7 @@ pub fn metadata_mut(object: &mut Value) -> &mut Object {
     object.make_object().object_entry(AnyKind::METADATA.name())
 }
 
-/// Returns the metadata for changes; it is created if there is none.
+/// Returns the metadata for changes, and creates it if there is none.
 pub fn metadata_fields(object: &mut Value) -> FieldMut<'_, ObjectMeta> {
     let metadata = object.make_object().entry(AnyKind::METADATA.name(), || Value::Object(Object::new()));
     metadata.make_object();
@@ -98,7 +98,7 @@ pub fn set_metadata(object: &mut Value, member: &str, value: Option<Value>) {
     }
 }
 
-/// Removes duplicate owner references, and returns their uids, if any.
+/// Removes duplicate owner references, and returns their uids, if there are any.
 pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
     let mut object = FieldMut::<AnyKind>::root(object);
     let mut metadata = object.structure(AnyKind::METADATA)?;
@@ -106,20 +106,20 @@ pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
     if references.len() < 2 {
         return None;
     }
-    let mut met = HashSet::with_capacity(references.len());
-    let mut again = Vec::new();
+    let mut seen = HashSet::with_capacity(references.len());
+    let mut duplicates = Vec::new();
     references.retain(|reference| {
-        let is_new = met.insert(json::to_string(reference));
+        let is_new = seen.insert(json::to_string(reference));
         if !is_new {
-            again.push(FieldRef::root(reference).at(OwnerReference::UID).str().to_owned());
+            duplicates.push(FieldRef::root(reference).at(OwnerReference::UID).str().to_owned());
         }
         is_new
     });
-    (!again.is_empty()).then(|| again.join(", "))
+    (!duplicates.is_empty()).then(|| duplicates.join(", "))
 }
 
-/// Returns true if an update changes only fields that the garbage collector needs to change: they do not require the
-/// additional rights of the other fields.
+/// Returns true if an update only changes fields that the garbage collector needs to change. They do not require the
+/// additional permissions of the other fields.
 pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
     let without = |object: &Value| {
         let mut rest = object.clone();
@@ -133,7 +133,7 @@ pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
     without(object) == without(old)
 }
 
-/// Parses a resourceVersion; an error is a bare 500, as in kube-apiserver.
+/// Parses a resourceVersion. As in kube-apiserver, an error is a bare 500.
 pub fn version_number(version: &str) -> Result<u64, Status> {
     let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
     match version.parse::<u64>() {

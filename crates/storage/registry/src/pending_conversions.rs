@@ -1,5 +1,5 @@
-//! Conversions of objects for field managers of other versions. Tracking of fields is synchronous and cannot wait for a
-//! webhook: it records the conversions that it lacks, and is repeated when they are done.
+//! Conversions of objects for field managers of other versions. Field tracking is synchronous and cannot wait for a
+//! webhook: it records the missing conversions, and is repeated when they are done.
 
 use binnacle_meta::{Status, Text};
 use binnacle_request::Deferred;
@@ -13,13 +13,14 @@ use crate::stored::conversion_failure;
 use crate::update::Change;
 use crate::write_object::WriteObject;
 
-/// The most conversions of a request. Each manager's version needs only a few, so more would never end.
+/// The maximum number of conversions of a request. Each manager's version needs only a few, so more conversions
+/// indicate that they would never end.
 const MAX_CONVERSIONS: usize = 256;
 
-/// The conversions of one request, found by the text of an object and the `apiVersion` that is wanted.
+/// The conversions of one request, by the text of an object and the target `apiVersion`.
 pub(crate) type PendingConversions = Deferred<(String, Text), Value, Conversion>;
 
-/// A conversion that is to be done.
+/// A conversion that has not been done yet.
 #[derive(Debug)]
 pub(crate) struct Conversion {
     object: Value,
@@ -29,23 +30,23 @@ pub(crate) struct Conversion {
 }
 
 impl Context {
-    /// Returns an object converted to another `apiVersion`. `None` if the conversion is still to be done, after which
-    /// the caller is called again.
+    /// Returns an object converted to another `apiVersion`. Returns `None` if the conversion has not been done yet; the
+    /// caller is called again after it.
     pub fn elsewhere(&self, object: &Value, api_version: &str) -> Option<Value> {
-        let question = (json::to_string(object), Text::from(api_version));
-        let known = self.elsewhere.answer_to(&question);
-        if known.is_none() {
-            let bytes = question.0.len();
+        let key = (json::to_string(object), Text::from(api_version));
+        let converted = self.pending_conversions.answer_to(&key);
+        if converted.is_none() {
+            let bytes = key.0.len();
             let work = Conversion { object: object.clone(), api_version: api_version.into(), bytes };
-            self.elsewhere.defer(question, work);
+            self.pending_conversions.defer(key, work);
         }
-        known
+        converted
     }
 }
 
 impl Resource {
     /// Returns the result of `change`, after all conversions that it needs.
-    pub(crate) async fn changed(
+    pub(crate) async fn apply_change(
         &self,
         context: &Context,
         change: &mut Change<'_>,
@@ -61,18 +62,22 @@ impl Resource {
                 }
                 charge_bytes(2 * work.bytes)?;
                 allocate(2 * work.bytes)?;
-                // As in kube-apiserver, fields that the other version does not know stay, and leave no managers.
+                // As in kube-apiserver, fields that are not in the schema of the other version are kept, and have no
+                // managers.
                 let converted = self.converted_as_is(work.object, &work.api_version).await?;
                 allocate(converted.tree_bytes())?;
                 Ok(converted)
             }
         };
-        context.elsewhere.settle(|| change(live), convert).await?
+        context.pending_conversions.settle(|| change(live), convert).await?
     }
 
-    /// Converts a custom resource between any of the definition's versions; it fits the schema of the new one.
+    /// Converts a custom resource between any of the definition's versions. The result is pruned by the schema of the
+    /// new version.
     ///
-    /// Errors: 500 with the converter's message, and for kinds without versions.
+    /// # Errors
+    ///
+    /// 500 with the converter's message, and for kinds without versions.
     pub async fn converted(&self, object: Value, api_version: &str) -> Result<Value, Status> {
         let mut converted = self.converted_as_is(object, api_version).await?;
         if let Some(custom) = &self.collection.kind.custom {
@@ -81,9 +86,12 @@ impl Resource {
         Ok(converted)
     }
 
-    /// As [`Resource::converted`], but keeps fields that the schema of the other version does not have.
+    /// Converts a custom resource like [`Resource::converted`], but keeps fields that are not in the schema of the
+    /// other version.
     ///
-    /// Errors: as there.
+    /// # Errors
+    ///
+    /// The errors of [`Resource::converted`].
     pub async fn converted_as_is(&self, mut object: Value, api_version: &str) -> Result<Value, Status> {
         let Some(custom) = &self.collection.kind.custom else {
             return Err(Status::internal("nothing converts between the versions of an object"));
@@ -94,7 +102,7 @@ impl Resource {
         };
         let converted = converter.convert(vec![object], api_version).await;
         let converted = converted.map_err(conversion_failure)?;
-        // A converter returns one object for each.
+        // A converter returns one object per input.
         Ok(converted.into_iter().next().unwrap_or_default())
     }
 }

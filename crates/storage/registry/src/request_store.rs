@@ -1,4 +1,4 @@
-//! A store whose waiting times are recorded with the request, to explain slow ones.
+//! A store whose waiting times are recorded with the request, to explain slow requests.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -8,11 +8,11 @@ use binnacle_request::latency::{Part, measured};
 use binnacle_request::trace::{self, OpenSpan, SpanKind, SpanParent};
 use binnacle_store::{
     CallSpan, CallTrace, Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn,
-    TxnResponse, told_trace,
+    TxnResponse, with_trace,
 };
 use bytes::Bytes;
 
-/// A store. Calls of requests are measured, others use [`Deref`].
+/// A store. Calls of requests are measured; other calls use [`Deref`].
 #[derive(Clone)]
 pub struct RequestStore(Arc<dyn Store>);
 
@@ -32,7 +32,7 @@ impl RequestStore {
     ) -> Result<(Option<KeyValue>, Revision), StoreError> {
         let call = measured(Part::Storage, self.0.get(key, revision));
         match SpanParent::current() {
-            Some(parent) => told_trace(Arc::new(CallsOf(parent)), call).await,
+            Some(parent) => with_trace(Arc::new(RequestTrace(parent)), call).await,
             None => call.await,
         }
     }
@@ -54,25 +54,25 @@ impl RequestStore {
 /// Adds a span for a call, with its outcome, if the request has a trace.
 async fn traced<T>(name: &'static str, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let Some(mut span) = trace::begin(|| Cow::Borrowed(name), SpanKind::Internal) else { return call.await };
-    let done = told_trace(Arc::new(CallsOf(span.as_parent())), call).await;
+    let done = with_trace(Arc::new(RequestTrace(span.as_parent())), call).await;
     if let Err(error) = &done {
         span.fail(error.to_string());
     }
     done
 }
 
-/// The calls that an engine makes for a call of a request.
-struct CallsOf(SpanParent);
+/// The parent of the spans that an engine creates for a call of a request.
+struct RequestTrace(SpanParent);
 
-impl CallTrace for CallsOf {
+impl CallTrace for RequestTrace {
     fn begin(&self, method: &'static str) -> Box<dyn CallSpan> {
-        Box::new(Call(self.0.begin(method, SpanKind::Client)))
+        Box::new(RequestSpan(self.0.begin(method, SpanKind::Client)))
     }
 }
 
-struct Call(OpenSpan);
+struct RequestSpan(OpenSpan);
 
-impl CallSpan for Call {
+impl CallSpan for RequestSpan {
     fn header(&self) -> String {
         self.0.context().header().to_str().unwrap_or_default().to_owned()
     }

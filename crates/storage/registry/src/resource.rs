@@ -11,17 +11,17 @@ use binnacle_patch::apply::Update;
 use binnacle_schema::decode::{self, Empties};
 use binnacle_schema::{MessageRef, Value};
 use binnacle_scheme::{Codec, Conversion, Kinds, MediaType, ResourceDescription, ResourceType, StoredKind, StoredType};
-use binnacle_watchcache::{Cache, FormBudget};
+use binnacle_watchcache::{Cache, EncodingBudget};
 use binnacle_work::Exceeded;
 use bytes::Bytes;
 
 use crate::admission::{Admission, Attributes, Operation, OperationOptions};
 use crate::context::Context;
 use crate::counts::Counts;
-use crate::forms::Forms;
+use crate::encodings::EncodingIds;
 use crate::hooks::Hooks;
+use crate::lease_manager::LeaseManager;
 use crate::request_store::RequestStore;
-use crate::ttl::Leases;
 use crate::write_object::{RequestObject, WriteObject};
 
 /// The manager of fields that the server sets itself.
@@ -30,26 +30,27 @@ pub const MANAGER: &str = "kube-apiserver";
 /// The default prefix of all keys.
 pub const ROOT: &str = "/registry/";
 
-/// One resource in one served version: a [`ResourceType`] over the [`Collection`] of one server. It has the verbs, and the
-/// encodings of its version. A [`Snapshot`](crate::Snapshot) has all resources of a server.
+/// One resource in one served version: a [`ResourceType`] on the [`Collection`] of one server. It implements the
+/// verbs, and has the encodings of its version. A [`Snapshot`](crate::Snapshot) has all resources of a server.
 pub struct Resource {
     pub description: Arc<ResourceDescription>,
     /// The schema of this version.
     pub message: MessageRef,
     pub collection: Arc<Collection>,
-    /// The conversion between this version and the stored one; `None` if they are the same.
+    /// The conversion between this version and the stored one, or `None` if they are the same.
     pub conversion: Option<Conversion>,
     api_version: Text,
     /// The first bytes of each object's JSON.
     pub(crate) type_meta: Bytes,
-    pub(crate) forms: Forms,
+    pub(crate) encodings: EncodingIds,
     /// The sizes of the events sent to watches of this version.
     pub sent: Arc<binnacle_watchcache::Distribution>,
     /// The seconds until initial events were sent, by the scope of the request.
     pub watch_lists: Arc<[(&'static str, binnacle_watchcache::Distribution); 3]>,
 }
 
-/// The stored objects behind all versions of a [`Resource`]: a [`StoredType`] with the store and the cache of one server.
+/// The stored objects behind all versions of a [`Resource`]: a [`StoredType`] with the store and the cache of one
+/// server.
 #[derive(Clone)]
 pub struct Collection {
     /// The rules of the kind for handling and storing objects, which are the same in every server.
@@ -61,24 +62,24 @@ pub struct Collection {
     /// True if reads use the cache.
     pub cached: bool,
     pub media_type: MediaType,
-    /// The number of concurrent deletes in a collection.
+    /// The number of concurrent deletes in a deletecollection.
     pub delete_workers: usize,
     /// False if finalizers for the garbage collector are not set.
     pub garbage_collector: bool,
-    /// True if unreadable objects may be deleted, and errors name them (KEP-3926).
+    /// True if unreadable objects may be deleted, and errors list them (KEP-3926).
     pub unsafe_deletion: bool,
     /// The feature gates and the settings of the server.
     pub features: Arc<Features>,
     /// The prefix of all keys of the server.
     pub root: Text,
-    /// The limit on cached wire forms, for all resources.
-    pub budget: Arc<FormBudget>,
+    /// The limit on cached encodings, for all resources.
+    pub budget: Arc<EncodingBudget>,
     pub counts: Arc<Counts>,
-    /// True if some custom resources may be too large to be read.
+    /// Set once a custom resource was too large to be read.
     pub(crate) too_large: Arc<AtomicBool>,
     /// The leases of objects that expire (events).
-    pub ttl: Option<Arc<Leases>>,
-    /// `/registry/pods/`.
+    pub ttl: Option<Arc<LeaseManager>>,
+    /// The prefix of the keys, for example `/registry/pods/`.
     pub prefix: Bytes,
     /// The `apiVersion` of stored objects.
     pub api_version: Text,
@@ -91,7 +92,7 @@ const WATCH_LISTS: [f64; 17] =
 const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
 
 impl Resource {
-    /// Makes the n-th served version of a collection.
+    /// Creates the n-th served version of a resource store.
     pub fn new(kind: &ResourceType, collection: Arc<Collection>, n: usize) -> Self {
         let description = kind.description.clone();
         let api_version = description.group_version_kind().api_version();
@@ -106,14 +107,13 @@ impl Resource {
             conversion: kind.conversion,
             api_version,
             type_meta,
-            forms: Forms::of_version(n),
+            encodings: EncodingIds::of_version(n),
             sent,
             watch_lists: Arc::new(watch_lists),
         }
     }
 
-    /// Returns the same resource with another admission, for writes on behalf of a request that was admitted as a
-    /// whole.
+    /// Returns the same resource with other admission, for writes on behalf of a request that was admitted as a whole.
     #[must_use]
     pub fn with_admission(&self, admission: Arc<dyn Admission>) -> Self {
         let collection = Collection { admission, ..Collection::clone(&self.collection) };
@@ -124,7 +124,7 @@ impl Resource {
             conversion: self.conversion,
             api_version: self.api_version.clone(),
             type_meta: self.type_meta.clone(),
-            forms: self.forms,
+            encodings: self.encodings,
             sent: self.sent.clone(),
             watch_lists: self.watch_lists.clone(),
         }
@@ -164,8 +164,9 @@ impl Resource {
     /// part of the object.
     ///
     /// # Errors
-    /// The limit of the work budget that decoding or the defaults have exceeded. What follows copies the object, which
-    /// the budget does not count.
+    ///
+    /// The limit of the work budget that decoding or the defaults have exceeded. Later steps copy the object, which the
+    /// budget does not include.
     pub fn complete(&self, mut object: Value, empties: Empties) -> Result<RequestObject, Exceeded> {
         empties.restore(&mut object);
         self.set_defaults(&mut object);
@@ -174,7 +175,7 @@ impl Resource {
         Ok(RequestObject::new(object, empties))
     }
 
-    /// Converts a received object to the storage version, for the write.
+    /// Converts a request's object to the storage version, for the write.
     pub fn to_write_object(&self, request: RequestObject) -> WriteObject {
         let (mut object, empties, unpruned) = request.into_parts();
         if self.conversion.is_none() {
@@ -184,8 +185,8 @@ impl Resource {
             self.to_stored(&mut object);
             return WriteObject::from(object).unpruned(unpruned);
         }
-        // Validation sees the storage version, in which the empty fields may have other paths: they are converted like
-        // all others, and noted again.
+        // Validation uses the storage version, in which the explicitly empty fields may have other paths: they are
+        // converted like all other fields, and recorded again.
         let mut with_empties = object.clone();
         empties.restore(&mut with_empties);
         self.to_stored(&mut with_empties);
@@ -210,7 +211,7 @@ impl Resource {
         self.collection.kind.strategy.set_defaults(&self.description.version, object);
     }
 
-    /// Returns the parameters of field tracking for a write by a manager; `subresource` is empty for the object itself.
+    /// Returns the parameters of field tracking for a write by a manager. `subresource` is empty for the object itself.
     pub fn update_by<'a>(&'a self, context: &Context, manager: &'a str, subresource: &'a str) -> Update<'a> {
         let description = &self.description;
         let reset = description.subresource(subresource).map_or(&description.resets, |described| &described.resets);
@@ -229,7 +230,7 @@ impl Resource {
     }
 
     /// Returns the admission attributes of a request for this resource. Deletes add their options themselves, since
-    /// these change while the deletion is decided.
+    /// these change while the deletion is evaluated.
     pub fn attributes(&self, context: &Context, operation: Operation, name: &str, subresource: &str) -> Attributes {
         Attributes {
             operation,
@@ -237,7 +238,7 @@ impl Resource {
             resource: self.description.group_version_resource(),
             subresource: subresource.into(),
             namespace: match &context.namespace {
-                // Requests for a namespace are in it, including its creation.
+                // Requests for a namespace are in that namespace, including its creation.
                 none if none.is_empty() && self.is_namespaces() => name.into(),
                 namespace => namespace.clone(),
             },
@@ -256,10 +257,10 @@ impl Resource {
 }
 
 impl Collection {
-    /// Returns the key of an object. Names are validated at creation; here only names that would lead outside of the
-    /// collection are refused.
+    /// Returns the key of an object. Names are validated on create; only names that would lead outside of the
+    /// collection are rejected here.
     pub fn key(&self, namespace: &str, name: &str) -> Result<Bytes, Status> {
-        self.check_place(namespace, Some(name))?;
+        self.check_namespace_and_name(namespace, Some(name))?;
         let mut key = Vec::with_capacity(self.prefix.len() + namespace.len() + 1 + name.len());
         key.extend_from_slice(&self.prefix);
         if self.kind.namespaced {
@@ -270,9 +271,9 @@ impl Collection {
         Ok(Bytes::from(key))
     }
 
-    /// Checks a namespace and perhaps a name. Names that would lead to other keys are refused, even if only the cache
-    /// is read.
-    pub(crate) fn check_place(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
+    /// Checks a namespace and, if present, a name. Names that would lead to other keys are rejected, even if only the
+    /// cache is read.
+    pub(crate) fn check_namespace_and_name(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
         if let Some(name) = name {
             if self.kind.namespaced && namespace.is_empty() {
                 return Err(Status::bad_request("Namespace parameter required."));
@@ -288,8 +289,8 @@ impl Collection {
         if self.kind.namespaced && (matches!(namespace, "." | "..") || namespace.contains('/')) {
             let prefix = self.prefix.strip_prefix(self.root.as_bytes()).unwrap_or(&self.prefix);
             let prefix = String::from_utf8_lossy(prefix);
-            let place = format!("/{}{namespace}", prefix.trim_start_matches('/'));
-            let key = name.map_or(place.clone(), |name| format!("{place}/{name}"));
+            let path = format!("/{}{namespace}", prefix.trim_start_matches('/'));
+            let key = name.map_or(path.clone(), |name| format!("{path}/{name}"));
             return Err(Status::unknown(500, &format!("invalid key: {}", go_quote(&key))));
         }
         Ok(())
@@ -317,7 +318,7 @@ impl Collection {
         GroupKind::new(self.kind.storage.group.clone(), self.kind.storage.kind.clone())
     }
 
-    /// Returns the kind for errors of an object; a custom resource has its own.
+    /// Returns the kind for errors of an object. A custom resource has its own kind.
     pub(crate) fn kind_of(&self, object: &Value) -> GroupKind {
         let object = FieldRef::<AnyKind>::root(object);
         match (&self.kind.custom, object.at(AnyKind::KIND).str()) {
@@ -332,7 +333,8 @@ impl Collection {
         }
     }
 
-    /// Returns the Go type of an object in messages of kube-apiserver, or that of a list with the suffix `List`.
+    /// Returns the Go type of an object in kube-apiserver's messages, or the Go type of its list with the suffix
+    /// `List`.
     pub fn go_type(&self, suffix: &str) -> String {
         if self.kind.custom.is_some() {
             return format!("*unstructured.Unstructured{suffix}");

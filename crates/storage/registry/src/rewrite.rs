@@ -9,25 +9,27 @@ use crate::object;
 use crate::resource::Resource;
 use crate::stored::store_failure;
 
-/// Conditions on the object; empty values match any.
+/// The conditions on the object. Empty values match any object.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions {
     pub uid: Text,
     pub resource_version: Text,
 }
 
-/// Changes an object in the storage version, or returns an error. Called again after a conflict.
+/// A function that changes an object in the storage version, or returns an error. It is called again after a conflict.
 pub type Rewrite<'a> = dyn FnMut(&mut Value) -> Result<(), Status> + Send + 'a;
 
 impl Resource {
     /// Writes the object that `rewrite` has changed; a dry run only calls it.
     ///
-    /// Errors: 404, 409 if the preconditions do not match, and those of `rewrite`.
+    /// # Errors
+    ///
+    /// 404, 409 if the preconditions do not match, and the errors of `rewrite`.
     pub async fn rewrite(
         &self,
         context: &Context,
         name: &str,
-        wanted: &Preconditions,
+        preconditions: &Preconditions,
         rewrite: &mut Rewrite<'_>,
     ) -> Result<(), Status> {
         let collection = &self.collection;
@@ -36,12 +38,12 @@ impl Resource {
         loop {
             let kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
             let mut object = collection.decode(&kv.value, kv.mod_revision)?;
-            for (what, wanted, found) in [
-                ("UID", &wanted.uid, object::uid(&object)),
-                ("ResourceVersion", &wanted.resource_version, object::resource_version(&object)),
+            for (field, expected, found) in [
+                ("UID", &preconditions.uid, object::uid(&object)),
+                ("ResourceVersion", &preconditions.resource_version, object::resource_version(&object)),
             ] {
-                if !wanted.is_empty() && *wanted != found {
-                    let why = self.precondition_failed(context, &key, what, wanted, found);
+                if !expected.is_empty() && *expected != found {
+                    let why = self.precondition_failed(context, &key, field, expected, found);
                     return Err(Status::conflict(&self.group_resource(), name, why));
                 }
             }

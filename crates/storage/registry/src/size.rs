@@ -1,4 +1,4 @@
-//! The limit on stored objects, and the error for larger ones.
+//! The limit on the size of stored objects, and the error for larger ones.
 
 use std::collections::BinaryHeap;
 
@@ -15,15 +15,15 @@ const MAX_REQUEST: usize = 1536 << 10;
 /// Reserved for the key, the conditions of the transaction, and the marks of a deletion, which must be possible unless
 /// encryption needs the space.
 const RESERVE: usize = 864;
-/// The largest value that clients may store, in any engine: what etcd accepts, too.
+/// The largest value that clients may store in any engine. etcd accepts it as well.
 pub const MAX_STORED: usize = MAX_REQUEST - RESERVE;
 
-/// The number of fields in an error.
-const NAMED: usize = 3;
+/// The maximum number of fields in an error.
+const MAX_NAMED_FIELDS: usize = 3;
 
 /// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write {
+pub(crate) enum WriteKind {
     Content,
     /// A write that only marks an object for deletion.
     Deletion,
@@ -31,16 +31,16 @@ pub(crate) enum Write {
 
 impl Collection {
     /// Returns an error for a value that is too large to be stored.
-    pub(crate) fn check_size(&self, object: &Value, size: usize, write: Write) -> Result<(), Status> {
+    pub(crate) fn check_size(&self, object: &Value, size: usize, write: WriteKind) -> Result<(), Status> {
         let limit = match write {
-            Write::Content => MAX_STORED,
-            Write::Deletion => MAX_REQUEST,
+            WriteKind::Content => MAX_STORED,
+            WriteKind::Deletion => MAX_REQUEST,
         };
         if size <= limit { Ok(()) } else { Err(self.too_large(object, size, limit)) }
     }
 
-    /// Returns an error for a custom object that could not be read again: its managed fields, which are nested as deeply
-    /// as the object and stand within it, count as well.
+    /// Returns an error for a custom object that could not be read again. Its managed fields count as well, since they
+    /// are nested as deeply as the object, inside the object.
     pub(crate) fn check_depth(&self, object: &Value) -> Result<(), Status> {
         if depth(object) <= MAX_STORED_DEPTH {
             return Ok(());
@@ -52,11 +52,11 @@ impl Collection {
         )))
     }
 
-    /// Returns the failure of a write: the store has refused the size of a value within the limit, or failed otherwise.
+    /// Returns the failure of a write, which may be that the store rejected the size of a value within the limit.
     pub(crate) fn write_failure(&self, error: binnacle_store::StoreError, object: &Value, size: usize) -> WriteFailure {
         match &error {
             binnacle_store::StoreError::TooLarge => {
-                let what = self.described(object, size);
+                let what = self.describe(object, size);
                 Status::request_entity_too_large(format!("{what}; etcd refuses it (etcdserver: request is too large)"))
                     .into()
             }
@@ -65,11 +65,11 @@ impl Collection {
     }
 
     fn too_large(&self, object: &Value, size: usize, limit: usize) -> Status {
-        let what = self.described(object, size);
+        let what = self.describe(object, size);
         Status::request_entity_too_large(format!("{what}; the limit is {limit} bytes"))
     }
 
-    fn described(&self, object: &Value, size: usize) -> String {
+    fn describe(&self, object: &Value, size: usize) -> String {
         let fields: Vec<String> = largest_fields(object, &self.kind.message)
             .into_iter()
             .map(|(field, size)| format!("{field} ({size} bytes)"))
@@ -84,12 +84,12 @@ impl Collection {
 }
 
 /// Returns the largest fields of an object, largest first. A struct or map is replaced by a member that is at least
-/// half of it.
+/// half of its size.
 fn largest_fields(object: &Value, message: &Message) -> Vec<(FieldPath, usize)> {
     let mut fields = BinaryHeap::new();
     add_members(object, &FieldPath::root(), Some(message), &mut fields);
-    let mut found = Vec::with_capacity(NAMED);
-    while found.len() < NAMED
+    let mut found = Vec::with_capacity(MAX_NAMED_FIELDS);
+    while found.len() < MAX_NAMED_FIELDS
         && let Some(field) = fields.pop()
     {
         let heavy = field.value.as_object().is_some_and(|members| {
@@ -104,11 +104,11 @@ fn largest_fields(object: &Value, message: &Message) -> Vec<(FieldPath, usize)> 
     found
 }
 
-struct Field<'v> {
+struct SizedField<'v> {
     size: usize,
     path: FieldPath,
     value: &'v Value,
-    /// The schema of a struct, `None` for maps.
+    /// The schema of a struct, or `None` for maps.
     message: Option<&'v Message>,
 }
 
@@ -116,16 +116,16 @@ fn add_members<'v>(
     value: &'v Value,
     path: &FieldPath,
     message: Option<&'v Message>,
-    fields: &mut BinaryHeap<Field<'v>>,
+    fields: &mut BinaryHeap<SizedField<'v>>,
 ) {
     for (name, member) in value.as_object().into_iter().flat_map(|members| members.iter()) {
-        let known = message.and_then(|message| message.get(name));
-        let path = if known.is_some() { path.child(name) } else { path.key(name) };
-        let message = match known.map(|field| &field.ty) {
+        let schema_field = message.and_then(|message| message.get(name));
+        let path = if schema_field.is_some() { path.child(name) } else { path.key(name) };
+        let message = match schema_field.map(|field| &field.ty) {
             Some(Ty::Message(message)) => Some(&**message),
             _ => None,
         };
-        fields.push(Field { size: size_of_value(member), path, value: member, message });
+        fields.push(SizedField { size: size_of_value(member), path, value: member, message });
     }
 }
 
@@ -142,21 +142,21 @@ fn size_of_value(value: &Value) -> usize {
     }
 }
 
-impl PartialEq for Field<'_> {
+impl PartialEq for SizedField<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Field<'_> {}
+impl Eq for SizedField<'_> {}
 
-impl PartialOrd for Field<'_> {
+impl PartialOrd for SizedField<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Field<'_> {
+impl Ord for SizedField<'_> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.size.cmp(&other.size).then_with(|| other.path.as_str().cmp(self.path.as_str()))
     }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn largest() {
+    fn finds_largest_fields() {
         let message = binnacle_kinds::tables::kind("", "v1", "ConfigMap").unwrap();
         let long = |length: usize| "x".repeat(length);
         for (object, want) in [

@@ -10,8 +10,8 @@ use binnacle_scheme::MediaType;
 use binnacle_store::Store;
 
 use crate::counts::Counts;
+use crate::lease_manager::LeaseManager;
 use crate::resource::ROOT;
-use crate::ttl::Leases;
 
 /// The storage options of all built-in resources. The defaults are those of kube-apiserver's flags.
 #[derive(Clone)]
@@ -19,15 +19,15 @@ pub struct StorageOptions {
     pub store: Arc<dyn Store>,
     /// Resources with other stores (`--etcd-servers-overrides`).
     pub overrides: HashMap<GroupResource, Arc<dyn Store>>,
-    /// The prefix of all keys (`--etcd-prefix`); ends with a slash.
+    /// The prefix of all keys (`--etcd-prefix`), which ends with a slash.
     pub root: String,
     pub media_type: MediaType,
     pub uncached: Uncached,
-    /// The lifetime of events.
+    /// The TTL of events.
     pub event_ttl: Duration,
-    /// The time for which a lease is used for new events.
+    /// How long a lease is used for new events.
     pub lease_reuse: Duration,
-    /// The number of concurrent deletes in a collection.
+    /// The number of concurrent deletes in a deletecollection.
     pub delete_workers: usize,
     /// True if deletes set finalizers for the garbage collector (`--enable-garbage-collector`).
     pub garbage_collector: bool,
@@ -35,12 +35,12 @@ pub struct StorageOptions {
     pub features: Arc<Features>,
 }
 
-/// Resources that are read from the store. Their cache is only for watches.
+/// The resources that are read from the store. Their cache is only used for watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uncached {
-    /// `--watch-cache=false`.
+    /// All resources (`--watch-cache=false`).
     All,
-    /// The resources of size 0 in `--watch-cache-sizes`, and those that kube-apiserver never caches.
+    /// The resources with size 0 in `--watch-cache-sizes`, and those that kube-apiserver never caches.
     Some(HashSet<GroupResource>),
 }
 
@@ -66,8 +66,8 @@ impl StorageOptions {
         self.overrides.get(resource).unwrap_or(&self.store).clone()
     }
 
-    pub(crate) fn leases(&self, store: Arc<dyn Store>, counts: Arc<Counts>) -> Leases {
-        Leases::new(store, self.event_ttl, self.lease_reuse, counts)
+    pub(crate) fn leases(&self, store: Arc<dyn Store>, counts: Arc<Counts>) -> LeaseManager {
+        LeaseManager::new(store, self.event_ttl, self.lease_reuse, counts)
     }
 }
 

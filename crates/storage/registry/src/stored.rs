@@ -1,5 +1,5 @@
-//! The stored form of objects: the protobuf envelope of the storage version, without a resourceVersion, which is the
-//! revision of the key.
+//! The stored encoding of objects: the protobuf envelope of the storage version. It has no resourceVersion, which is
+//! the revision of the key.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use binnacle_store::{KeyValue, Revision, StoreError};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
-use crate::converting::Conversions;
+use crate::converting_store::StorageConverter;
 use crate::object;
 use crate::resource::Collection;
-use crate::size::Write;
+use crate::size::WriteKind;
 
 /// An object with its revision in the store.
 #[derive(Clone, Debug)]
 pub struct StoredObject {
-    /// In the storage version, canonical, with resourceVersion.
+    /// The object in the storage version, canonical, with resourceVersion.
     pub object: Value,
     pub revision: Revision,
-    /// The stored bytes of a write, if a read of the object returns just them and the revision.
+    /// The stored bytes of a write, if a read of the object returns exactly these bytes and the revision.
     pub(crate) bytes: Option<Bytes>,
 }
 
@@ -34,17 +34,18 @@ impl StoredObject {
 }
 
 impl Collection {
-    /// Returns the bytes to store, 413 if there are too many. Converts the object to canonical form.
+    /// Returns the bytes to store, or 413 if there are too many. Converts the object to its canonical representation.
     pub async fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let value = self.stored_form(object).await?;
-        self.check_size(object, value.len(), Write::Content)?;
-        // Where the budget ended a loop early, the object may be incomplete.
+        let value = self.encode_for_storage(object).await?;
+        self.check_size(object, value.len(), WriteKind::Content)?;
+        // If the budget ended a loop early, the object may be incomplete.
         binnacle_work::check()?;
         Ok(value)
     }
 
-    /// Prunes a custom object by its schema, if admission, an apply or defaults have put in what the schema forbids.
-    /// Before a conversion, this is left to the schema of the storage version, and malformed metadata is an error.
+    /// Prunes a custom object by its schema, if admission, an apply or defaults have added fields that the schema does
+    /// not allow. If a conversion follows, the schema of the storage version does this instead, and malformed metadata
+    /// is an error.
     pub(crate) fn prune_admitted(&self, unpruned: bool, object: &mut Value) -> Result<(), Status> {
         let Some(custom) = &self.kind.custom else { return Ok(()) };
         if !unpruned && !custom.prunes_defaults() {
@@ -60,21 +61,21 @@ impl Collection {
         }
     }
 
-    /// As [`Collection::encode`], for an object whose only changes mark it as deleted.
+    /// Encodes an object like [`Collection::encode`] if its only changes mark it as deleted.
     pub(crate) async fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let value = self.stored_form(object).await?;
-        self.check_size(object, value.len(), Write::Deletion)?;
+        let value = self.encode_for_storage(object).await?;
+        self.check_size(object, value.len(), WriteKind::Deletion)?;
         binnacle_work::check()?;
         Ok(value)
     }
 
-    async fn stored_form(&self, object: &mut Value) -> Result<Bytes, Status> {
+    async fn encode_for_storage(&self, object: &mut Value) -> Result<Bytes, Status> {
         let mut metadata = object::metadata_fields(object);
         metadata.remove(ObjectMeta::RESOURCE_VERSION);
         metadata.remove(ObjectMeta::SELF_LINK);
         self.kind.canonicalize(object);
         if let Some(custom) = &self.kind.custom {
-            let stored = if custom.is_stored() { None } else { Some(self.custom_stored(custom, object).await?) };
+            let stored = if custom.is_stored() { None } else { Some(self.to_storage_version(custom, object).await?) };
             let stored = stored.as_ref().unwrap_or(object);
             self.check_depth(stored)?;
             return Ok(Bytes::from(self.codec().write(&self.stored_kind(), self.media_type, stored)));
@@ -88,17 +89,17 @@ impl Collection {
         Ok(Bytes::from(self.codec().write(&self.stored_kind().written(written), self.media_type, &older)))
     }
 
-    /// Returns a custom resource in its stored version.
-    async fn custom_stored(&self, custom: &Arc<dyn CustomSchema>, object: &Value) -> Result<Value, Status> {
+    /// Converts a custom resource to its stored version.
+    async fn to_storage_version(&self, custom: &Arc<dyn CustomSchema>, object: &Value) -> Result<Value, Status> {
         let mut stored = object.clone();
         match custom.converter() {
             None => custom.to_stored(&mut stored).map_err(Status::internal)?,
-            // An object that is too large to be converted is deleted as it is stored.
+            // An object that is too large to be converted is deleted in its stored version.
             Some(_) if FieldRef::root(&stored).at(AnyKind::API_VERSION).str() == custom.stored_version() => {}
             Some(converter) => {
                 let converted = converter.convert(vec![stored], custom.stored_version()).await;
                 let converted = converted.map_err(conversion_failure)?;
-                // A converter returns one object for each.
+                // A converter returns one object per input.
                 stored = converted.into_iter().next().unwrap_or_default();
                 custom.prune(&mut stored, CustomSource::Server).map_err(|why| Status::unknown(500, &why))?;
             }
@@ -107,12 +108,12 @@ impl Collection {
         Ok(stored)
     }
 
-    /// Returns the object of stored bytes, with its resourceVersion from `revision`.
+    /// Decodes an object from stored bytes. Its resourceVersion is `revision`.
     pub fn decode(&self, value: &[u8], revision: Revision) -> Result<Value, Status> {
         self.read(value, revision).map_err(|why| self.undecodable(why, revision))
     }
 
-    /// Returns the object of an entry of the cache, with its resourceVersion.
+    /// Decodes the object of a cache entry, with its resourceVersion.
     pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Status> {
         let revision = entry.revision();
         let object = self.codec().read_kept(&self.stored_kind(), &entry.value());
@@ -126,25 +127,26 @@ impl Collection {
         object
     }
 
-    /// Returns a message for [`Collection::part`] with the fields on these paths.
+    /// Returns a message for [`Collection::part`] with the fields at these paths.
     pub fn narrowed(&self, paths: &[&[&str]]) -> Message {
         self.codec().narrow(&self.kind.message, paths)
     }
 
-    /// Returns the part of an object in the cache that a narrowed message has, which costs less than to decode all.
+    /// Decodes only the fields of a narrowed message from an object in the cache, which costs less than decoding all
+    /// fields.
     pub fn part(&self, narrowed: &Message, value: &Bytes, revision: Revision) -> Result<Value, Status> {
         let part = self.codec().index(&self.stored_kind(), narrowed, value);
         part.map(|(object, _)| object).map_err(|why| self.undecodable(why, revision))
     }
 
-    /// Returns the status for a value that is no valid object.
+    /// Returns the status for a value that is not a valid object.
     pub(crate) fn undecodable(&self, why: impl ToString, revision: Revision) -> Status {
         let why = why.to_string();
         tracing::error!(kind = %self.kind.storage.kind, why, "stored object cannot be decoded");
         self.change_failure(StoreError::Undecodable { key: String::new(), revision, why })
     }
 
-    /// As [`Collection::decode`]; the error is the reason only.
+    /// Decodes an object like [`Collection::decode`]; an error is only the reason.
     pub(crate) fn read(&self, value: &[u8], revision: Revision) -> Result<Value, String> {
         let mut object = self.codec().read(&self.stored_kind(), value)?;
         self.set_version(&mut object, revision);
@@ -152,16 +154,16 @@ impl Collection {
     }
 
     /// Changes a canonical object as writing and reading it would: empty lists and maps become null if Go writes nil
-    /// ones as `null`. Responses have objects as they are read.
-    pub(crate) async fn as_stored(&self, object: &mut Value, value: &Bytes) -> Result<(), Status> {
+    /// ones as `null`. Responses contain objects as they are read.
+    pub(crate) async fn apply_storage_round_trip(&self, object: &mut Value, value: &Bytes) -> Result<(), Status> {
         if let Some(custom) = &self.kind.custom {
-            // Fields that are unknown to the stored version are lost.
+            // Fields that are not in the schema of the stored version are dropped.
             if !custom.is_stored() {
-                let read = Conversions::new(custom).open_one(value).await;
+                let read = StorageConverter::new(custom).convert_one(value).await;
                 let read = read.and_then(|value| self.codec().read(&self.stored_kind(), &value).map_err(Into::into));
                 *object = read.map_err(conversion_failure)?;
             } else if custom.set_defaults(object) {
-                // Sets the defaults of the status, which a create cannot set.
+                // This sets the defaults of the status, which a create cannot set.
                 self.kind.canonicalize(object);
             }
             return Ok(());
@@ -174,7 +176,7 @@ impl Collection {
     }
 
     /// Returns an object that was stored as `value`.
-    pub(crate) fn written(&self, object: Value, revision: Revision, value: Bytes) -> StoredObject {
+    pub(crate) fn stored_object(&self, object: Value, revision: Revision, value: Bytes) -> StoredObject {
         let kind = &self.kind;
         let is_read_as_stored = kind.custom.is_none()
             && kind.written.is_none()
@@ -190,7 +192,7 @@ impl Collection {
             Some(custom) if custom.converter().is_some() => {
                 let mut object = object.clone();
                 object::metadata_fields(&mut object).remove(ObjectMeta::RESOURCE_VERSION);
-                // As it is in a store that converts.
+                // The encoding in a store that converts.
                 self.codec().write(&self.stored_kind(), MediaType::Json, &object) == *old
             }
             _ => value == old,
@@ -215,7 +217,7 @@ impl Collection {
     }
 }
 
-/// Decodes a stored object of a kind, in the version in which objects are handled; the error is the reason why this
+/// Decodes a stored object of a kind, in the version in which objects are handled. An error is the reason why this
 /// release cannot read it.
 pub fn decode_stored(kind: &StoredType, stored: &[u8]) -> Result<Value, String> {
     let api_version = kind.storage.group_version_kind().api_version();
@@ -235,7 +237,7 @@ pub fn store_failure(error: StoreError) -> Status {
     match error {
         StoreError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         StoreError::FutureRevision { current } => Status::too_large_resource_version(0, current.0, 1),
-        // The caller knows the key.
+        // The caller has the key.
         StoreError::Transform { why, .. } => Status::internal(why),
         StoreError::Undecodable { why, .. } => Status::unknown(500, &why),
         StoreError::Timeout => {

@@ -14,7 +14,7 @@ pub fn from_seconds(seconds: i64) -> Text {
     Text::from(Time::from_unix(seconds, 0).to_string())
 }
 
-/// Returns the seconds since the epoch, `None` for an invalid timestamp.
+/// Returns the seconds since the epoch, or `None` for an invalid timestamp.
 pub(crate) fn to_seconds(text: &str) -> Option<i64> {
     Time::parse(text).ok().map(|time| time.unix_seconds())
 }

@@ -1,5 +1,5 @@
-//! Unreadable objects, whose bytes do not decode or whose key is lost: errors for clients, and their deletion
-//! (KEP-3926).
+//! Unreadable objects, whose bytes cannot be decoded or whose encryption key is lost: errors for clients, and their
+//! deletion (KEP-3926).
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusDetails};
 use binnacle_schema::Value;
@@ -13,22 +13,23 @@ use crate::delete_options::IGNORE_READ_ERROR;
 use crate::resource::{Collection, Resource};
 use crate::stored::{StoredObject, store_failure};
 
-/// The most objects in the error of a list.
+/// The maximum number of objects in the error of a list.
 const MAX_NAMED: usize = 100;
-const CODE: u8 = 7;
+const CORRUPT_OBJECT_CODE: u8 = 7;
 
 impl Collection {
     /// Decodes the object of a stored value.
     pub(crate) fn open(&self, kv: &KeyValue) -> Result<StoredObject, StoreError> {
-        self.opened(kv, self.codec().read(&self.stored_kind(), &kv.value))
+        self.decode_result(kv, self.codec().read(&self.stored_kind(), &kv.value))
     }
 
-    /// Decodes the object of a stored value to delete it: one that is too large to be read is taken as it is stored.
+    /// Decodes the object of a stored value to delete it. An object that is too large to be read is used in its stored
+    /// version.
     pub(crate) fn open_to_delete(&self, kv: &KeyValue) -> Result<StoredObject, StoreError> {
-        self.opened(kv, self.codec().read_to_delete(&self.stored_kind(), &kv.value))
+        self.decode_result(kv, self.codec().read_to_delete(&self.stored_kind(), &kv.value))
     }
 
-    fn opened(&self, kv: &KeyValue, read: Result<Value, String>) -> Result<StoredObject, StoreError> {
+    fn decode_result(&self, kv: &KeyValue, read: Result<Value, String>) -> Result<StoredObject, StoreError> {
         match read {
             Ok(object) => Ok(StoredObject::new(self.with_version(object, kv.mod_revision), kv.mod_revision)),
             Err(why) => {
@@ -49,7 +50,7 @@ impl Collection {
         Some(StoreError::Undecodable { key, revision: entry.revision(), why: why.to_owned() })
     }
 
-    /// Returns the status for a request for one object, or for its deletion.
+    /// Returns the status for a request that reads or deletes one object.
     pub(crate) fn lookup_failure(&self, error: StoreError) -> Status {
         let (StoreError::Transform { key, .. } | StoreError::Undecodable { key, .. }) = &error else {
             return store_failure(error);
@@ -71,7 +72,7 @@ impl Collection {
         }
     }
 
-    /// Returns a range up to its first unreadable value, and the error of that.
+    /// Returns a range up to its first unreadable value, and the error of that value.
     pub(crate) async fn readable_range(
         &self,
         request: RangeRequest,
@@ -94,27 +95,27 @@ impl Collection {
     }
 }
 
-/// The unreadable objects of a list. The first one ends the list, unless the feature is on: then the error names them
-/// all.
-pub(crate) struct Unread<'a> {
+/// The unreadable objects of a list. The first one ends the list, unless the feature is enabled: then the error lists
+/// all of them.
+pub(crate) struct UnreadableObjects<'a> {
     resource: &'a Resource,
     found: usize,
     status: Status,
 }
 
-impl<'a> Unread<'a> {
+impl<'a> UnreadableObjects<'a> {
     pub(crate) fn of(resource: &'a Resource) -> Self {
         Self { resource, found: 0, status: Status::store_read_error(&resource.group_resource()) }
     }
 
-    /// Records an unreadable object; an error ends the list at once.
-    pub(crate) fn note(&mut self, error: StoreError) -> Result<(), Status> {
+    /// Records an unreadable object. Returns an error if it ends the list.
+    pub(crate) fn record(&mut self, error: StoreError) -> Result<(), Status> {
         let (StoreError::Transform { key, .. } | StoreError::Undecodable { key, .. }) = &error else {
             return Err(store_failure(error));
         };
         if !self.resource.collection.unsafe_deletion {
             return Err(match error {
-                // Names the object, as the list has many.
+                // Includes the object's key, since the list has many objects.
                 StoreError::Transform { .. } => Status::internal(error),
                 error => store_failure(error),
             });
@@ -135,7 +136,8 @@ impl<'a> Unread<'a> {
 }
 
 impl Resource {
-    /// Returns true if unreadable objects can be deleted: not for resources whose storage kube-apiserver wraps.
+    /// Returns true if unreadable objects can be deleted. This is not the case for resources whose storage
+    /// kube-apiserver wraps.
     pub fn deletes_unreadable(&self) -> bool {
         let ResourceDescription { deletion, group, .. } = &*self.description;
         *deletion != Deletion::Namespace && group != "rbac.authorization.k8s.io"
@@ -143,7 +145,9 @@ impl Resource {
 
     /// Deletes an unreadable object, without preconditions, finalizers, admission or hooks.
     ///
-    /// Errors: 422 if the object does not exist or is readable.
+    /// # Errors
+    ///
+    /// 422 if the object does not exist or is readable.
     pub async fn delete_unreadable(&self, context: &Context, name: &str) -> Result<(), Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
@@ -155,7 +159,7 @@ impl Resource {
         if !unreadable {
             let detail = "is exclusively used to delete corrupt object(s), try again by removing this option";
             let errors = FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail).into();
-            // As in kube-apiserver, with the resource in place of the kind.
+            // As in kube-apiserver, with the resource instead of the kind.
             let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
             return Err(Status::invalid(&kind, name, &errors));
         }
@@ -164,7 +168,7 @@ impl Resource {
         collection.store.txn(txn).await.map(drop).map_err(store_failure)
     }
 
-    /// Returns the Status of the delete of an unreadable object.
+    /// Returns the Status for the delete of an unreadable object.
     pub fn deleted_unreadable(&self, name: &str) -> Status {
         let details = StatusDetails {
             name: name.to_owned(),
@@ -175,7 +179,7 @@ impl Resource {
     }
 }
 
-/// Returns the error of a value, in the words of kube-apiserver's storage.
+/// Returns the error of a value, with the message of kube-apiserver's storage.
 fn corruption(error: &StoreError) -> String {
     match error {
         StoreError::Transform { why, .. } => format!("data from the storage is not transformable revision=0: {why}"),
@@ -188,5 +192,7 @@ fn corruption(error: &StoreError) -> String {
 
 fn corrupt_object(key: &str, error: &StoreError) -> String {
     let why = corruption(error);
-    format!("StorageError: corrupt object, Code: {CODE}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
+    format!(
+        "StorageError: corrupt object, Code: {CORRUPT_OBJECT_CODE}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    )
 }

@@ -1,7 +1,7 @@
 //! Update: optimistic concurrency, immutable fields, and deletes that updates complete.
 //!
-//! An update is an [`UpdateRequest`], which is repeated while other writers change the object. Each attempt is the list of
-//! steps in [`UpdateRequest::attempt`].
+//! An update is an [`UpdateRequest`], which is retried while other writers change the object. Each attempt is the list
+//! of steps in [`UpdateRequest::attempt`].
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use bytes::Bytes;
 
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
-use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, Place, ensure_namespace};
+use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, NameSource, ensure_namespace};
+use crate::create_gate::CreateGate;
 use crate::hooks::{Hooks, NoHooks};
 use crate::object;
-use crate::permission::CreateGate;
 use crate::resource::Resource;
 use crate::stored::StoredObject;
 use crate::write_failure::WriteFailure;
@@ -26,8 +26,8 @@ mod prepare;
 mod validate;
 mod write;
 
-/// Makes the new object from the live one (`None` if there is none and it may be created), both in the storage version.
-/// Called again after a conflict.
+/// A function that returns the new object for the live one (`None` if there is none and it may be created), both in the
+/// storage version. It is called again after a conflict.
 pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<WriteObject, Status> + Send + 'a;
 
 /// The options of an update.
@@ -35,7 +35,7 @@ pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<WriteObject, Status> +
 pub struct UpdateOptions {
     /// Empty for the resource itself.
     pub subresource: Text,
-    /// Permits the creation of an absent object; `None`, except for server-side apply and for kinds that allow it on
+    /// Permits the creation of an absent object. `None` except for server-side apply and for kinds that allow it on
     /// PUT.
     pub create: Option<Arc<dyn CreateGate>>,
     /// The uid that the object must have.
@@ -49,7 +49,7 @@ pub struct Updated {
     pub created: bool,
 }
 
-/// An update of one object, or of a subresource of it.
+/// An update of one object or of its subresource.
 struct UpdateRequest<'a> {
     resource: &'a Resource,
     context: &'a Context,
@@ -59,25 +59,27 @@ struct UpdateRequest<'a> {
 }
 
 /// The outcome of an attempt.
-enum Attempt {
+enum AttemptOutcome {
     Updated(StoredObject),
     /// Another write came first, and left this object.
-    Raced(Option<KeyValue>),
+    Conflict(Option<KeyValue>),
 }
 
 /// The state of an object that an update replaces.
 #[derive(Clone, Copy)]
 struct OldObject<'a> {
     stored: &'a StoredObject,
-    /// The bytes that it was read from.
+    /// The bytes from which it was read.
     value: &'a Bytes,
 }
 
 impl Resource {
     /// Updates an object.
     ///
-    /// Errors: 404, 409 if the resourceVersion or uid of the new object is not that of the old one, 422 if the result
-    /// is invalid, and those of `change` and admission.
+    /// # Errors
+    ///
+    /// 404, 409 if the resourceVersion or uid of the new object differs from the old one, 422 if the result is invalid,
+    /// and the errors of `change` and admission.
     pub async fn update(
         &self,
         context: &Context,
@@ -90,8 +92,8 @@ impl Resource {
         request.run(change, current).await
     }
 
-    /// As [`Resource::update`], beginning with an object that was read before, and the bytes that it was read from. If the
-    /// store has a newer one by now, that is updated.
+    /// Updates an object like [`Resource::update`], starting with an object that was read before, and the bytes from
+    /// which it was read. If the store has a newer object, the newer one is updated.
     pub async fn update_known(
         &self,
         context: &Context,
@@ -102,8 +104,8 @@ impl Resource {
     ) -> Result<Updated, Status> {
         let request = self.update_request(context, name, options)?;
         match request.attempt(change, OldObject { stored: known, value }).await? {
-            Attempt::Updated(stored) => Ok(Updated { stored, created: false }),
-            Attempt::Raced(newer) => request.run(change, newer).await,
+            AttemptOutcome::Updated(stored) => Ok(Updated { stored, created: false }),
+            AttemptOutcome::Conflict(newer) => request.run(change, newer).await,
         }
     }
 
@@ -118,31 +120,31 @@ impl Resource {
     }
 
     /// Returns the error for an object with another uid.
-    pub fn uid_conflict(&self, context: &Context, name: &str, wanted: &str, found: &str) -> Status {
+    pub fn uid_conflict(&self, context: &Context, name: &str, expected: &str, found: &str) -> Status {
         match self.collection.key(&context.namespace, name) {
             Ok(key) => {
-                let why = self.precondition_failed(context, &key, "UID", wanted, found);
+                let why = self.precondition_failed(context, &key, "UID", expected, found);
                 Status::conflict(&self.group_resource(), name, why)
             }
             Err(status) => status,
         }
     }
 
-    /// Returns the error for an object that does not match a precondition, in the words of kube-apiserver's storage. A
-    /// dry run is stopped before the storage puts the root in front of the key.
+    /// Returns the error for an object that does not match a precondition, with the message of kube-apiserver's
+    /// storage. A dry run ends before the storage adds the root to the key.
     pub(crate) fn precondition_failed(
         &self,
         context: &Context,
         key: &[u8],
-        what: &str,
-        wanted: &str,
+        field: &str,
+        expected: &str,
         found: &str,
     ) -> String {
-        let shown = String::from_utf8_lossy(key);
+        let full_key = String::from_utf8_lossy(key);
         let root = self.collection.root.trim_end_matches('/');
-        let key = if context.dry_run { shown.strip_prefix(root).unwrap_or(&shown) } else { &shown };
+        let key = if context.dry_run { full_key.strip_prefix(root).unwrap_or(&full_key) } else { &full_key };
         format!(
-            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {field} in precondition: {expected}, {field} in object meta: {found}"
         )
     }
 }
@@ -155,7 +157,7 @@ impl UpdateRequest<'_> {
         read.map(|(current, _)| current).map_err(|error| collection.change_failure(error))
     }
 
-    /// Updates the object, of which the store had the state `current`, until no other write comes first.
+    /// Updates the object, whose state in the store was `current`, and retries until no other write comes first.
     async fn run(&self, change: &mut Change<'_>, mut current: Option<KeyValue>) -> Result<Updated, Status> {
         loop {
             let Some(kv) = current else {
@@ -168,30 +170,30 @@ impl UpdateRequest<'_> {
             binnacle_work::large(kv.value.len()).await;
             let old = self.resource.collection.decode_kv(&kv)?;
             match self.attempt(change, OldObject { stored: &old, value: &kv.value }).await? {
-                Attempt::Updated(stored) => return Ok(Updated { stored, created: false }),
-                Attempt::Raced(newer) => current = newer,
+                AttemptOutcome::Updated(stored) => return Ok(Updated { stored, created: false }),
+                AttemptOutcome::Conflict(newer) => current = newer,
             }
         }
     }
 
-    /// Creates an absent object, if the update may do that (`Store.Update` with `AllowCreateOnUpdate`). The inner error is
-    /// the object that another request has created meanwhile.
+    /// Creates an absent object if the update may do that (`Store.Update` with `AllowCreateOnUpdate`). The inner error
+    /// is the object that another request has created in the meantime.
     async fn create(&self, change: &mut Change<'_>) -> Result<Result<StoredObject, KeyValue>, Status> {
-        let gate = self.creation()?;
-        let mut object = self.resource.changed(self.context, change, None).await?;
+        let gate = self.create_gate()?;
+        let mut object = self.resource.apply_change(self.context, change, None).await?;
         Self::drop_version(&mut object)?;
-        match self.resource.create_through(self.context, gate, object, Place::Named(self.name)).await {
+        match self.resource.create_with_gate(self.context, gate, object, NameSource::Named(self.name)).await {
             Err(status) if status.is(StatusReason::AlreadyExists) => self.read().await?.map(Err).ok_or(status),
             created => created.map(Ok),
         }
     }
 
     /// Updates the object from this state. The steps are in the order of kube-apiserver's `Store.Update`.
-    async fn attempt(&self, change: &mut Change<'_>, old: OldObject<'_>) -> Result<Attempt, Status> {
+    async fn attempt(&self, change: &mut Change<'_>, old: OldObject<'_>) -> Result<AttemptOutcome, Status> {
         let (resource, old_object) = (self.resource, &old.stored.object);
         self.check_uid(old_object)?;
-        let mut object = resource.changed(self.context, change, Some(old_object)).await?;
-        // Admission sees the namespace even if the client omitted it.
+        let mut object = resource.apply_change(self.context, change, Some(old_object)).await?;
+        // Admission gets the namespace even if the client omitted it.
         ensure_namespace(resource.namespace_of(self.context), &mut object)?;
         let attributes = resource.attributes(self.context, Operation::Update, self.name, &self.options.subresource);
         self.mutate(&attributes, &mut object, old_object).await?;
@@ -205,7 +207,7 @@ impl UpdateRequest<'_> {
         self.finish(result, object, old_object).await
     }
 
-    /// Runs mutating admission, which may leave duplicate owners.
+    /// Runs mutating admission, which may add duplicate owner references.
     async fn mutate(&self, attributes: &Attributes, object: &mut WriteObject, old: &Value) -> Result<(), Status> {
         let (admission, notes) = (&self.resource.collection.admission, &self.context.notes);
         admission.mutate(attributes, object, Some(old), notes).await?;
@@ -215,33 +217,35 @@ impl UpdateRequest<'_> {
         Ok(())
     }
 
-    /// Returns the hooks that allocate for the object. Subresources do not affect what they allocate.
+    /// Returns the hooks that allocate for the object. Subresources do not affect the allocations.
     fn hooks(&self) -> &dyn Hooks {
         if self.options.subresource.is_empty() { &*self.resource.collection.hooks } else { &NoHooks }
     }
 
     /// Calls the hooks for the result of an attempt: those after an update, or those that release the allocations of an
-    /// object that was not written. Both are kept if the outcome is unknown.
+    /// object that was not written. If the outcome is unknown, all allocations are kept.
     async fn finish(
         &self,
-        result: Result<Attempt, WriteFailure>,
+        result: Result<AttemptOutcome, WriteFailure>,
         object: WriteObject,
         old: &Value,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<AttemptOutcome, Status> {
         let (hooks, context) = (self.hooks(), self.context);
         match &result {
-            Ok(Attempt::Updated(stored)) if context.dry_run => hooks.abort(context, &stored.object, Some(old)).await,
-            Ok(Attempt::Updated(stored)) if self.options.subresource.is_empty() => {
+            Ok(AttemptOutcome::Updated(stored)) if context.dry_run => {
+                hooks.abort(context, &stored.object, Some(old)).await
+            }
+            Ok(AttemptOutcome::Updated(stored)) if self.options.subresource.is_empty() => {
                 hooks.after_update(context, &stored.object, old).await;
             }
-            Ok(Attempt::Updated(stored)) => {
+            Ok(AttemptOutcome::Updated(stored)) => {
                 let (hooks, subresource) = (&self.resource.collection.hooks, &self.options.subresource);
                 hooks.after_subresource(subresource, &stored.object, old).await;
             }
             Err(failure) if failure.outcome_unknown => {
                 tracing::warn!(name = self.name, "an object may or may not have been updated");
             }
-            Ok(Attempt::Raced(_)) | Err(_) => hooks.abort(context, &object.into_value(), Some(old)).await,
+            Ok(AttemptOutcome::Conflict(_)) | Err(_) => hooks.abort(context, &object.into_value(), Some(old)).await,
         }
         result.map_err(|failure| failure.status)
     }

@@ -13,7 +13,7 @@ use crate::resource::Resource;
 /// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// The present objects as ADDED (no version).
+    /// The current objects as ADDED events (no version).
     Now,
     /// The objects of any state (version 0).
     Any,
@@ -26,8 +26,8 @@ pub enum WatchFrom {
 }
 
 impl Resource {
-    /// Starts a watch. The inner error is that of a start that is too old, which is sent in the stream: kube-apiserver
-    /// has already responded with 200 then.
+    /// Starts a watch. The inner error is for a start that is too old. It is sent in the stream, since kube-apiserver
+    /// has already responded with 200 at that point.
     pub async fn watch(
         &self,
         context: &Context,
@@ -43,28 +43,29 @@ impl Resource {
             CacheError::TooLargeRevision { requested, current } => Ok(Err(WatchError::TooLarge { requested, current })),
             error => Err(collection.cache_failure(error)),
         };
-        let begin = |snapshot| Start::Snapshot { snapshot, mark_end: matches!(from, WatchFrom::InitialEvents { .. }) };
-        let waited = match from {
+        let from_snapshot =
+            |snapshot| Start::Snapshot { snapshot, mark_end: matches!(from, WatchFrom::InitialEvents { .. }) };
+        let start_result = match from {
             WatchFrom::After(revision) => {
                 if !collection.cached {
                     // kube-apiserver watches the store, whose history may be longer. Failures are reported below.
-                    let _ = cache.reach_back(Revision(revision), deadline()).await;
+                    let _ = cache.load_history(Revision(revision), deadline()).await;
                 }
                 Ok(Start::After(Revision(revision)))
             }
             WatchFrom::Now | WatchFrom::InitialEvents { not_older_than: None } => {
-                waiting(cache.wait_consistent(deadline())).await?.map(begin)
+                waiting(cache.wait_consistent(deadline())).await?.map(from_snapshot)
             }
             WatchFrom::ChangesOnly => {
-                let waited = waiting(cache.wait_consistent(deadline())).await?;
-                waited.map(|snapshot| Start::After(snapshot.revision()))
+                let start_result = waiting(cache.wait_consistent(deadline())).await?;
+                start_result.map(|snapshot| Start::After(snapshot.revision()))
             }
-            WatchFrom::Any => waiting(cache.snapshot(deadline())).await?.map(begin),
+            WatchFrom::Any => waiting(cache.snapshot(deadline())).await?.map(from_snapshot),
             WatchFrom::InitialEvents { not_older_than: Some(revision) } => {
-                collection.wait_for(Revision(revision)).await?.map(begin)
+                collection.wait_for(Revision(revision)).await?.map(from_snapshot)
             }
         };
-        let start = match waited {
+        let start = match start_result {
             Ok(start) => start,
             Err(error) => return failed(error),
         };

@@ -1,4 +1,4 @@
-//! Failures of writes: the status for the client, and whether the write may have been carried out.
+//! Failures of writes: the status for the client, and whether the write may have been executed.
 
 use binnacle_meta::Status;
 use binnacle_store::StoreError;
@@ -9,8 +9,8 @@ use crate::stored::store_failure;
 #[derive(Debug)]
 pub(crate) struct WriteFailure {
     pub(crate) status: Status,
-    /// True if the store may have written the object, or may do so later. Its allocations are then kept, as the object
-    /// uses them if it exists; the repair loops find unused ones.
+    /// True if the store may have written the object, or may still write it. Its allocations are then kept, since the
+    /// object uses them if it exists; the repair controllers find unused ones.
     pub(crate) outcome_unknown: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Objects to be written: as a request has them, in its version, and as they go to the store, in the storage version.
+//! Objects to be written: in the request's version, and in the storage version.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -6,13 +6,13 @@ use std::ops::{Deref, DerefMut};
 use binnacle_schema::Value;
 use binnacle_schema::decode::Empties;
 
-/// An object of a request, in the request's version, with that version's defaults. Only
+/// An object of a request, in the request's version, with the defaults of that version. Only
 /// [`Resource::to_write_object`](crate::Resource::to_write_object) converts it for a write. See [`WriteObject`] for the
-/// parts beside the value.
+/// parts besides the value.
 #[derive(Clone, Debug)]
 pub struct RequestObject {
     value: Value,
-    /// In the request's version.
+    /// The explicitly empty fields, with the paths of the request's version.
     explicitly_empty: Empties,
     unpruned: bool,
 }
@@ -22,7 +22,7 @@ impl RequestObject {
         Self { value, explicitly_empty, unpruned: false }
     }
 
-    /// Marks the object as unpruned: see [`WriteObject::mark_unpruned`].
+    /// Marks the object as unpruned, see [`WriteObject::mark_unpruned`].
     #[must_use]
     pub fn unpruned(self, unpruned: bool) -> Self {
         Self { unpruned, ..self }
@@ -33,7 +33,7 @@ impl RequestObject {
     }
 }
 
-/// An object without empty lists and maps, with its defaults.
+/// Creates an object without explicitly empty fields, with its defaults.
 impl From<Value> for RequestObject {
     fn from(value: Value) -> Self {
         Self { value, explicitly_empty: Empties::default(), unpruned: false }
@@ -54,12 +54,12 @@ impl DerefMut for RequestObject {
     }
 }
 
-/// An object on its way to the store, in the storage version. A [`StoredObject`](crate::StoredObject) is one that has
-/// arrived. An object that the server made has no explicitly empty fields.
+/// An object that is going to be written, in the storage version. A [`StoredObject`](crate::StoredObject) is one that
+/// has been written. An object that the server has created has no explicitly empty fields.
 #[derive(Clone, Debug, Default)]
 pub struct WriteObject {
     value: Value,
-    /// The lists and maps that the request has, but empty. They are not part of the object: Go distinguishes them from
+    /// The lists and maps that are empty in the request. They are not part of the object; Go distinguishes them from
     /// absent ones until the object is written.
     explicitly_empty: Empties,
     unpruned: bool,
@@ -76,8 +76,8 @@ impl WriteObject {
         Self { unpruned, ..self }
     }
 
-    /// Marks a custom object that admission or an apply has changed without pruning: until it is stored, it has fields
-    /// that its schema does not know, and metadata of any type.
+    /// Marks a custom object that admission or an apply has changed without pruning: until it is stored, it may have
+    /// fields that are not in its schema, and metadata of any type.
     pub fn mark_unpruned(&mut self) {
         self.unpruned = true;
     }
@@ -92,8 +92,8 @@ impl WriteObject {
         self.explicitly_empty.holds_map(path)
     }
 
-    /// Restores the empty lists, which matter to the kind's strategy when it prepares the object. Maps are restored
-    /// only for validation, since an existing struct looks like an empty map.
+    /// Restores the empty lists, which matter to the kind's strategy when it prepares the object. Maps are only
+    /// restored for validation, since an existing struct looks like an empty map.
     pub(crate) fn restore_lists(&mut self) {
         self.explicitly_empty.restore_lists(&mut self.value);
     }

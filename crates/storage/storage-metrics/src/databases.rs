@@ -1,4 +1,4 @@
-//! The sizes of the databases of stores, measured at intervals.
+//! The sizes of the stores' databases, measured at intervals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ families! {
 ///
 /// # Errors
 ///
-/// Returns an error if the metric is registered already.
+/// Returns an error if the metric is already registered.
 pub fn measure_databases(
     embedded: Option<Arc<EmbeddedStore>>,
     clusters: Vec<Arc<EtcdStore>>,
@@ -30,14 +30,14 @@ pub fn measure_databases(
     registry: &Registry,
 ) -> Result<JoinHandle<()>, prometheus::Error> {
     let DatabaseFamilies { size } = DatabaseFamilies::build()?;
-    // Not kept: a reset does not forget what is read from elsewhere.
+    // Not added to the resettable metrics: the value comes from the store, so a reset does not apply.
     registry.register(size.clone())?;
     Ok(tokio::spawn(async move {
         supervise("database size", || async {
-            let mut turn = interval(every);
-            turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut ticker = interval(every);
+            ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                turn.tick().await;
+                ticker.tick().await;
                 if let Some(embedded) = &embedded {
                     size.with_label_values(&["embedded"]).set(embedded.stats().disk_bytes as f64);
                 }

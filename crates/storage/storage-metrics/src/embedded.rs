@@ -10,7 +10,7 @@ use prometheus::proto::{Bucket, Histogram, MetricFamily};
 use prometheus::{Gauge, IntCounter};
 
 families! {
-    /// Set at each scrape.
+    /// Metrics that are set at each scrape.
     struct Families {
         segments: Gauge = "binnacle_store_segments", "[ALPHA] Files that the log of the store has.";
         needed: Gauge = "binnacle_store_needed_bytes",
@@ -29,7 +29,7 @@ families! {
     }
 }
 
-/// Registers the metrics of the embedded store, which are shown as long as the store exists.
+/// Registers the metrics of the embedded store. They are exposed as long as the store exists.
 pub fn register_embedded(store: &Arc<EmbeddedStore>, registry: &Registry) -> Result<(), prometheus::Error> {
     registry.register(EmbeddedMetrics { store: Arc::downgrade(store), families: Families::build()? })
 }

@@ -1,8 +1,9 @@
-//! The metrics of stores, caches and stored resources, under the names of kube-apiserver and etcd's client.
+//! Metrics of stores, caches and stored resources, with the names of kube-apiserver and etcd's client.
 //!
-//! Most values are read from the stores and resources at each scrape: [`register_resources`] shows lists, caches,
-//! watches and leases, [`register_embedded`] the log of the embedded store. [`TimedStore`] counts the requests of a
-//! store. What must be measured is measured at intervals: [`count_objects`] and [`measure_databases`].
+//! Most values are read from the stores and resources at each scrape: [`register_resources`] exposes lists, caches,
+//! watches and leases, [`register_embedded`] exposes the log of the embedded store. [`TimedStore`] counts the requests
+//! of a store. Values that are expensive to compute are measured at intervals: see [`count_objects`] and
+//! [`measure_databases`].
 //!
 //! ```
 //! use std::time::Duration;

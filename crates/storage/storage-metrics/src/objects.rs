@@ -13,17 +13,17 @@ use prometheus::GaugeVec;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Reports whether the objects of all resources were counted once. Clones share the state.
+/// Reports whether the objects of all resources have been counted once. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct FirstCount(Arc<AtomicBool>);
 
 impl FirstCount {
-    /// Returns the state if objects are never counted.
+    /// Returns a finished state, for a server that does not count objects.
     pub fn done() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 
-    /// Returns true once all objects were counted.
+    /// Returns true once all objects have been counted.
     pub fn is_done(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -43,11 +43,12 @@ families! {
     }
 }
 
-/// Counts the objects of every resource, once for all its versions, until the task is aborted. A failed count is -1.
+/// Counts the objects of every resource until the task is aborted, once for all its versions. A failed count is
+/// reported as -1.
 ///
 /// # Errors
 ///
-/// Returns an error if the metrics are registered already.
+/// Returns an error if the metrics are already registered.
 pub fn count_objects(
     resources: &[Arc<Resource>],
     every: Duration,
@@ -61,10 +62,10 @@ pub fn count_objects(
     let first = counted.clone();
     let task = tokio::spawn(async move {
         supervise("object counts", || async {
-            let mut turn = interval(every);
-            turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut ticker = interval(every);
+            ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                turn.tick().await;
+                ticker.tick().await;
                 for resource in &resources {
                     let collection = &resource.collection;
                     let range = prefix_range(&collection.prefix);
@@ -73,7 +74,7 @@ pub fn count_objects(
                     let name = resource.group_resource();
                     objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
                     deprecated.with_label_values(&[name.to_string()]).set(count);
-                    // Objects without readers are not in the cache, so their size is not known.
+                    // Objects without readers are not cached, so their size is not available.
                     let stats = collection.cache.stats();
                     let unknown = count < 0.0 || (count > 0.0 && stats.objects == 0);
                     let size = if unknown { -1.0 } else { stats.value_bytes as f64 };

@@ -1,4 +1,4 @@
-//! kube-apiserver's metrics of lists, caches and leases: computed at each scrape from the counts of the resources.
+//! kube-apiserver's metrics of lists, caches and leases, computed at each scrape from the statistics of the resources.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, MetricFamily};
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
-/// The metric shows the last digits of resourceVersions, as many as a float can hold.
+/// The metric shows the last digits of resourceVersions, as many as a float can represent.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 
 families! {
-    /// Set at each scrape.
+    /// Metrics that are set at each scrape.
     struct Families {
         sent: IntCounterVec = "apiserver_watch_events_total" by ["group", "version", "resource"],
             "[ALPHA] Number of events sent in watch clients";
@@ -57,7 +57,7 @@ families! {
 }
 
 families! {
-    /// Watches of shards, and objects that they filtered out.
+    /// Watches of shards, and the objects that the shards filtered out.
     struct ShardFamilies {
         watches: IntGaugeVec = "apiserver_watch_shards_total" by ["group", "resource"],
             "[ALPHA] Number of active sharded watch connections broken by resource type.";
@@ -85,22 +85,26 @@ families! {
 pub fn register_resources(resources: &[Arc<Resource>], registry: &Registry) -> Result<(), prometheus::Error> {
     // One entry for all versions of a resource.
     let mut seen = HashSet::new();
-    let known = resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone()));
-    let collections = known.map(|resource| {
+    let distinct = resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone()));
+    let collections = distinct.map(|resource| {
         let name = resource.group_resource();
-        Labelled { group: name.group.to_string(), resource: name.resource.to_string(), of: resource.collection.clone() }
+        LabelledStore {
+            group: name.group.to_string(),
+            resource: name.resource.to_string(),
+            store: resource.collection.clone(),
+        }
     });
     let versions = resources.iter().map(|resource| {
         let name = resource.kind();
         let labels = [name.group.to_string(), name.version.to_string(), resource.description.plural.to_string()];
-        Version { labels, sent: resource.sent.clone(), watch_lists: resource.watch_lists.clone() }
+        VersionStats { labels, sent: resource.sent.clone(), watch_lists: resource.watch_lists.clone() }
     });
     let (collections, versions): (Vec<_>, Vec<_>) = (collections.collect(), versions.collect());
-    let sharded = collections.first().is_some_and(|labelled| labelled.of.features.enabled("ShardedListAndWatch"));
+    let sharded = collections.first().is_some_and(|labelled| labelled.store.features.enabled("ShardedListAndWatch"));
     let shards = if sharded { Some(ShardFamilies::build()?) } else { None };
     let histograms = HistogramFamilies::build()?;
     let histograms = if registry.has_native_histograms() {
-        count_natively(&histograms, &collections, &versions, registry)?;
+        register_native_histograms(&histograms, &collections, &versions, registry)?;
         None
     } else {
         Some(histograms)
@@ -109,50 +113,50 @@ pub fn register_resources(resources: &[Arc<Resource>], registry: &Registry) -> R
     registry.register_counting(StorageMetrics { collections, versions, families, shards, histograms })
 }
 
-/// Has histograms of the registry count what the distributions do, which have no native buckets.
-fn count_natively(
+/// Makes histograms of the registry observe the same values as the distributions, which have no native buckets.
+fn register_native_histograms(
     histograms: &HistogramFamilies,
-    collections: &[Labelled],
-    versions: &[Version],
+    collections: &[LabelledStore],
+    versions: &[VersionStats],
     registry: &Registry,
 ) -> Result<(), prometheus::Error> {
-    let counting = |family: &ComputedHistogram, of: Option<&Distribution>| {
-        keep(registry, family.counting(of.map_or(&[][..], Distribution::bounds))?)
+    let counting = |family: &ComputedHistogram, distribution: Option<&Distribution>| {
+        keep(registry, family.counting(distribution.map_or(&[][..], Distribution::bounds))?)
     };
-    let follow = |distribution: &Distribution, family: &HistogramVec, labels: &[&str]| {
+    let set_observer = |distribution: &Distribution, family: &HistogramVec, labels: &[&str]| {
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
         let family = family.clone();
-        distribution.follow(move |value| {
+        distribution.set_observer(move |value| {
             family.with_label_values(&labels.iter().map(String::as_str).collect::<Vec<_>>()).observe(value);
         });
     };
-    let (one, version) = (collections.first(), versions.first());
-    let waits = counting(&histograms.waits, one.map(|labelled| labelled.of.cache.waits()))?;
+    let (store, version) = (collections.first(), versions.first());
+    let waits = counting(&histograms.waits, store.map(|labelled| labelled.store.cache.waits()))?;
     let sizes = counting(&histograms.sizes, version.map(|version| &*version.sent))?;
     let lists = counting(&histograms.watch_lists, version.map(|version| &version.watch_lists[0].1))?;
-    let leases = counting(&histograms.leases, one.map(|labelled| &labelled.of.counts.leases))?;
+    let leases = counting(&histograms.leases, store.map(|labelled| &labelled.store.counts.leases))?;
     for labelled in collections {
-        follow(labelled.of.cache.waits(), &waits, &[&labelled.group, &labelled.resource]);
-        follow(&labelled.of.counts.leases, &leases, &[]);
+        set_observer(labelled.store.cache.waits(), &waits, &[&labelled.group, &labelled.resource]);
+        set_observer(&labelled.store.counts.leases, &leases, &[]);
     }
-    for Version { labels: [group, version, resource], sent, watch_lists } in versions {
-        follow(sent, &sizes, &[group, resource, version]);
+    for VersionStats { labels: [group, version, resource], sent, watch_lists } in versions {
+        set_observer(sent, &sizes, &[group, resource, version]);
         for (scope, latencies) in watch_lists.iter() {
-            follow(latencies, &lists, &[group, resource, scope, version]);
+            set_observer(latencies, &lists, &[group, resource, scope, version]);
         }
     }
     Ok(())
 }
 
-/// A collection with the labels of its resource.
-struct Labelled {
+/// A resource store with the labels of its resource.
+struct LabelledStore {
     group: String,
     resource: String,
-    of: Arc<Collection>,
+    store: Arc<Collection>,
 }
 
 /// Statistics of the watches of one version.
-struct Version {
+struct VersionStats {
     /// Group, version and resource.
     labels: [String; 3],
     sent: Arc<Distribution>,
@@ -160,19 +164,19 @@ struct Version {
 }
 
 struct StorageMetrics {
-    collections: Vec<Labelled>,
-    versions: Vec<Version>,
+    collections: Vec<LabelledStore>,
+    versions: Vec<VersionStats>,
     families: Families,
-    /// Present if the feature gate for them is on.
+    /// Present if their feature gate is enabled.
     shards: Option<ShardFamilies>,
-    /// Absent if histograms of the registry count the same.
+    /// Absent if histograms of the registry observe the same values.
     histograms: Option<HistogramFamilies>,
 }
 
 impl StorageMetrics {
-    fn count(&self, labelled: &Labelled) {
+    fn count(&self, labelled: &LabelledStore) {
         let labels = [labelled.group.as_str(), labelled.resource.as_str()];
-        let (families, counts) = (&self.families, &labelled.of.counts);
+        let (families, counts) = (&self.families, &labelled.store.counts);
         for (index, lists) in counts.cached() {
             let by_index = [labels[0], labels[1], index.as_str()];
             families.cached_lists.with_label_values(&by_index).inc_by(lists.lists);
@@ -181,14 +185,14 @@ impl StorageMetrics {
         }
         let stored = counts.stored();
         // A cache reads all objects once.
-        let stats = labelled.of.cache.stats();
-        let (read, objects) = (stats.initializations, stats.initial_events);
-        if stored.lists + read > 0 {
+        let stats = labelled.store.cache.stats();
+        let (initial_lists, initial_objects) = (stats.initializations, stats.initial_events);
+        if stored.lists + initial_lists > 0 {
             for (family, count) in [
-                (&families.stored_lists, stored.lists + read),
-                (&families.stored_fetched, stored.fetched + objects),
-                (&families.stored_evaluated, stored.evaluated + objects),
-                (&families.stored_returned, stored.returned + objects),
+                (&families.stored_lists, stored.lists + initial_lists),
+                (&families.stored_fetched, stored.fetched + initial_objects),
+                (&families.stored_evaluated, stored.evaluated + initial_objects),
+                (&families.stored_returned, stored.returned + initial_objects),
             ] {
                 family.with_label_values(&labels).inc_by(count);
             }
@@ -214,7 +218,7 @@ impl StorageMetrics {
         }
         for (family, count) in [
             (&families.initializations, stats.initializations),
-            (&families.initial_events, stats.told_initially),
+            (&families.initial_events, stats.initial_items_sent),
             (&families.received, stats.events_received),
             (&families.dispatched, stats.events_dispatched),
             (&families.terminated, stats.terminated),
@@ -229,7 +233,7 @@ impl StorageMetrics {
                 families.checks.with_label_values(&[labels[0], labels[1], status]).inc_by(count);
             }
         }
-        let version = labelled.of.cache.progress().0 % VERSION_DIGITS;
+        let version = labelled.store.cache.progress().0 % VERSION_DIGITS;
         families.version.with_label_values(&labels).set(version as f64);
         families.capacity.with_label_values(&labels).set(stats.capacity as f64);
     }
@@ -245,7 +249,7 @@ impl Collector for StorageMetrics {
     fn collect(&self) -> Vec<MetricFamily> {
         self.families.reset();
         self.collections.iter().for_each(|labelled| self.count(labelled));
-        for Version { labels, sent, .. } in &self.versions {
+        for VersionStats { labels, sent, .. } in &self.versions {
             let (_, count, _) = sent.cumulative();
             if count > 0 {
                 self.families.sent.with_label_values(labels).inc_by(count);
@@ -264,20 +268,22 @@ impl Collector for StorageMetrics {
 impl StorageMetrics {
     fn distributions(&self, histograms: &HistogramFamilies) -> [MetricFamily; 4] {
         let HistogramFamilies { waits, sizes, watch_lists, leases } = histograms;
-        let (mut of_waits, mut of_sizes, mut of_lists, mut of_leases) = (vec![], vec![], vec![], vec![]);
-        for Labelled { group, resource, of } in &self.collections {
-            of_waits.extend(histogram(of.cache.waits()).map(|counted| waits.metric(&[group, resource], counted)));
-            // Only events have a time to live.
-            of_leases.extend(histogram(&of.counts.leases).map(|counted| leases.metric(&[], counted)));
+        let (mut wait_metrics, mut size_metrics, mut list_metrics, mut lease_metrics) =
+            (vec![], vec![], vec![], vec![]);
+        for LabelledStore { group, resource, store } in &self.collections {
+            wait_metrics
+                .extend(histogram(store.cache.waits()).map(|counted| waits.metric(&[group, resource], counted)));
+            // Only events have a TTL.
+            lease_metrics.extend(histogram(&store.counts.leases).map(|counted| leases.metric(&[], counted)));
         }
-        for Version { labels: [group, version, resource], sent, watch_lists: latencies } in &self.versions {
-            of_sizes.extend(histogram(sent).map(|counted| sizes.metric(&[group, resource, version], counted)));
+        for VersionStats { labels: [group, version, resource], sent, watch_lists: latencies } in &self.versions {
+            size_metrics.extend(histogram(sent).map(|counted| sizes.metric(&[group, resource, version], counted)));
             for (scope, latencies) in latencies.iter() {
                 let labels: [&str; 4] = [group, resource, scope, version];
-                of_lists.extend(histogram(latencies).map(|counted| watch_lists.metric(&labels, counted)));
+                list_metrics.extend(histogram(latencies).map(|counted| watch_lists.metric(&labels, counted)));
             }
         }
-        [waits.with(of_waits), sizes.with(of_sizes), watch_lists.with(of_lists), leases.with(of_leases)]
+        [waits.with(wait_metrics), sizes.with(size_metrics), watch_lists.with(list_metrics), leases.with(lease_metrics)]
     }
 }
 

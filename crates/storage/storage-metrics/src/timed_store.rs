@@ -13,14 +13,14 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-/// The embedded store; `metrics` counts its requests and observes how long they take.
+/// An embedded store whose requests are counted and timed in `metrics`.
 pub struct TimedStore {
     store: Arc<EmbeddedStore>,
     metrics: Metrics,
 }
 
 impl TimedStore {
-    /// Counts the requests of `store` in `metrics`.
+    /// Wraps `store` and records its requests in `metrics`.
     pub fn new(store: Arc<EmbeddedStore>, metrics: Metrics) -> Self {
         Self { store, metrics }
     }
@@ -31,15 +31,15 @@ impl TimedStore {
         key: Bytes,
         answer: BoxFuture<'_, Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let answer = answer.await;
-        self.metrics.request(operation, &key, begun, answer.is_err());
+        self.metrics.request(operation, &key, started, answer.is_err());
         answer
     }
 }
 
 impl Store for TimedStore {
-    binnacle_store::passes_upkeep_to!(store);
+    binnacle_store::delegate_maintenance_to!(store);
 
     fn get(
         &self,

@@ -1,5 +1,5 @@
-//! Heartbeats: few keys are written again and again, and their history is compacted after a while. Disk and memory use
-//! should stay constant.
+//! Heartbeats: a few keys are written again and again, and their history is compacted after a while. Disk and memory
+//! use should stay constant.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example churn -- DIR SECONDS KEYS RATE COMPACT_EVERY_SECONDS`
 
@@ -57,7 +57,7 @@ async fn main() {
     store.close().await;
 }
 
-/// Returns the bytes that all files take on disk; the journal has holes.
+/// Returns the bytes that all files occupy on disk, since the journal is sparse.
 fn size(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -70,7 +70,7 @@ fn size(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Returns the CPU time of this process, user and system, from clock ticks of a hundredth of a second.
+/// Returns the CPU time of this process, user and system, converted from clock ticks of a hundredth of a second.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();

@@ -1,8 +1,9 @@
-//! The cost of opening and keeping a store: time and memory, with N objects in random order.
+//! The cost of opening and holding a store: time and memory, with N objects in random order.
 //!
-//! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES [UPDATES]`, then, in a process
-//! of its own so that its memory can be measured, `... -- DIR`, or `... -- DIR ends` to close it as a process that ends.
-//! After half of the updates all earlier history is compacted, so that the log has dead records and kept history.
+//! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES [UPDATES]`, then, in
+//! another process so that its memory can be measured, `... -- DIR`, or `... -- DIR ends` to close the store like a
+//! process that exits. After half of the updates all earlier history is compacted, so that the log has dead records and
+//! retained history.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,10 +50,10 @@ async fn main() {
     println!("close: {:?}", started.elapsed());
 }
 
-/// Makes one write for each of `turns`, to each key in turn; the keys are not in order.
+/// Makes one write per turn, cycling through all keys, which are not in order.
 async fn fill(store: &Arc<EmbeddedStore>, count: usize, turns: Range<usize>, size: usize) {
     const WRITERS: usize = 256;
-    /// A prime, so that every key is written before one is written again.
+    /// A prime, so that every key is written once before one is written again.
     const STEP: usize = 1_000_003;
     let writers = (0..WRITERS).map(|writer| {
         let (store, turns) = (store.clone(), turns.clone());

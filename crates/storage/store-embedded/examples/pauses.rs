@@ -1,6 +1,6 @@
 //! The time that writers wait because of the engine itself, and the size of its files: objects of several sizes are
-//! written again and again while history is compacted and segments are rewritten. In a directory in memory, for example
-//! below /dev/shm, the speed of a disk has no effect.
+//! written again and again while history is compacted and segments are rewritten. In an in-memory directory, for
+//! example below /dev/shm, the speed of a disk has no effect.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example pauses -- DIR [SECONDS]`
 
@@ -15,7 +15,7 @@ use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
-/// Value bytes and keys: about 100 MB of live values, or 200,000 small ones.
+/// Value sizes in bytes, and numbers of keys: about 100 MB of live values, or 200,000 small ones.
 const LOADS: [(usize, usize); 4] = [(100, 200_000), (5_000, 20_000), (200_000, 500), (1_500_000, 70)];
 
 #[tokio::main]
@@ -75,7 +75,7 @@ async fn run(dir: &Path, size: usize, keys: usize, writers: usize, duration: Dur
     );
 }
 
-/// Writes until `stop`, and returns the times at which each write began and ended.
+/// Writes until `stop`, and returns the start and end times of each write.
 async fn write(
     store: Arc<EmbeddedStore>,
     stop: Arc<AtomicBool>,
@@ -84,7 +84,7 @@ async fn write(
     size: usize,
     keys: usize,
 ) -> Vec<(Instant, Instant)> {
-    /// A prime, so that each writer goes through all keys, in no order.
+    /// A prime, so that each writer cycles through all keys, in no order.
     const STEP: usize = 1_000_003;
     let value = Bytes::from(vec![b'x'; size]);
     let mut done = Vec::new();
@@ -117,7 +117,7 @@ async fn compact_every_second(store: Arc<EmbeddedStore>, stop: Arc<AtomicBool>) 
     }
 }
 
-/// Returns the most bytes by which the files were over their bound, and the longest time without a break.
+/// Returns the maximum bytes by which the files exceeded their bound, and the longest uninterrupted time of that.
 fn watch_disk(store: &EmbeddedStore, dir: &Path, stop: &AtomicBool) -> (u64, Duration) {
     let (mut worst, mut longest) = (0, Duration::ZERO);
     let mut since = None;

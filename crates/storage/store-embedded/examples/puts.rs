@@ -1,7 +1,7 @@
 //! Durable puts: rate, latency and CPU with 1, 32 and 128 writers, the time to open the store afterwards, and memory.
 //!
-//! `cargo run --release -p binnacle-store-embedded --example puts -- DIR [SECONDS] [VALUE_BYTES]`
-//! The speed of the disk itself is shown for comparison: an append of the same bytes and an fdatasync, repeatedly.
+//! `cargo run --release -p binnacle-store-embedded --example puts -- DIR [SECONDS] [VALUE_BYTES]` The speed of the disk
+//! itself is shown for comparison: repeated appends of the same bytes, each followed by an fdatasync.
 
 use std::fs::File;
 use std::io::Write;
@@ -137,7 +137,7 @@ fn append_baseline(dir: &Path, size: usize, batch: usize, seconds: u64) {
     std::fs::remove_file(path).expect("the file goes");
 }
 
-/// Returns the CPU time of this process, user and system, from clock ticks of a hundredth of a second.
+/// Returns the CPU time of this process, user and system, converted from clock ticks of a hundredth of a second.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();

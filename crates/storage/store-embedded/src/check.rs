@@ -1,5 +1,5 @@
-//! Finds damage in a store that is not in use: checks everything that a start checks, and more, and does not stop at
-//! the first problem. The store is read where it is, and nothing is written.
+//! Detection of damage in a store that is not in use. A check covers everything that is checked at startup, and more,
+//! and does not stop at the first problem. The store is read in place, and nothing is written.
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::files::{Files, ReadOnlyFiles};
 use crate::log::acknowledged::NAME as HEAD;
 use crate::log::survey::survey;
 use crate::log::{LogDisk, LogOptions};
-use crate::offline::{OLD_FORM, lock_store};
+use crate::offline::{OLD_FORMAT_DIR, lock_store};
 use crate::options::OnReading;
-use crate::recovery::{Facts, Unusable};
+use crate::recovery::{Facts, OpenFailure};
 use crate::replay::{Keys, Replay};
 use crate::salvage::mark;
 
@@ -26,47 +26,47 @@ pub struct Checked {
     pub compacted: u64,
     pub records: u64,
     pub record_bytes: u64,
-    /// Keys that exist at the newest revision.
+    /// The number of keys that exist at the newest revision.
     pub keys: u64,
-    /// The damage found, at most a hundred descriptions.
+    /// Descriptions of the damage found, at most a hundred.
     pub problems: Vec<String>,
-    /// The number of problems that are not described.
+    /// The number of further problems, without descriptions.
     pub more_problems: u64,
     /// Versions of objects that are damaged or lost, as far as they can be identified, at most a thousand.
     pub damaged: Vec<DamagedObject>,
-    /// Revisions after the compaction of which neither the record nor the key is left, at most a thousand ranges.
+    /// Revisions after the compaction for which neither the record nor the key is available, at most a thousand ranges.
     pub unidentified: Vec<Range<u64>>,
-    /// The number of bytes that cannot be divided into records.
+    /// The number of bytes that cannot be split into records.
     pub unreadable_bytes: u64,
-    /// The first line of the [mark](crate::mark_salvaged) of a store that was made from a damaged one.
+    /// The first line of the [mark](crate::mark_salvaged) of a store that was salvaged from a damaged one.
     pub salvaged: Option<String>,
-    /// True to describe all problems.
+    /// Whether to describe all problems.
     unlimited: bool,
 }
 
 /// A version of an object that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedObject {
-    /// The key, if it is known: from the rest of the record, or from the next version's record.
+    /// The key, if it is available from the rest of the record, or from the next version's record.
     pub key: Option<String>,
     pub revision: u64,
-    /// The file and position of its record; `None` if the record is lost.
+    /// The file and position of its record, or `None` if the record is lost.
     pub place: Option<(String, u64)>,
     pub remains: Remains,
 }
 
-/// What is left of an object of which a version is damaged or lost.
+/// What remains of an object that has a damaged or lost version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remains {
-    /// A later change is whole: only history is lost.
+    /// A later change is intact, so only history is lost.
     Newer,
-    /// The newest version that is whole has this revision.
+    /// The newest intact version has this revision.
     Older(u64),
     /// The damaged record deletes the version that was the newest.
     Deleted,
-    /// No version of this key.
+    /// There is no version of this key.
     Nothing,
-    /// The key is not known.
+    /// The key is unknown.
     Unknown,
 }
 
@@ -74,11 +74,12 @@ pub enum Remains {
 const MAX_PROBLEMS: usize = 100;
 const MAX_DAMAGED: usize = 1000;
 
-/// Reads the whole store in `dir` without changing it; `on_reading` is told how far that is. Fails if the store cannot be read at all or is in use.
+/// Reads the whole store in `dir` without changing it. `on_reading` receives the progress. Fails if the store cannot be
+/// read at all or is in use.
 pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<Checked, OpenError> {
     let files = ReadOnlyFiles::new(lock_store(dir)?);
-    if dir.join(OLD_FORM).exists() {
-        return Err(Unusable::Format(1).of(dir.to_owned()));
+    if dir.join(OLD_FORMAT_DIR).exists() {
+        return Err(OpenFailure::Format(1).of(dir.to_owned()));
     }
     let salvaged = mark(dir).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
     Ok(Checked { salvaged, ..check_in(Arc::new(files), on_reading) })
@@ -87,21 +88,22 @@ pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<Checked, OpenE
 /// Checks the caller's files.
 pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> Checked {
     let mut checked = Checked::default();
-    let opened = LogDisk::open(files.clone(), LogOptions::default()).map_err(Unusable::from);
-    let examined = opened.map(|disk| checked = examine(&disk, on_reading.as_ref()));
-    let unknown = matches!(examined, Err(Unusable::Format(_)));
-    if let Err(unusable) = examined {
-        checked.unusable(unusable);
+    let opened = LogDisk::open(files.clone(), LogOptions::default()).map_err(OpenFailure::from);
+    let examination = opened.map(|disk| checked = examine(&disk, on_reading.as_ref()));
+    let unknown = matches!(examination, Err(OpenFailure::Format(_)));
+    if let Err(open_failure) = examination {
+        checked.open_failure(open_failure);
     }
     if checked.problems.is_empty() || unknown {
         return checked;
     }
-    // A start stops at the first damage. The files are read one by one to find more damage, and records behind it.
+    // A start stops at the first damage. Here the files are read one by one to find more damage, and the records behind
+    // it.
     let mut all = match examine_files(&*files, Checked::default()) {
-        Ok(examined) => examined.checked,
-        Err(unusable) => {
+        Ok(examination) => examination.checked,
+        Err(open_failure) => {
             let mut all = Checked::default();
-            all.unusable(unusable);
+            all.open_failure(open_failure);
             all
         }
     };
@@ -115,40 +117,40 @@ pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> Checked
 }
 
 /// A damaged log, as far as it can be read.
-pub(crate) struct Examined {
+pub(crate) struct LogExamination {
     pub(crate) checked: Checked,
     pub(crate) keys: Keys,
-    /// The facts beside the log, as far as they are whole.
+    /// The facts besides the log, as far as they are intact.
     pub(crate) facts: Facts,
-    /// The newest revision that is known to have existed.
+    /// The newest revision that is certain to have existed.
     pub(crate) newest: u64,
 }
 
-/// Checks a damaged log, as far as it can be read, and adds what is found to `checked`.
-pub(crate) fn examine_files(files: &dyn Files, mut checked: Checked) -> Result<Examined, Unusable> {
+/// Checks a damaged log, as far as it can be read, and adds the findings to `checked`.
+pub(crate) fn examine_files(files: &dyn Files, mut checked: Checked) -> Result<LogExamination, OpenFailure> {
     // The notes of a damaged log are complete only at its end.
-    let surveyed = survey(files, &mut |_| Ok(()))?;
+    let result = survey(files, &mut |_| Ok(()))?;
     let mut facts = Facts::default();
-    for (name, value) in &surveyed.notes {
-        if let Err(unusable) = facts.add(name, value) {
-            checked.unusable(unusable);
+    for (name, value) in &result.notes {
+        if let Err(open_failure) = facts.add(name, value) {
+            checked.open_failure(open_failure);
         }
     }
     let mut replay = Replay::new(facts.marker.revision, checked);
     survey(files, &mut |finding| {
-        replay.find(finding);
+        replay.add_finding(finding);
         Ok(())
     })?;
     replay.compare_kept(facts.marker);
     replay.compare_leases(|lease| facts.has_lease(lease));
-    let acknowledged = surveyed.acknowledged.map_or(0, |acknowledged| acknowledged.revision);
+    let acknowledged = result.acknowledged.map_or(0, |acknowledged| acknowledged.revision);
     let (mut checked, keys) = replay.finish(acknowledged);
     let newest = checked.revision.max(acknowledged);
     // The first start may have been interrupted before it wrote anything.
     if checked.records > 0 && !files.list()?.iter().any(|name| name == HEAD) {
         checked.problem("the file \"head\" is missing".to_owned());
     }
-    Ok(Examined { checked, keys, facts, newest })
+    Ok(LogExamination { checked, keys, facts, newest })
 }
 
 /// Checks a log that can be opened.
@@ -156,8 +158,8 @@ fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> Checked {
     let mut checked = Checked::default();
     let facts = match Facts::read(disk) {
         Ok(facts) => Some(facts),
-        Err(unusable) => {
-            checked.unusable(unusable);
+        Err(open_failure) => {
+            checked.open_failure(open_failure);
             None
         }
     };
@@ -193,7 +195,7 @@ fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> Checked {
 // === impl Checked ===
 
 impl Checked {
-    /// Returns an empty result that will describe all problems.
+    /// Returns an empty report that describes all problems.
     pub(crate) fn unlimited() -> Self {
         Self { unlimited: true, ..Self::default() }
     }
@@ -218,11 +220,11 @@ impl Checked {
         }
     }
 
-    fn unusable(&mut self, unusable: Unusable) {
-        self.problem(match unusable {
-            Unusable::Damaged(detail) => detail,
-            Unusable::Format(found) => format!("the store has format {found}, which is not known"),
-            Unusable::Io(error) => error.to_string(),
+    fn open_failure(&mut self, open_failure: OpenFailure) {
+        self.problem(match open_failure {
+            OpenFailure::Damaged(detail) => detail,
+            OpenFailure::Format(found) => format!("the store has format {found}, which is not known"),
+            OpenFailure::Io(error) => error.to_string(),
         });
     }
 }
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn all_findings_are_told() {
+    fn reports_all_findings() {
         let torn = |(revision, bytes): (u64, Bytes)| (revision, bytes.slice(..bytes.len() - 1));
         let whole =
             || vec![put(2, "a", 0, 2), put(3, "b", 0, 3), put(4, "a", 2, 2), delete(5, "b", 3), put(6, "b", 0, 6)];

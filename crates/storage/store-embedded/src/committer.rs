@@ -1,5 +1,5 @@
-//! The only thread that writes: it decides transactions, makes many of them durable in one step, shows them to readers
-//! and watches, and then replies to their callers.
+//! The committer, the only thread that writes: it evaluates transactions, makes many of them durable in one step, makes
+//! them visible to readers and watches, and then replies to their callers.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,14 +14,14 @@ use tokio::sync::oneshot;
 
 use crate::compaction::Marker;
 use crate::disk::{Batch, Disk};
-use crate::files::{is_full, may_pass};
+use crate::files::{is_out_of_space, is_transient};
 use crate::history;
-use crate::index::{Live, lease_id};
+use crate::index::{LiveVersion, lease_id};
 use crate::lease::MAX_TTL_SECONDS;
-use crate::queue::{Company, MAX_GROUP_BYTES};
+use crate::queue::{GroupEstimate, MAX_GROUP_BYTES};
 use crate::record::{self, Deletion, Put};
 use crate::recovery;
-use crate::shared::{Shared, State, no_space, read_failed};
+use crate::shared::{Shared, State, no_space, read_error};
 use crate::watch::Wakers;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -34,15 +34,15 @@ pub(crate) enum Command {
     Compact { marker: Marker, reply: Reply<()> },
 }
 
-/// The pause before the end of a lease is tried again after the disk refused the write.
+/// The pause before the end of a lease is retried after the disk failed the write.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue is closed.
 pub(crate) fn run(shared: &Shared, disk: &dyn Disk) {
     let now = Instant::now();
     let next_progress = now + shared.watch.progress_interval;
-    let mut committer = Committer { shared, disk, next_progress, next_expiry: now, company: Company::default() };
-    // A panic here is a bug: callers must not wait for ever, and later writes must not build on this state.
+    let mut committer = Committer { shared, disk, next_progress, next_expiry: now, estimate: GroupEstimate::default() };
+    // A panic here is a bug: callers must not wait forever, and later writes must not build on this state.
     if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
         shared.fail(&io::Error::other("the committer stopped unexpectedly"));
         shared.queue.abandon();
@@ -55,38 +55,38 @@ struct Committer<'a> {
     next_progress: Instant,
     /// No lease is ended before this time.
     next_expiry: Instant,
-    company: Company,
+    estimate: GroupEstimate,
 }
 
-/// Transactions that are decided but not yet durable.
+/// Transactions that have been evaluated but are not durable yet.
 struct Draft {
-    /// The revision of its newest transaction, or the store's if it has none.
+    /// The revision of its newest transaction, or the store's revision if it has none.
     revision: u64,
     batch: Batch,
     bytes: usize,
-    /// Values that readers do not see yet, for later transactions of the same draft. `None`: deleted.
+    /// Values that are not visible to readers yet, for later transactions of the same draft. `None` means deleted.
     pending: HashMap<Bytes, Option<KeyValue>>,
     changes: Vec<Change>,
     effects: Vec<Effect>,
-    replies: Vec<Outcome>,
+    replies: Vec<PendingReply>,
 }
 
 struct Change {
     key: Bytes,
     revision: u64,
-    /// `None`: deleted.
+    /// `None` means deleted.
     kv: Option<KeyValue>,
     previous: Option<KeyValue>,
 }
 
-/// A change in memory, other than of a key, that is made when the draft is durable.
+/// A change in memory, other than of a key, that is applied when the draft is durable.
 enum Effect {
     Granted { lease: i64, ttl_seconds: u64 },
     Revoked { lease: i64 },
     Compacted { revision: u64 },
 }
 
-enum Outcome {
+enum PendingReply {
     Txn(Reply<TxnResponse>, TxnResponse),
     Granted(Reply<LeaseId>, LeaseId),
     Done(Reply<()>),
@@ -98,37 +98,37 @@ impl Committer<'_> {
     fn run(&mut self) {
         while let Some(commands) = self.next_commands() {
             self.expire_leases();
-            self.tell_progress();
-            let (count, began) = (commands.len(), Instant::now());
+            self.send_progress();
+            let (count, started) = (commands.len(), Instant::now());
             let mut draft = self.draft();
             for command in commands {
-                // A lease ends in a step of its own: it deletes the keys that readers see, so no write may be pending
-                // before it, and no later write may attach a key to it.
-                let alone = matches!(command, Command::Revoke { .. });
-                if alone || draft.bytes >= MAX_GROUP_BYTES {
+                // A lease ends in a step of its own. It deletes the keys that are visible to readers, so no write may
+                // be pending before it, and no later write may attach a key to it.
+                let is_exclusive = matches!(command, Command::Revoke { .. });
+                if is_exclusive || draft.bytes >= MAX_GROUP_BYTES {
                     self.commit(draft);
                     draft = self.draft();
                 }
-                self.decide(&mut draft, command);
-                if alone {
+                self.execute(&mut draft, command);
+                if is_exclusive {
                     self.commit(draft);
                     draft = self.draft();
                 }
             }
             self.commit(draft);
             if count > 0 {
-                self.company.observe(count, self.shared.queue.len(), began.elapsed());
+                self.estimate.observe(count, self.shared.queue.len(), started.elapsed());
             }
         }
     }
 
-    /// Waits for commands or for the next deadline. `None` when the store is closed and idle.
+    /// Waits for commands or for the next deadline. Returns `None` when the store is closed and idle.
     fn next_commands(&mut self) -> Option<Vec<Command>> {
         let lease = self.shared.state.read().leases.next_deadline();
-        // When nothing can be written, expired leases must not keep this thread awake.
-        let lease = lease.filter(|_| self.shared.writable().is_ok()).map(|lease| lease.max(self.next_expiry));
+        // If nothing can be written, expired leases must not keep this thread awake.
+        let lease = lease.filter(|_| self.shared.check_writable().is_ok()).map(|lease| lease.max(self.next_expiry));
         let deadline = lease.map_or(self.next_progress, |lease| lease.min(self.next_progress));
-        self.shared.queue.next_group(deadline, &self.company)
+        self.shared.queue.next_group(deadline, &self.estimate)
     }
 
     fn expire_leases(&mut self) {
@@ -154,7 +154,7 @@ impl Committer<'_> {
         }
     }
 
-    fn tell_progress(&mut self) {
+    fn send_progress(&mut self) {
         let now = Instant::now();
         if now < self.next_progress {
             return;
@@ -162,7 +162,7 @@ impl Committer<'_> {
         self.next_progress = now + self.shared.watch.progress_interval;
         let mut wakers = Wakers::default();
         let state = self.shared.state.read();
-        state.hub.tell_progress(state.revision, &mut wakers);
+        state.hub.send_progress(state.revision, &mut wakers);
         drop(state);
         wakers.wake();
     }
@@ -171,15 +171,15 @@ impl Committer<'_> {
         Draft::new(self.shared.current().0)
     }
 
-    fn decide(&self, draft: &mut Draft, command: Command) {
-        if let Err(error) = self.shared.writable() {
+    fn execute(&self, draft: &mut Draft, command: Command) {
+        if let Err(error) = self.shared.check_writable() {
             return command.refuse(error);
         }
         match command {
-            // The caller has gone: its write has not begun, and is skipped.
+            // The caller is gone: its write has not started, and is skipped.
             Command::Txn { reply, .. } if reply.is_closed() => {}
-            Command::Txn { txn, reply } => match self.decide_txn(draft, txn) {
-                Ok(response) => draft.replies.push(Outcome::Txn(reply, response)),
+            Command::Txn { txn, reply } => match self.execute_txn(draft, txn) {
+                Ok(response) => draft.replies.push(PendingReply::Txn(reply, response)),
                 Err(error) => drop(reply.send(Err(error))),
             },
             Command::Grant { ttl_seconds, reply } => {
@@ -187,29 +187,29 @@ impl Committer<'_> {
                 let lease = self.shared.state.read().leases.fresh_id();
                 draft.batch.meta.push(recovery::lease_fact(lease, Some(ttl_seconds)));
                 draft.effects.push(Effect::Granted { lease, ttl_seconds });
-                draft.replies.push(Outcome::Granted(reply, LeaseId(lease)));
+                draft.replies.push(PendingReply::Granted(reply, LeaseId(lease)));
             }
             Command::Revoke { lease, reply } => match self.end_lease(draft, lease) {
-                Ok(()) => draft.replies.push(Outcome::Done(reply)),
+                Ok(()) => draft.replies.push(PendingReply::Done(reply)),
                 Err(error) => drop(reply.send(Err(error))),
             },
             Command::Compact { marker, reply } => {
                 draft.batch.meta.push(marker.fact());
                 draft.effects.push(Effect::Compacted { revision: marker.revision });
-                draft.replies.push(Outcome::Done(reply));
+                draft.replies.push(PendingReply::Done(reply));
             }
         }
     }
 
-    fn decide_txn(&self, draft: &mut Draft, txn: Txn) -> Result<TxnResponse, StoreError> {
+    fn execute_txn(&self, draft: &mut Draft, txn: Txn) -> Result<TxnResponse, StoreError> {
         let state = self.shared.state.read();
         let current = draft.current(&state, self.disk, &txn.key)?;
-        let met = match (txn.expect, &current) {
+        let holds = match (txn.expect, &current) {
             (Expect::Anything, _) | (Expect::Absent, None) => true,
             (Expect::ModRevision(expected), Some(current)) => current.mod_revision == expected,
             _ => false,
         };
-        if !met {
+        if !holds {
             return Ok(TxnResponse::Unmet { current, revision: Revision(draft.revision) });
         }
         if let Op::Put { lease: Some(lease), .. } = &txn.op
@@ -219,7 +219,7 @@ impl Committer<'_> {
         }
         drop(state);
         if let Op::Put { value, .. } = &txn.op {
-            self.shared.roomy_for(self.disk, &txn.key, value.len(), draft.bytes)?;
+            self.shared.check_room_for(self.disk, &txn.key, value.len(), draft.bytes)?;
         }
         match txn.op {
             Op::Put { value, lease } => draft.put(txn.key, value, lease.map_or(0, |lease| lease.0), current.clone()),
@@ -250,16 +250,17 @@ impl Committer<'_> {
     /// Makes a draft durable, then visible, and then replies to its callers. Returns false if it was not written.
     fn commit(&self, draft: Draft) -> bool {
         let wrote = !draft.batch.records.is_empty() || !draft.batch.meta.is_empty();
-        let written = if wrote { self.shared.timed(|| self.disk.commit(&draft.batch)) } else { Ok(()) };
+        let written = if wrote { self.shared.time_write(|| self.disk.commit(&draft.batch)) } else { Ok(()) };
         let visible = match written {
-            // Nothing of the group was written. A later one may succeed: space and descriptors become free.
-            Err(error) if may_pass(&error) => {
+            // Nothing of the group was written. A later group may succeed, since space and descriptors are freed over
+            // time.
+            Err(error) if is_transient(&error) => {
                 let refused = self.shared.refused.fetch_add(1, Ordering::Relaxed);
                 if refused == 0 {
                     tracing::error!(%error, "writes are refused until the disk, or the limits of the process, allow them");
                 }
-                for outcome in draft.replies {
-                    outcome.fail(match is_full(&error) {
+                for pending in draft.replies {
+                    pending.fail(match is_out_of_space(&error) {
                         true => no_space(self.disk),
                         false => StoreError::Unavailable(format!("storage cannot be written to now: {error}")),
                     });
@@ -270,10 +271,10 @@ impl Committer<'_> {
         };
         if let Err(error) = visible {
             let detail = error.to_string();
-            for outcome in draft.replies {
-                outcome.fail(StoreError::Io(detail.clone()));
+            for pending in draft.replies {
+                pending.fail(StoreError::Io(detail.clone()));
             }
-            // Callers get their replies first: the process may end here.
+            // Callers get their replies first, since the process may end here.
             self.shared.fail(&error);
             return false;
         }
@@ -283,8 +284,8 @@ impl Committer<'_> {
                 refused => tracing::info!(refused, "writes are taken again"),
             }
         }
-        for outcome in draft.replies {
-            outcome.succeed();
+        for pending in draft.replies {
+            pending.succeed();
         }
         true
     }
@@ -329,13 +330,13 @@ impl State {
         if let Some(lease) = previous.as_ref().and_then(|previous| previous.lease) {
             self.leases.detach(lease.0, &key);
         }
-        self.digests.note(&key, previous.as_ref(), kv.as_ref());
+        self.digests.record_change(&key, previous.as_ref(), kv.as_ref());
         let Some(mut kv) = kv else {
             self.index.delete(&key, revision)?;
             return Ok(Event::Delete { key, revision: Revision(revision), previous });
         };
-        // The index keeps its own copy of the key, and the event shares it.
-        kv.key = self.index.put(&key, Live::of(&kv))?;
+        // The index holds its own copy of the key, which the event shares.
+        kv.key = self.index.put(&key, LiveVersion::of(&kv))?;
         if let Some(lease) = kv.lease
             && !self.index.is_on_disk()
         {
@@ -344,12 +345,12 @@ impl State {
         Ok(Event::Put { kv, previous })
     }
 
-    /// Returns the keys of a lease; `None` if the lease does not exist.
+    /// Returns the keys of a lease, or `None` if the lease does not exist.
     fn keys_of_lease(&self, lease: i64) -> Result<Option<Vec<Bytes>>, StoreError> {
         if !self.leases.contains(lease) {
             return Ok(None);
         }
-        let kept = self.index.keys_of_lease(lease).map_err(|error| read_failed(&error))?;
+        let kept = self.index.keys_of_lease(lease).map_err(|error| read_error(&error))?;
         Ok(kept.or_else(|| self.leases.keys(lease)))
     }
 }
@@ -373,10 +374,10 @@ impl Draft {
         if let Some(pending) = self.pending.get(key) {
             return Ok(pending.clone());
         }
-        let Some((key, live)) = state.index.live(key).map_err(|error| read_failed(&error))? else { return Ok(None) };
+        let Some((key, live)) = state.index.live(key).map_err(|error| read_error(&error))? else { return Ok(None) };
         match &live.value {
             Some(value) => Ok(Some(live.key_value(key, value))),
-            None => history::recorded(disk, &key, live.modified).map(Some),
+            None => history::read_version(disk, &key, live.modified).map(Some),
         }
     }
 
@@ -423,7 +424,7 @@ impl Command {
         }
     }
 
-    /// Sends the error; the caller may have stopped waiting.
+    /// Sends the error. The caller may have stopped waiting.
     fn refuse(self, error: StoreError) {
         match self {
             Self::Txn { reply, .. } => drop(reply.send(Err(error))),
@@ -433,9 +434,9 @@ impl Command {
     }
 }
 
-// === impl Outcome ===
+// === impl PendingReply ===
 
-impl Outcome {
+impl PendingReply {
     fn succeed(self) {
         match self {
             Self::Txn(reply, response) => drop(reply.send(Ok(response))),
@@ -453,7 +454,7 @@ impl Outcome {
     }
 }
 
-/// Starts the committer; the thread ends when the queue is closed.
+/// Starts the committer. The thread ends when the queue is closed.
 pub(crate) fn spawn(shared: Arc<Shared>, disk: Arc<dyn Disk>) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("store-committer".to_owned()).spawn(move || run(&shared, &*disk))
 }

@@ -1,4 +1,4 @@
-//! Compaction: chooses the versions to remove, their order, and the durable marker by which the next start recognizes
+//! Compaction: selects the versions to remove, their order, and the durable marker by which the next start recognizes
 //! an interrupted or damaged compaction.
 
 use std::io;
@@ -11,15 +11,15 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::committer::Command;
-use crate::index::Kept;
-use crate::shared::{Shared, read_failed};
+use crate::index::VersionDigest;
+use crate::shared::{Shared, read_error};
 
 /// The durable marker of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) revision: u64,
-    /// The versions at or before `revision` that are kept.
-    pub(crate) kept: Kept,
+    /// The digest of the kept versions at or before `revision`.
+    pub(crate) kept: VersionDigest,
 }
 
 pub(crate) const MARKER_KEY: &[u8] = b"compacted";
@@ -29,21 +29,22 @@ const CHUNK_KEYS: usize = 256;
 const CHUNK_ERASE: usize = 4096;
 
 /// The keys and versions that a compaction removes, and its marker.
-struct Plan {
+struct CompactionPlan {
     marker: Marker,
     keys: Vec<Bytes>,
-    /// Ascending, so that an interrupted erasure never leaves an older version without the one that replaced it.
+    /// In ascending order, so that an interrupted erasure never leaves an older version without the one that replaced
+    /// it.
     revisions: Vec<u64>,
 }
 
 pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), StoreError> {
-    // In a task of its own, because a compaction must be completed even if its caller goes away.
+    // In a separate task, because a compaction must be completed even if its caller is canceled.
     let shared = shared.clone();
     let task = tokio::spawn(async move {
         let _one = shared.compaction.lock().await;
         {
             let state = shared.state.read();
-            state.open()?;
+            state.check_open()?;
             if revision > state.revision {
                 return Err(StoreError::FutureRevision { current: Revision(state.revision) });
             }
@@ -52,13 +53,13 @@ pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), S
             }
         }
         let planned = shared.clone();
-        let plan = blocking(move || plan(&planned, revision).map_err(|error| read_failed(&error))).await?;
+        let plan = blocking(move || plan(&planned, revision).map_err(|error| read_error(&error))).await?;
         let (reply, done) = oneshot::channel();
         shared.submit(Command::Compact { marker: plan.marker, reply })?;
         done.await.unwrap_or(Err(StoreError::Closed))?;
         let forgetting = shared.clone();
         blocking(move || {
-            forget(&forgetting, &plan).map_err(|error| forgetting.fail(&error))?;
+            compact_index(&forgetting, &plan).map_err(|error| forgetting.fail(&error))?;
             erase(&forgetting, &plan.revisions)
         })
         .await
@@ -66,18 +67,21 @@ pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), S
     task.await.unwrap_or(Err(StoreError::Closed))
 }
 
-/// Chooses the versions to remove. Those up to a revision that was reached never change, so one lock per chunk is
-/// enough.
-fn plan(shared: &Shared, revision: u64) -> io::Result<Plan> {
-    let mut plan = Plan { marker: Marker { revision, kept: Kept::default() }, keys: Vec::new(), revisions: Vec::new() };
+/// Selects the versions to remove. The versions up to a reached revision never change, so one lock per chunk is enough.
+fn plan(shared: &Shared, revision: u64) -> io::Result<CompactionPlan> {
+    let mut plan = CompactionPlan {
+        marker: Marker { revision, kept: VersionDigest::default() },
+        keys: Vec::new(),
+        revisions: Vec::new(),
+    };
     let mut after: Option<Bytes> = None;
     let mut found = Vec::new();
     loop {
-        let mut looked_at = 0;
+        let mut examined = 0;
         let mut last = None;
         let state = shared.state.read();
         state.index.after(after.as_ref(), &mut |key, entry| {
-            looked_at += 1;
+            examined += 1;
             let before = found.len();
             found.extend(entry.forgotten_revisions(revision));
             if found.len() > before {
@@ -86,7 +90,7 @@ fn plan(shared: &Shared, revision: u64) -> io::Result<Plan> {
             if let Some(kept) = entry.kept(revision) {
                 plan.marker.kept.add(kept);
             }
-            if looked_at < CHUNK_KEYS {
+            if examined < CHUNK_KEYS {
                 return ControlFlow::Continue(());
             }
             last = Some(key.clone());
@@ -94,7 +98,7 @@ fn plan(shared: &Shared, revision: u64) -> io::Result<Plan> {
         })?;
         drop(state);
         plan.revisions.append(&mut found);
-        if looked_at < CHUNK_KEYS {
+        if examined < CHUNK_KEYS {
             break;
         }
         after = last;
@@ -104,7 +108,7 @@ fn plan(shared: &Shared, revision: u64) -> io::Result<Plan> {
     Ok(plan)
 }
 
-fn forget(shared: &Shared, plan: &Plan) -> io::Result<()> {
+fn compact_index(shared: &Shared, plan: &CompactionPlan) -> io::Result<()> {
     for keys in plan.keys.chunks(CHUNK_KEYS) {
         let mut state = shared.state.write();
         for key in keys {
@@ -116,16 +120,16 @@ fn forget(shared: &Shared, plan: &Plan) -> io::Result<()> {
 
 /// Erases records that no reader can request any more. After an error nothing may be written until the next start has
 /// repeated the erasure: another compaction would leave these records, but remove the newer versions that mark them as
-/// forgotten.
+/// removed.
 fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
     for chunk in revisions.chunks(CHUNK_ERASE) {
-        // The disk is looked up for each chunk, so that closing the store need not wait for the whole erasure.
+        // The disk is acquired for each chunk, so that closing the store need not wait for the whole erasure.
         shared.disk()?.erase(chunk).map_err(|error| shared.fail(&error))?;
     }
     Ok(())
 }
 
-/// Resumes the erasure that the last process did not finish; until its end only compactions have to wait.
+/// Resumes the erasure that the last process did not finish. Only compactions have to wait for its end.
 pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()> {
     if leftover.is_empty() {
         return Ok(());
@@ -134,7 +138,7 @@ pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()>
     let shared = shared.clone();
     let erase = move || {
         let _one = one;
-        // Writers get the error; if the store is closed, the next start erases the rest.
+        // Writers get the error. If the store is closed, the next start erases the rest.
         drop(erase(&shared, &leftover));
     };
     std::thread::Builder::new().name("store-erase".to_owned()).spawn(erase).map(drop)
@@ -164,6 +168,6 @@ impl Marker {
             return None;
         }
         let number = |at: usize| Some(u64::from_le_bytes(body.get(at..at + 8)?.try_into().ok()?));
-        Some(Self { revision: number(0)?, kept: Kept { count: number(8)?, sum: number(16)? } })
+        Some(Self { revision: number(0)?, kept: VersionDigest { count: number(8)?, sum: number(16)? } })
     }
 }

@@ -1,8 +1,8 @@
-//! Digests of the ranges that are watched: what a follower of a watch must have.
+//! Digests of the watched ranges, which describe what a reader of a watch must have.
 //!
-//! They are kept apart from the dispatch of events, and follow the index: an event that gets lost on its way to a
-//! watcher, or is sent twice, does not change them. The first objects of a range are counted in steps, so that writers
-//! wait for none of them.
+//! They are independent of the dispatch of events, and are updated with the index: an event that gets lost on its way
+//! to a watcher, or is sent twice, does not change them. The initial objects of a range are counted in steps, so that
+//! writers do not wait for all of them.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -12,51 +12,52 @@ use bytes::Bytes;
 
 use crate::history;
 use crate::index::Index;
-use crate::shared::{Shared, State, read_failed};
+use crate::shared::{Shared, State, read_error};
 
-/// The digests of ranges that do not overlap, sorted by their starts.
+/// The digests of ranges that do not overlap, sorted by start.
 #[derive(Default)]
-pub(crate) struct Digests(Vec<Counted>);
+pub(crate) struct Digests(Vec<RangeCount>);
 
-struct Counted {
+struct RangeCount {
     range: Range<Bytes>,
     digest: Digest,
-    /// The keys up to this one are counted: none yet for `None`, all of them at the end of the range.
+    /// The keys up to this one have been counted: none yet for `None`, all of them at the end of the range.
     reached: Option<Bytes>,
-    /// True once the values that had to be read from the disk are counted, too.
+    /// True once the values that had to be read from disk have been counted as well.
     is_complete: bool,
     /// Distinguishes this count from earlier ones of the range.
     count: Arc<()>,
 }
 
-/// Live versions whose values must be read from the disk, by key and revision.
-type Missing = Vec<(Bytes, u64)>;
+/// Live versions whose values must be read from disk, by key and revision.
+type MissingValues = Vec<(Bytes, u64)>;
 
-/// The keys, and the bytes of their values, that are counted while writers wait: some tens of microseconds.
+/// The number of keys, and the bytes of their values, that are counted while writers wait. This takes some tens of
+/// microseconds.
 const STEP_KEYS: usize = 256;
 const STEP_BYTES: usize = 256 << 10;
 
 // === impl Digests ===
 
 impl Digests {
-    /// Notes that the version `old` of a key was replaced by `new`; `None` is an absent key.
-    pub(crate) fn note(&mut self, key: &[u8], old: Option<&KeyValue>, new: Option<&KeyValue>) {
-        let Some(counted) = self.of_key(key) else { return };
-        if counted.reached.as_deref().is_none_or(|reached| key > reached) {
+    /// Records that the version `old` of a key was replaced with `new`. `None` means an absent key.
+    pub(crate) fn record_change(&mut self, key: &[u8], old: Option<&KeyValue>, new: Option<&KeyValue>) {
+        let Some(range_count) = self.find_by_key(key) else { return };
+        if range_count.reached.as_deref().is_none_or(|reached| key > reached) {
             return;
         }
         if let Some(old) = old {
-            counted.digest.remove(counted.fingerprint(key, old));
+            range_count.digest.remove(range_count.fingerprint(key, old));
         }
         if let Some(new) = new {
-            counted.digest.add(counted.fingerprint(key, new));
+            range_count.digest.add(range_count.fingerprint(key, new));
         }
     }
 
-    /// Returns the digest of a range if all its objects are counted.
+    /// Returns the digest of a range if all its objects have been counted.
     pub(crate) fn get(&self, range: &Range<Bytes>) -> Option<Digest> {
-        let counted = &self.0[self.position(&range.start).ok()?];
-        (counted.is_complete && counted.range == *range).then_some(counted.digest)
+        let range_count = &self.0[self.position(&range.start).ok()?];
+        (range_count.is_complete && range_count.range == *range).then_some(range_count.digest)
     }
 
     pub(crate) fn remove(&mut self, range: &Range<Bytes>) {
@@ -67,48 +68,48 @@ impl Digests {
         }
     }
 
-    /// Begins to count a range; returns what distinguishes this count. `None` if it is counted already, or cannot be:
-    /// only whole prefixes that do not overlap others are.
-    fn begin(&mut self, range: &Range<Bytes>) -> Option<Arc<()>> {
+    /// Starts to count a range, and returns the identity of this count. Returns `None` if the range is counted already,
+    /// or cannot be counted: only whole prefixes that do not overlap others can.
+    fn start_count(&mut self, range: &Range<Bytes>) -> Option<Arc<()>> {
         if prefix_range(&range.start) != *range {
             return None;
         }
         let at = self.position(&range.start).err()?;
-        let overlaps = |other: &Counted| other.range.start < range.end && range.start < other.range.end;
+        let overlaps = |other: &RangeCount| other.range.start < range.end && range.start < other.range.end;
         if self.0[..at].last().is_some_and(overlaps) || self.0.get(at).is_some_and(overlaps) {
             return None;
         }
         let count = Arc::new(());
         let (range, digest) = (range.clone(), Digest::default());
-        self.0.insert(at, Counted { range, digest, reached: None, is_complete: false, count: Arc::clone(&count) });
+        self.0.insert(at, RangeCount { range, digest, reached: None, is_complete: false, count: Arc::clone(&count) });
         Some(count)
     }
 
     fn position(&self, start: &Bytes) -> Result<usize, usize> {
-        self.0.binary_search_by(|counted| counted.range.start.cmp(start))
+        self.0.binary_search_by(|range_count| range_count.range.start.cmp(start))
     }
 
-    fn of_key(&mut self, key: &[u8]) -> Option<&mut Counted> {
-        let after = self.0.partition_point(|counted| *counted.range.start <= *key);
-        self.0[..after].last_mut().filter(|counted| *key < *counted.range.end)
+    fn find_by_key(&mut self, key: &[u8]) -> Option<&mut RangeCount> {
+        let after = self.0.partition_point(|range_count| *range_count.range.start <= *key);
+        self.0[..after].last_mut().filter(|range_count| *key < *range_count.range.end)
     }
 
-    fn of_count(&mut self, range: &Range<Bytes>, count: &Arc<()>) -> Option<&mut Counted> {
+    fn find_by_token(&mut self, range: &Range<Bytes>, count: &Arc<()>) -> Option<&mut RangeCount> {
         let at = self.position(&range.start).ok()?;
-        Some(&mut self.0[at]).filter(|counted| Arc::ptr_eq(&counted.count, count))
+        Some(&mut self.0[at]).filter(|range_count| Arc::ptr_eq(&range_count.count, count))
     }
 }
 
-// === impl Counted ===
+// === impl RangeCount ===
 
-impl Counted {
+impl RangeCount {
     fn fingerprint(&self, key: &[u8], kv: &KeyValue) -> Fingerprint {
         fingerprint(&self.range, key, kv.mod_revision, &kv.value)
     }
 
-    /// Counts the next keys, except for those whose values are not in memory.
-    fn step(&mut self, index: &Index) -> Result<Missing, StoreError> {
-        let (mut keys, mut bytes, mut missing) = (0, 0, Missing::new());
+    /// Counts the next keys, except those whose values are not in memory.
+    fn step(&mut self, index: &Index) -> Result<MissingValues, StoreError> {
+        let (mut keys, mut bytes, mut missing) = (0, 0, MissingValues::new());
         let mut reached = self.range.end.clone();
         let (range, digest) = (&self.range, &mut self.digest);
         let walked = index.range(range, self.reached.as_ref(), &mut |key, entry| {
@@ -128,13 +129,13 @@ impl Counted {
             reached = key.clone();
             ControlFlow::Break(())
         });
-        walked.map_err(|error| read_failed(&error))?;
+        walked.map_err(|error| read_error(&error))?;
         self.reached = Some(reached);
         Ok(missing)
     }
 
-    /// Adds versions whose values were read from the disk. If one was replaced meanwhile, it has been removed from the
-    /// sums already, which do not mind the order. Returns true after the last step.
+    /// Adds versions whose values were read from disk. If one was replaced in the meantime, it has already been
+    /// subtracted from the sums, which do not depend on the order. Returns true after the last step.
     fn finish_step(&mut self, values: &[KeyValue]) -> bool {
         for kv in values {
             self.digest.add(self.fingerprint(&kv.key, kv));
@@ -148,38 +149,39 @@ fn fingerprint(range: &Range<Bytes>, key: &[u8], revision: Revision, value: &[u8
     Fingerprint::new(&key[range.start.len()..], revision, ValueHash::of(value))
 }
 
-/// Lets the objects of a range be counted, unless they are already.
+/// Starts to count the objects of a range, unless it is counted already.
 pub(crate) fn count(shared: &Arc<Shared>, range: &Range<Bytes>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    let Some(count) = shared.state.write().digests.begin(range) else { return };
+    let Some(count) = shared.state.write().digests.start_count(range) else { return };
     let (shared, range) = (Arc::clone(shared), range.clone());
     runtime.spawn(async move {
-        if let Err(error) = count_all(&shared, &range, &count).await {
-            // The next request for the digest begins again.
+        if let Err(error) = count_range(&shared, &range, &count).await {
+            // The next request for the digest starts again.
             tracing::debug!(%error, ?range, "the objects of a range cannot be counted");
             let mut state = shared.state.write();
-            if state.digests.of_count(&range, &count).is_some() {
+            if state.digests.find_by_token(&range, &count).is_some() {
                 state.digests.remove(&range);
             }
         }
     });
 }
 
-async fn count_all(shared: &Arc<Shared>, range: &Range<Bytes>, count: &Arc<()>) -> Result<(), StoreError> {
+async fn count_range(shared: &Arc<Shared>, range: &Range<Bytes>, count: &Arc<()>) -> Result<(), StoreError> {
     loop {
         let (missing, revision) = {
             let mut state = shared.state.write();
-            state.open()?;
+            state.check_open()?;
             let State { index, digests, revision, .. } = &mut *state;
-            let Some(counted) = digests.of_count(range, count) else { return Ok(()) };
-            (counted.step(index)?, *revision)
+            let Some(range_count) = digests.find_by_token(range, count) else { return Ok(()) };
+            (range_count.step(index)?, *revision)
         };
         let values = match missing.is_empty() {
             true => Vec::new(),
             false => history::values(shared, revision, missing).await?,
         };
-        let counted_all = shared.state.write().digests.of_count(range, count).is_none_or(|it| it.finish_step(&values));
-        if counted_all {
+        let is_complete_now =
+            shared.state.write().digests.find_by_token(range, count).is_none_or(|it| it.finish_step(&values));
+        if is_complete_now {
             return Ok(());
         }
         tokio::task::yield_now().await;

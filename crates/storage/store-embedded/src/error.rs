@@ -9,7 +9,7 @@ pub enum OpenError {
     /// Another process (or another store of this one) has locked the directory.
     #[error("the data directory {dir} is in use by {}", holder(.pid))]
     Locked { dir: PathBuf, pid: Option<u32> },
-    /// The data read differ from the data written. Starting anyway could return wrong objects, or miss some.
+    /// The data read differ from the data written. A start could return wrong objects, or miss some.
     #[error("the data in {dir} is damaged, refusing to start: {detail}; {ADVICE}")]
     Damaged { dir: PathBuf, detail: String },
     #[error("the data in {dir} has format {found}, this program knows format {known}{}", advice(.found))]

@@ -1,5 +1,5 @@
-//! The files of a store's directory: only the operations that the log needs, so that a test can replace them by a disk
-//! that loses power, or fails, at any single operation.
+//! The files of a store's directory. The trait only has the operations that the log needs, so that a test can replace
+//! it with a disk that loses power, or fails, at any single operation.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -14,12 +14,12 @@ use crate::lock::DirLock;
 
 /// One directory. Names are plain file names in it.
 pub trait Files: Send + Sync + 'static {
-    /// Creates an empty file; fails if the name exists.
+    /// Creates an empty file. Fails if the name exists.
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
-    /// Renames a file; fails if the new name exists.
+    /// Renames a file. Fails if the new name exists.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Renames a file, and replaces an existing file of the new name.
+    /// Renames a file, and replaces an existing file with the new name.
     fn replace(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns the names of all files.
@@ -28,8 +28,8 @@ pub trait Files: Send + Sync + 'static {
     fn sync_dir(&self) -> io::Result<()>;
     /// Returns the number of bytes that can still be written, for messages.
     fn free_bytes(&self) -> Option<u64>;
-    /// Fails with [`Displaced`] if the next process would not find these files.
-    fn in_place(&self) -> Result<(), Displaced> {
+    /// Fails with [`DisplacedError`] if the next process would not find these files.
+    fn check_in_place(&self) -> Result<(), DisplacedError> {
         Ok(())
     }
 }
@@ -37,27 +37,27 @@ pub trait Files: Send + Sync + 'static {
 /// The error of a directory that was moved, removed or replaced while it is in use.
 #[derive(Debug, thiserror::Error)]
 #[error("{} no longer leads to the store, whose directory was moved, removed or covered by a mount", .0.display())]
-pub struct Displaced(PathBuf);
+pub struct DisplacedError(PathBuf);
 
 /// One open file. It stays usable after its name has been removed.
 pub trait LogFile: Send + Sync {
-    /// Reads as many bytes as there are, up to the length of the buffer.
+    /// Reads as many bytes as are available, up to the length of the buffer.
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize>;
     /// Writes at least some of the bytes, and returns their number.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
     /// Makes the contents durable.
     fn sync_data(&self) -> io::Result<()>;
-    /// Reserves space in the file system up to a size; new bytes read as zeros.
+    /// Reserves space in the file system up to a size. New bytes are read as zeros.
     fn allocate(&self, len: u64) -> io::Result<()>;
     fn set_len(&self, len: u64) -> io::Result<()>;
     fn size(&self) -> io::Result<u64>;
 }
 
-/// A directory of the operating system. All files are found through its handle: the path may lead to another directory
-/// one day, with another store.
+/// A directory of the operating system. All files are accessed through its handle, since the path may lead to another
+/// directory one day, with another store.
 pub struct RealFiles {
     path: PathBuf,
-    /// Also holds the handle, so that a process without descriptors left can still make names durable.
+    /// Also holds the handle, so that a process that has run out of descriptors can still make names durable.
     lock: DirLock,
 }
 
@@ -67,7 +67,7 @@ impl RealFiles {
     /// Uses an existing, locked directory, and removes other users' permissions for it.
     pub(crate) fn new(dir: &Path, lock: DirLock) -> io::Result<Self> {
         let path = std::path::absolute(dir)?;
-        close_to_others(lock.dir(), &path)?;
+        restrict_permissions(lock.dir(), &path)?;
         Ok(Self { path, lock })
     }
 }
@@ -83,14 +83,15 @@ impl Files for RealFiles {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
         let file = open_at(&self.lock, name, OFlags::RDWR)?;
-        close_to_others(&file, &self.path.join(name))?;
+        restrict_permissions(&file, &self.path.join(name))?;
         Ok(Arc::new(file))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let dir = self.lock.dir();
         match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
-            // Some file systems cannot look and rename in one step. The lock keeps other processes from acting in between.
+            // Some file systems cannot check and rename in one step. The lock prevents other processes from acting in
+            // between.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 match rustix::fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -123,25 +124,25 @@ impl Files for RealFiles {
         free_bytes(&self.lock)
     }
 
-    fn in_place(&self) -> Result<(), Displaced> {
-        let displaced = || Displaced(self.path.clone());
-        let there = match std::fs::metadata(&self.path) {
-            Ok(there) => there,
+    fn check_in_place(&self) -> Result<(), DisplacedError> {
+        let displaced = || DisplacedError(self.path.clone());
+        let at_path = match std::fs::metadata(&self.path) {
+            Ok(at_path) => at_path,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(displaced());
             }
-            // It cannot be found out now.
+            // This cannot be determined now.
             Err(_) => return Ok(()),
         };
         match self.lock.dir().metadata() {
-            Ok(ours) if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) => Err(displaced()),
+            Ok(own) if (own.dev(), own.ino()) != (at_path.dev(), at_path.ino()) => Err(displaced()),
             _ => Ok(()),
         }
     }
 }
 
-/// The files of a directory that is only read, for tools: on a file system that is read-only or full, too. They are open
-/// for reading alone, so that the operating system refuses whatever would change them.
+/// The files of a directory that is only read, for tools. It also works on a file system that is read-only or full. The
+/// files are opened read-only, so that the operating system rejects any change.
 pub(crate) struct ReadOnlyFiles {
     lock: DirLock,
 }
@@ -208,24 +209,24 @@ fn free_bytes(lock: &DirLock) -> Option<u64> {
     rustix::fs::fstatvfs(lock.dir()).ok().map(|stat| stat.f_bavail * stat.f_frsize)
 }
 
-/// The error of a read, with the place of the first byte that cannot be read.
+/// The error of a read, with the position of the first byte that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("at byte {at}: {source}")]
-pub(crate) struct ReadFailed {
+pub(crate) struct ReadError {
     pub(crate) at: u64,
     source: io::Error,
 }
 
-// === impl ReadFailed ===
+// === impl ReadError ===
 
-impl ReadFailed {
-    /// Returns the reason of an error of a read, without its place.
+impl ReadError {
+    /// Returns the reason of a read error, without the position.
     pub(crate) fn reason(error: &io::Error) -> &io::Error {
-        let failed = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
-        failed.map_or(error, |failed| &failed.source)
+        let read_error = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+        read_error.map_or(error, |read_error| &read_error.source)
     }
 
-    /// Names the file in an error of a read.
+    /// Adds the name of the file to a read error.
     pub(crate) fn of(name: &str) -> impl Fn(io::Error) -> io::Error + '_ {
         move |error| io::Error::new(error.kind(), format!("{name} cannot be read: {error}"))
     }
@@ -240,8 +241,8 @@ impl LogFile for File {
                 Ok(some) => read += some,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => {
-                    let failed = ReadFailed { at: at + read as u64, source };
-                    return Err(io::Error::new(failed.source.kind(), failed));
+                    let read_error = ReadError { at: at + read as u64, source };
+                    return Err(io::Error::new(read_error.source.kind(), read_error));
                 }
             }
         }
@@ -257,15 +258,15 @@ impl LogFile for File {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        // A reservation that fails may take all free space before, and other programs would fail meanwhile. A file system
-        // without a size does not say what is free.
+        // A reservation that fails may take all free space before, and other programs would fail in the meantime. A
+        // file system without a size does not report its free space.
         let system = rustix::fs::fstatvfs(self)?;
         let missing = len.saturating_sub(self.metadata()?.blocks() * 512);
         if system.f_blocks > 0 && missing > system.f_bavail * system.f_frsize {
             return Err(Errno::NOSPC.into());
         }
         match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, len) {
-            // A file system that cannot reserve space cannot run out of it; the file still gets its size.
+            // A file system that cannot reserve space cannot run out of it. The file still gets its size.
             Err(rustix::io::Errno::OPNOTSUPP) => File::set_len(self, len),
             done => Ok(done?),
         }
@@ -281,7 +282,7 @@ impl LogFile for File {
 }
 
 /// Removes the permissions of other users from a file or directory of the store, and logs that.
-fn close_to_others(file: &File, path: &Path) -> io::Result<()> {
+fn restrict_permissions(file: &File, path: &Path) -> io::Result<()> {
     let mode = file.metadata()?.permissions().mode() & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
@@ -313,19 +314,19 @@ pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut at: u64) -> io
     Ok(())
 }
 
-/// Returns true for an error that may pass by itself: no space, no descriptors, or a directory that was moved. It does
-/// not mean damage.
-pub(crate) fn may_pass(error: &io::Error) -> bool {
-    let passing = [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+/// Returns true for a transient error: no space, no descriptors, or a directory that was moved. It does not indicate
+/// damage.
+pub(crate) fn is_transient(error: &io::Error) -> bool {
+    let transient = [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     let raw = error.raw_os_error().map(Errno::from_raw_os_error);
-    raw.is_some_and(|raw| passing.contains(&raw)) || is_full(error) || is_displaced(error)
+    raw.is_some_and(|raw| transient.contains(&raw)) || is_out_of_space(error) || is_displaced(error)
 }
 
 fn is_displaced(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Displaced>())
+    error.get_ref().is_some_and(|inner| inner.is::<DisplacedError>())
 }
 
-/// Returns true when the file system, or a quota, has no space left.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+/// Returns true if the file system, or a quota, has no space left.
+pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

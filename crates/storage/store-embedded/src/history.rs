@@ -1,4 +1,4 @@
-//! Reads of history from the disk: earlier versions of a key, and the events of a span of revisions.
+//! Reads of history from disk: earlier versions of a key, and the events of a span of revisions.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::disk::Disk;
 use crate::index::lease_id;
 use crate::record::{self, Deletion, Put, Record};
-use crate::shared::{Shared, read_failed};
+use crate::shared::{Shared, read_error};
 
 /// The revisions `after + 1 ..= last`.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +18,12 @@ pub(crate) struct Span {
     pub(crate) last: u64,
 }
 
-/// The maximum size of one read of a span: events, their bytes, and records examined.
+/// The maximum size of one read of a span: events, their bytes, and examined records.
 const CHUNK_EVENTS: usize = 1024;
 const CHUNK_BYTES: usize = 4 << 20;
 const CHUNK_RECORDS: usize = 16 << 10;
 
-/// Reads events of a span within a range of keys; returns them, and the part of the span that is still to be read.
+/// Reads events of a span within a range of keys. Returns them, and the part of the span that is still to be read.
 pub(crate) async fn read(
     shared: &Arc<Shared>,
     range: &Range<Bytes>,
@@ -32,7 +32,7 @@ pub(crate) async fn read(
     let (shared, range) = (shared.clone(), range.clone());
     blocking(move || {
         let read = read_span(&shared, &range, span);
-        // If a compaction has removed records meanwhile, that error is returned, whatever was read.
+        // If a compaction has removed records in the meantime, that error is returned, whatever was read.
         let compacted = shared.state.read().compacted;
         if span.after + 1 < compacted {
             return Err(StoreError::Compacted { compacted: Revision(compacted) });
@@ -42,16 +42,16 @@ pub(crate) async fn read(
     .await
 }
 
-/// Reads the values of past versions, each by key and revision. All of them existed when `revision` was read.
+/// Reads the values of past versions, each given by key and revision. All of them existed when `revision` was read.
 pub(crate) async fn values(
     shared: &Arc<Shared>,
     revision: u64,
-    wanted: Vec<(Bytes, u64)>,
+    versions: Vec<(Bytes, u64)>,
 ) -> Result<Vec<KeyValue>, StoreError> {
     let shared = shared.clone();
     blocking(move || {
         let disk = shared.disk()?;
-        let read = wanted.into_iter().map(|(key, modified)| recorded(&*disk, &key, modified));
+        let read = versions.into_iter().map(|(key, modified)| read_version(&*disk, &key, modified));
         let read = read.collect();
         let compacted = shared.state.read().compacted;
         if revision < compacted {
@@ -63,14 +63,14 @@ pub(crate) async fn values(
 }
 
 /// Returns the version of a key that was written at a revision.
-pub(crate) fn recorded(disk: &dyn Disk, key: &Bytes, modified: u64) -> Result<KeyValue, StoreError> {
+pub(crate) fn read_version(disk: &dyn Disk, key: &Bytes, modified: u64) -> Result<KeyValue, StoreError> {
     let found = value(disk, key, modified)?;
     found.ok_or_else(|| StoreError::Damaged(format!("revision {modified} is not in the log")))
 }
 
 fn read_span(shared: &Shared, range: &Range<Bytes>, span: Span) -> Result<(Vec<Event>, Option<Span>), StoreError> {
     let disk = shared.disk()?;
-    let (mut found, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
+    let (mut found, mut bytes, mut examined) = (Vec::new(), 0, 0);
     let (mut reached, mut problem) = (span.after, None);
     let scanned = disk.scan(span.after + 1, span.last, &mut |revision, record| {
         if revision != reached + 1 {
@@ -80,7 +80,7 @@ fn read_span(shared: &Shared, range: &Range<Bytes>, span: Span) -> Result<(Vec<E
         match record::decode(revision, &record) {
             Ok(Record::Put(put)) if range.contains(&put.key) => {
                 bytes += record.len();
-                found.push((revision, Record::Put(put.detached())));
+                found.push((revision, Record::Put(put.to_owned_record())));
             }
             Ok(Record::Put(_)) => {}
             Ok(Record::Delete(mut deletions)) => {
@@ -95,15 +95,15 @@ fn read_span(shared: &Shared, range: &Range<Bytes>, span: Span) -> Result<(Vec<E
             }
         }
         reached = revision;
-        looked_at += 1;
-        let full = found.len() >= CHUNK_EVENTS || bytes >= CHUNK_BYTES || looked_at >= CHUNK_RECORDS;
+        examined += 1;
+        let full = found.len() >= CHUNK_EVENTS || bytes >= CHUNK_BYTES || examined >= CHUNK_RECORDS;
         if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    scanned.map_err(|error| read_failed(&error))?;
+    scanned.map_err(|error| read_error(&error))?;
     if let Some(detail) = problem {
         return Err(StoreError::Damaged(detail));
     }
-    if looked_at == 0 && span.after < span.last {
+    if examined == 0 && span.after < span.last {
         return Err(StoreError::Damaged(format!("revision {} is not in the log", span.after + 1)));
     }
     let mut events = Vec::with_capacity(found.len());
@@ -137,7 +137,7 @@ fn previous(disk: &dyn Disk, key: &Bytes, revision: u64) -> Result<Option<KeyVal
 }
 
 fn value(disk: &dyn Disk, key: &Bytes, revision: u64) -> Result<Option<KeyValue>, StoreError> {
-    let Some(record) = disk.read(revision).map_err(|error| read_failed(&error))? else { return Ok(None) };
+    let Some(record) = disk.read(revision).map_err(|error| read_error(&error))? else { return Ok(None) };
     match record::decode(revision, &record) {
         Ok(Record::Put(put)) if put.key == *key => Ok(Some(put.key_value(revision))),
         Ok(_) => Err(StoreError::Damaged(format!("revision {revision} is of another key"))),
@@ -165,8 +165,8 @@ impl Span {
 // === impl Put ===
 
 impl Put {
-    /// Returns a copy that does not keep the whole block alive.
-    fn detached(&self) -> Self {
+    /// Returns a copy that does not retain the whole block.
+    fn to_owned_record(&self) -> Self {
         Self {
             key: Bytes::copy_from_slice(&self.key),
             value: Bytes::copy_from_slice(&self.value),

@@ -1,11 +1,11 @@
 //! Every key in order, with its live version and the revisions of its past versions.
 //!
-//! Of past versions only the revisions are kept, 8 bytes each: five minutes of heartbeats are millions of versions,
+//! For past versions only the revisions are held, 8 bytes each: five minutes of heartbeats are millions of versions,
 //! whose values are rarely read. A server has the whole index in memory, with the live values. Tools, whose memory must
 //! not grow with the store, have it [on disk](disk).
 
+mod builder;
 mod disk;
-mod loading;
 mod memory;
 mod rows;
 
@@ -15,8 +15,8 @@ use std::ops::{ControlFlow, Range};
 use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::Bytes;
 
+pub(crate) use self::builder::IndexBuilder;
 pub(crate) use self::disk::{DiskIndex, remove};
-pub(crate) use self::loading::Loading;
 use self::memory::MemoryIndex;
 
 pub(crate) enum Index {
@@ -24,21 +24,22 @@ pub(crate) enum Index {
     Disk(DiskIndex),
 }
 
-/// The versions of one key. The past ascends and is older than the live version; a key without either does not exist.
+/// The versions of one key. The past versions are in ascending order and older than the live version. A key without
+/// versions does not exist.
 #[derive(Default)]
 pub(crate) struct Entry {
-    live: Option<Live>,
+    live: Option<LiveVersion>,
     past: Vec<Version>,
 }
 
 /// The current version of a key.
 #[derive(Clone, Debug)]
-pub(crate) struct Live {
-    /// `None`: it must be read from the record of `modified`.
+pub(crate) struct LiveVersion {
+    /// `None` means that it must be read from the record of `modified`.
     pub(crate) value: Option<Bytes>,
     pub(crate) modified: u64,
     pub(crate) created: u64,
-    /// 0 for none.
+    /// 0 means no lease.
     pub(crate) lease: i64,
 }
 
@@ -47,44 +48,45 @@ pub(crate) struct Live {
 struct Version(u64);
 
 /// The version of a key at some revision.
-pub(crate) enum At<'a> {
+pub(crate) enum VersionLookup<'a> {
     Absent,
     /// The live version and its value.
-    Value(&'a Live, &'a Bytes),
+    Value(&'a LiveVersion, &'a Bytes),
     /// The revision of the record with the value.
     Recorded(u64),
 }
 
-/// A count and sum of the versions that a compaction keeps at or before its revision, which the next start checks.
+/// The count and the sum of the versions that a compaction keeps at or before its revision, which the next start
+/// checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct VersionDigest {
     pub(crate) count: u64,
     pub(crate) sum: u64,
 }
 
 /// Called with each key of a walk, in order, until it returns `Break`.
-pub(crate) type Visit<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 'a;
+pub(crate) type KeyVisitor<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 'a;
 
 // === impl Index ===
 
 impl Index {
-    /// Makes this empty index ready to be filled from the disk.
-    pub(crate) fn loading(self) -> Loading {
+    /// Prepares this empty index for being filled from disk.
+    pub(crate) fn into_builder(self) -> IndexBuilder {
         match self {
-            Self::Memory(_) => Loading::Memory(loading::Gathered::default()),
-            Self::Disk(index) => Loading::Disk(index),
+            Self::Memory(_) => IndexBuilder::Memory(builder::MemoryIndexBuilder::default()),
+            Self::Disk(index) => IndexBuilder::Disk(index),
         }
     }
 
-    /// Notes the new version of a key; returns a copy of the key that may be kept.
-    pub(crate) fn put(&mut self, key: &Bytes, live: Live) -> io::Result<Bytes> {
+    /// Adds the new version of a key. Returns a copy of the key that may be retained.
+    pub(crate) fn put(&mut self, key: &Bytes, live: LiveVersion) -> io::Result<Bytes> {
         match self {
             Self::Memory(index) => Ok(index.put(key, live)),
             Self::Disk(index) => index.put(key, &live).map(|()| key.clone()),
         }
     }
 
-    /// Notes a deletion. The key may be absent: a compaction at the deletion's revision leaves no past of it.
+    /// Adds a deletion. The key may be absent: a compaction at the deletion's revision removes all its past versions.
     pub(crate) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
@@ -95,14 +97,14 @@ impl Index {
         }
     }
 
-    /// Forgets the live value of a key that was written at `revision`: later reads take it from the record.
+    /// Drops the live value of a key that was written at `revision`. Later reads take it from the record.
     pub(crate) fn release(&mut self, key: &[u8], revision: u64) {
         if let Self::Memory(index) = self {
             index.release(key, revision);
         }
     }
 
-    /// Drops the index. Its memory is not freed if the process ends soon, which frees all of it at once.
+    /// Drops the index. If the process ends soon, its memory is not freed here, but at once with the process.
     pub(crate) fn discard(self, process_ends: bool) {
         match self {
             Self::Memory(index) if process_ends => std::mem::forget(index),
@@ -110,7 +112,7 @@ impl Index {
         }
     }
 
-    /// Removes the versions of one key that a compaction at `compacted` forgets.
+    /// Removes the versions of one key that a compaction at `compacted` drops.
     pub(crate) fn compact_key(&mut self, key: &Bytes, compacted: u64) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
@@ -121,21 +123,21 @@ impl Index {
         }
     }
 
-    /// Removes the versions that a compaction forgets. Returns the kept versions and the removed revisions, unordered.
-    pub(crate) fn compact(&mut self, compacted: u64) -> io::Result<(Kept, Vec<u64>)> {
-        let (mut kept, mut forgotten) = (Kept::default(), Vec::new());
-        let mut note = |entry: &Entry| {
+    /// Removes the versions that a compaction drops. Returns the kept versions and the removed revisions, unordered.
+    pub(crate) fn compact(&mut self, compacted: u64) -> io::Result<(VersionDigest, Vec<u64>)> {
+        let (mut kept, mut forgotten) = (VersionDigest::default(), Vec::new());
+        let mut record_entry = |entry: &Entry| {
             let before = forgotten.len();
             forgotten.extend(entry.forgotten_revisions(compacted));
             entry.kept(compacted).into_iter().for_each(|revision| kept.add(revision));
             forgotten.len() > before
         };
         match self {
-            Self::Memory(index) => index.compact(compacted, &mut note),
+            Self::Memory(index) => index.compact(compacted, &mut record_entry),
             Self::Disk(_) => {
                 let mut keys = Vec::new();
                 self.after(None, &mut |key, entry| {
-                    if note(entry) {
+                    if record_entry(entry) {
                         keys.push(key.clone());
                     }
                     ControlFlow::Continue(())
@@ -148,24 +150,31 @@ impl Index {
         Ok((kept, forgotten))
     }
 
-    /// Returns the live version, with a copy of the key that may be kept.
-    pub(crate) fn live(&self, key: &Bytes) -> io::Result<Option<(Bytes, Live)>> {
+    /// Returns the live version, with a copy of the key that may be retained.
+    pub(crate) fn live(&self, key: &Bytes) -> io::Result<Option<(Bytes, LiveVersion)>> {
         match self {
             Self::Memory(index) => Ok(index.live(key).map(|(key, live)| (key.clone(), live.clone()))),
             Self::Disk(index) => Ok(index.live(key)?.map(|live| (key.clone(), live))),
         }
     }
 
-    /// Returns the version of a key at a revision, with a copy of the key that may be kept.
-    pub(crate) fn at(&self, key: &Bytes, revision: u64) -> io::Result<Option<(Bytes, At<'_>)>> {
+    /// Returns the version of a key at a revision, with a copy of the key that may be retained.
+    pub(crate) fn at(&self, key: &Bytes, revision: u64) -> io::Result<Option<(Bytes, VersionLookup<'_>)>> {
         match self {
             Self::Memory(index) => Ok(index.entry(key).map(|(key, entry)| (key.clone(), entry.at(revision)))),
-            Self::Disk(index) => Ok(index.written(key, revision)?.map(|written| (key.clone(), At::Recorded(written)))),
+            Self::Disk(index) => {
+                Ok(index.modified_at(key, revision)?.map(|modified| (key.clone(), VersionLookup::Recorded(modified))))
+            }
         }
     }
 
     /// Visits the keys of a range after `after` (or from its start).
-    pub(crate) fn range(&self, range: &Range<Bytes>, after: Option<&Bytes>, visit: &mut Visit<'_>) -> io::Result<()> {
+    pub(crate) fn range(
+        &self,
+        range: &Range<Bytes>,
+        after: Option<&Bytes>,
+        visit: &mut KeyVisitor<'_>,
+    ) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
                 let _ = index.range(range, after).try_for_each(|(key, entry)| visit(key, entry));
@@ -176,7 +185,7 @@ impl Index {
     }
 
     /// Visits all keys after `after`, for walks that release the lock in between.
-    pub(crate) fn after(&self, after: Option<&Bytes>, visit: &mut Visit<'_>) -> io::Result<()> {
+    pub(crate) fn after(&self, after: Option<&Bytes>, visit: &mut KeyVisitor<'_>) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
                 let _ = index.after(after).try_for_each(|(key, entry)| visit(key, entry));
@@ -186,7 +195,7 @@ impl Index {
         }
     }
 
-    /// Returns the keys that a lease still has, or `None` if they are kept with the leases.
+    /// Returns the remaining keys of a lease, or `None` if they are stored with the leases.
     pub(crate) fn keys_of_lease(&self, lease: i64) -> io::Result<Option<Vec<Bytes>>> {
         match self {
             Self::Memory(_) => Ok(None),
@@ -194,7 +203,7 @@ impl Index {
         }
     }
 
-    /// Returns true if reads should stop as early as possible, since every key is read from the disk.
+    /// Returns true if reads should stop as early as possible, because every key is read from disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         matches!(self, Self::Disk(_))
     }
@@ -209,14 +218,17 @@ impl Default for Index {
 // === impl Entry ===
 
 impl Entry {
-    pub(crate) fn at(&self, revision: u64) -> At<'_> {
+    pub(crate) fn at(&self, revision: u64) -> VersionLookup<'_> {
         if let Some(live) = self.live.as_ref().filter(|live| live.modified <= revision) {
-            return live.value.as_ref().map_or(At::Recorded(live.modified), |value| At::Value(live, value));
+            return live
+                .value
+                .as_ref()
+                .map_or(VersionLookup::Recorded(live.modified), |value| VersionLookup::Value(live, value));
         }
         let older = self.past.partition_point(|version| version.revision() <= revision);
         match older.checked_sub(1).map(|newest| self.past[newest]) {
-            Some(version) if !version.is_deletion() => At::Recorded(version.revision()),
-            _ => At::Absent,
+            Some(version) if !version.is_deletion() => VersionLookup::Recorded(version.revision()),
+            _ => VersionLookup::Absent,
         }
     }
 
@@ -227,43 +239,43 @@ impl Entry {
         }
     }
 
-    pub(crate) fn live(&self) -> Option<&Live> {
+    pub(crate) fn live(&self) -> Option<&LiveVersion> {
         self.live.as_ref()
     }
 
-    /// Returns the lease of the live version, 0 for none.
+    /// Returns the lease of the live version, or 0 if there is none.
     pub(crate) fn lease(&self) -> i64 {
         self.live.as_ref().map_or(0, |live| live.lease)
     }
 
-    /// Returns the revisions that a compaction at `compacted` forgets.
+    /// Returns the revisions that a compaction at `compacted` drops.
     pub(crate) fn forgotten_revisions(&self, compacted: u64) -> impl Iterator<Item = u64> + '_ {
-        self.past[..self.forgotten(compacted)].iter().map(|version| version.revision())
+        self.past[..self.forgotten_count(compacted)].iter().map(|version| version.revision())
     }
 
-    /// Returns the version at or before `compacted` that a compaction there keeps, if any.
+    /// Returns the version at or before `compacted` that a compaction keeps, if any.
     pub(crate) fn kept(&self, compacted: u64) -> Option<u64> {
-        let forgotten = self.forgotten(compacted);
+        let forgotten = self.forgotten_count(compacted);
         let past = self.past.get(forgotten).map(|version| version.revision());
         past.or(self.live.as_ref().map(|live| live.modified)).filter(|&revision| revision <= compacted)
     }
 
-    fn replace(&mut self, live: Live) {
+    fn replace(&mut self, live: LiveVersion) {
         if let Some(old) = self.live.replace(live) {
-            self.past.push(Version::written(old.modified));
+            self.past.push(Version::put(old.modified));
         }
     }
 
     fn delete(&mut self, revision: u64) {
         if let Some(live) = self.live.take() {
-            self.past.push(Version::written(live.modified));
+            self.past.push(Version::put(live.modified));
         }
-        self.past.push(Version::deleted(revision));
+        self.past.push(Version::deletion(revision));
     }
 
-    /// Removes the versions that a compaction at `compacted` forgets. Returns true if the entry is empty now.
+    /// Removes the versions that a compaction at `compacted` drops. Returns true if the entry is empty afterwards.
     fn compact(&mut self, compacted: u64) -> bool {
-        let forgotten = self.forgotten(compacted);
+        let forgotten = self.forgotten_count(compacted);
         self.past.drain(..forgotten);
         if self.past.is_empty() {
             self.past = Vec::new();
@@ -273,10 +285,10 @@ impl Entry {
         self.past.is_empty() && self.live.is_none()
     }
 
-    /// Returns the number of past versions that a compaction forgets: all at or before its revision except the newest,
-    /// which reads at that revision still need. That one goes too if it is a deletion at an older revision; one at
-    /// exactly that revision stays, since a watch may still need its event (as in etcd).
-    fn forgotten(&self, compacted: u64) -> usize {
+    /// Returns the number of past versions that a compaction drops: all at or before its revision except the newest,
+    /// which reads at that revision still need. That one is dropped as well if it is a deletion at an older revision. A
+    /// deletion at exactly that revision stays, since a watch may still need its event (as in etcd).
+    fn forgotten_count(&self, compacted: u64) -> usize {
         if self.live.as_ref().is_some_and(|live| live.modified <= compacted) {
             return self.past.len();
         }
@@ -289,9 +301,9 @@ impl Entry {
     }
 }
 
-// === impl Live ===
+// === impl LiveVersion ===
 
-impl Live {
+impl LiveVersion {
     /// Returns the live version for a key and its value.
     pub(crate) fn of(kv: &KeyValue) -> Self {
         Self {
@@ -322,11 +334,11 @@ pub(crate) fn lease_id(lease: i64) -> Option<LeaseId> {
 impl Version {
     const DELETION: u64 = 1 << 63;
 
-    fn written(revision: u64) -> Self {
+    fn put(revision: u64) -> Self {
         Self(revision)
     }
 
-    fn deleted(revision: u64) -> Self {
+    fn deletion(revision: u64) -> Self {
         Self(revision | Self::DELETION)
     }
 
@@ -339,20 +351,20 @@ impl Version {
     }
 }
 
-/// Spreads revisions, so that sums over different ones differ.
+/// Spreads revisions, so that the sums over different sets of revisions differ.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-// === impl Kept ===
+// === impl VersionDigest ===
 
-impl Kept {
+impl VersionDigest {
     pub(crate) fn add(&mut self, revision: u64) {
         self.count += 1;
         self.sum = self.sum.wrapping_add(revision.wrapping_mul(SPREAD));
     }
 
-    /// Returns the revision of the only version that others lack.
-    pub(crate) fn one_more_than(&self, others: Self) -> Option<u64> {
-        // The inverse of an odd number modulo 2^64: each step of Newton's doubles the correct bits.
+    /// Returns the revision of the only version that is missing in `others`.
+    pub(crate) fn missing_from(&self, others: Self) -> Option<u64> {
+        // The inverse of an odd number modulo 2^64: each step of Newton's method doubles the number of correct bits.
         let inverse =
             (0..6).fold(SPREAD, |inverse, _| inverse.wrapping_mul(2_u64.wrapping_sub(SPREAD.wrapping_mul(inverse))));
         let sum = self.sum.wrapping_sub(others.sum);
@@ -365,12 +377,12 @@ mod tests {
     use super::*;
 
     /// Checks the versions of a key in both kinds of index.
-    fn with_each(versions: &[(u64, bool)], check: impl Fn(&mut Index)) {
+    fn with_both_indexes(versions: &[(u64, bool)], check: impl Fn(&mut Index)) {
         let dir = tempfile::tempdir().expect("a directory");
-        let disk = Index::Disk(DiskIndex::make(dir.path().join("index")).expect("an index"));
+        let disk = Index::Disk(DiskIndex::create(dir.path().join("index")).expect("an index"));
         for mut index in [Index::default(), disk] {
             for &(revision, put) in versions {
-                let live = Live { value: None, modified: revision, created: revision, lease: 0 };
+                let live = LiveVersion { value: None, modified: revision, created: revision, lease: 0 };
                 match put {
                     true => drop(index.put(&KEY, live).expect("a put")),
                     false => index.delete(&KEY, revision).expect("a deletion"),
@@ -382,27 +394,27 @@ mod tests {
 
     const KEY: Bytes = Bytes::from_static(b"k");
 
-    /// Returns `tell` of the key's entry, or the default without one.
-    fn of_entry<T: Default>(index: &Index, tell: impl Fn(&Entry) -> T) -> T {
-        let mut told = T::default();
+    /// Returns the result of `read` for the key's entry, or the default if there is no entry.
+    fn read_entry<T: Default>(index: &Index, read: impl Fn(&Entry) -> T) -> T {
+        let mut result = T::default();
         let all = Bytes::new()..Bytes::from_static(b"z");
         index
             .range(&all, None, &mut |key, entry| {
                 assert_eq!(*key, KEY);
-                told = tell(entry);
+                result = read(entry);
                 ControlFlow::Continue(())
             })
             .expect("a walk");
-        told
+        result
     }
 
     #[test]
-    fn memory_is_left_to_the_system_only_when_the_process_ends() {
+    fn leaks_memory_only_if_process_ends() {
         for process_ends in [false, true] {
             let owner = std::sync::Arc::new([0_u8; 8]);
             let value = Some(Bytes::from_owner(Shared(owner.clone())));
             let mut index = Index::default();
-            index.put(&KEY, Live { value, modified: 2, created: 2, lease: 0 }).expect("a put");
+            index.put(&KEY, LiveVersion { value, modified: 2, created: 2, lease: 0 }).expect("a put");
             index.discard(process_ends);
             assert_eq!(std::sync::Arc::strong_count(&owner) == 2, process_ends);
         }
@@ -417,8 +429,8 @@ mod tests {
     }
 
     #[test]
-    fn compaction_keeps_what_reads_from_there_on_see() {
-        // versions (revision, put), compaction, forgotten, kept
+    fn compaction_keeps_versions_visible_from_its_revision() {
+        // versions (revision, put), compaction, dropped, kept
         type Case = (&'static [(u64, bool)], u64, &'static [u64], Option<u64>);
         let cases: &[Case] = &[
             (&[(2, true)], 1, &[], None),
@@ -432,55 +444,55 @@ mod tests {
             (&[(2, true), (5, false), (7, true)], 9, &[2, 5], Some(7)),
         ];
         for (versions, compacted, forgotten, kept) in cases {
-            with_each(versions, |index| {
-                let got = of_entry(index, |entry| {
+            with_both_indexes(versions, |index| {
+                let got = read_entry(index, |entry| {
                     (entry.forgotten_revisions(*compacted).collect::<Vec<_>>(), entry.kept(*compacted))
                 });
                 assert_eq!((&got.0[..], got.1), (*forgotten, *kept), "{versions:?} at {compacted}");
                 index.compact_key(&KEY, *compacted).expect("a compaction");
                 let left = versions.len() - forgotten.len();
-                let count = of_entry(index, |entry| entry.past.len() + usize::from(entry.live.is_some()));
+                let count = read_entry(index, |entry| entry.past.len() + usize::from(entry.live.is_some()));
                 assert_eq!(count, left, "{versions:?} at {compacted}");
             });
         }
     }
 
     #[test]
-    fn reads_see_the_newest_version_up_to_their_revision() {
-        with_each(&[(2, true), (5, false), (7, true), (9, true)], |index| {
+    fn read_returns_newest_version_at_revision() {
+        with_both_indexes(&[(2, true), (5, false), (7, true), (9, true)], |index| {
             let seen = |revision| match index.at(&KEY, revision).expect("a read") {
-                None | Some((_, At::Absent)) => 0,
-                Some((_, At::Value(live, _))) => live.modified,
-                Some((_, At::Recorded(revision))) => revision,
+                None | Some((_, VersionLookup::Absent)) => 0,
+                Some((_, VersionLookup::Value(live, _))) => live.modified,
+                Some((_, VersionLookup::Recorded(revision))) => revision,
             };
             assert_eq!((1..=10).map(seen).collect::<Vec<_>>(), [0, 2, 2, 2, 0, 0, 7, 7, 9, 9]);
         });
     }
 
     #[test]
-    fn a_released_value_is_that_of_its_revision() {
+    fn releases_value_only_of_its_revision() {
         let mut index = Index::default();
         for revision in [2, 3] {
-            let live = Live { value: Some(Bytes::from_static(b"v")), modified: revision, created: 2, lease: 0 };
+            let live = LiveVersion { value: Some(Bytes::from_static(b"v")), modified: revision, created: 2, lease: 0 };
             index.put(&KEY, live).expect("a put");
         }
-        let is_there = |index: &Index| matches!(index.at(&KEY, 3), Ok(Some((_, At::Value(..)))));
+        let is_there = |index: &Index| matches!(index.at(&KEY, 3), Ok(Some((_, VersionLookup::Value(..)))));
         index.release(&KEY, 2);
         index.release(b"other", 3);
         assert!(is_there(&index));
         index.release(&KEY, 3);
-        assert!(!is_there(&index) && matches!(index.at(&KEY, 3), Ok(Some((_, At::Recorded(3))))));
+        assert!(!is_there(&index) && matches!(index.at(&KEY, 3), Ok(Some((_, VersionLookup::Recorded(3))))));
     }
 
     #[test]
-    fn walks_go_on_where_they_stopped() {
+    fn walk_resumes_after_last_key() {
         let dir = tempfile::tempdir().expect("a directory");
-        let disk = Index::Disk(DiskIndex::make(dir.path().join("index")).expect("an index"));
+        let disk = Index::Disk(DiskIndex::create(dir.path().join("index")).expect("an index"));
         let keys = ["a", "a\0", "a\0b", "ab", "b", "c/d"];
         for mut index in [Index::default(), disk] {
             for (at, key) in keys.iter().enumerate() {
                 let revision = at as u64 + 2;
-                let live = Live { value: None, modified: revision, created: revision, lease: 7 };
+                let live = LiveVersion { value: None, modified: revision, created: revision, lease: 7 };
                 index.put(&Bytes::from_static(key.as_bytes()), live).expect("a put");
             }
             let mut after = None;

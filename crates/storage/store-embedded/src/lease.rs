@@ -17,7 +17,7 @@ struct Lease {
     keys: HashSet<Bytes>,
 }
 
-/// The longest time a lease can have, as in etcd.
+/// The maximum TTL of a lease, as in etcd.
 pub(crate) const MAX_TTL_SECONDS: u64 = 9_000_000_000;
 
 // === impl Leases ===
@@ -30,7 +30,7 @@ impl Leases {
         self.by_deadline.insert((deadline, id));
     }
 
-    /// Removes a lease; the caller deletes its keys.
+    /// Removes a lease. The caller deletes its keys.
     pub(crate) fn remove(&mut self, id: i64) {
         if let Some(lease) = self.by_id.remove(&id) {
             self.by_deadline.remove(&(lease.deadline, id));
@@ -57,7 +57,7 @@ impl Leases {
         self.by_id.get(&id).map(|lease| lease.deadline.saturating_duration_since(now))
     }
 
-    /// Returns the keys of a lease, in order; `None` if the lease does not exist.
+    /// Returns the keys of a lease, in order, or `None` if the lease does not exist.
     pub(crate) fn keys(&self, id: i64) -> Option<Vec<Bytes>> {
         let mut keys: Vec<_> = self.by_id.get(&id)?.keys.iter().cloned().collect();
         keys.sort_unstable();
@@ -72,10 +72,10 @@ impl Leases {
         self.by_deadline.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
     }
 
-    /// Returns a positive number that no lease has.
+    /// Returns a positive number that is not the ID of any lease.
     pub(crate) fn fresh_id(&self) -> i64 {
         loop {
-            // Each `RandomState` has fresh keys, so the hash of any value is a random number.
+            // Each `RandomState` has new keys, so the hash of any value is a random number.
             let id = (RandomState::new().hash_one(0_u8) >> 1) as i64;
             if id != 0 && !self.contains(id) {
                 return id;

@@ -1,8 +1,8 @@
 //! The embedded storage engine: one committer, durable history, compaction, recovery.
 //!
-//! Live objects and the revisions of their history are held in memory; earlier values are read back from the disk. A
-//! single thread turns concurrent transactions into one durable write. `docs/store-format.md` describes the bytes on
-//! disk and why the order of writes is safe.
+//! Live objects and the revisions of their history are held in memory; earlier values are read from disk. A single
+//! thread combines concurrent transactions into one durable write. `docs/store-format.md` describes the bytes on disk
+//! and why the order of writes is safe.
 
 mod check;
 mod committer;

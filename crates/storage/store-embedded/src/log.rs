@@ -11,7 +11,7 @@ pub(crate) mod spares;
 mod stats;
 pub(crate) mod survey;
 mod table;
-mod tolerant;
+mod tolerant_file;
 mod writer;
 
 use std::io;
@@ -27,23 +27,24 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use self::acknowledged::{HEAD_SPACING, HeadSync};
 use self::background_failure::BackgroundFailure;
 use self::format::{LENGTH, Notes, damaged};
-use self::open::{Found, Tail};
+use self::open::{ExistingLog, Tail};
 use self::segment::RecordPosition;
 use self::spares::Spares;
 use self::stats::Counters;
-use self::table::Table;
+use self::table::SegmentTable;
 use self::writer::Writer;
-use crate::disk::{Batch, Disk, LogStats, Visit};
+use crate::disk::{Batch, Disk, LogStats, RecordVisitor};
 use crate::files::{Files, LogFile};
 
-/// The size of segments, and the way in which they are rewritten.
+/// The size of segments, and how they are rewritten.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// The size of a segment is a quarter of the needed bytes, within these bounds: a small store has small files.
+    /// The minimum size of a segment. Segments take a quarter of the needed bytes, within these bounds: a small store
+    /// has small files.
     pub min_segment: u64,
     pub max_segment: u64,
-    /// True when a background thread rewrites segments; otherwise each writer does it too, for tests that repeat every
-    /// single operation.
+    /// Whether a background thread rewrites segments. Otherwise each writer does so, for tests that repeat every single
+    /// operation.
     pub background: bool,
 }
 
@@ -56,28 +57,28 @@ pub struct LogDisk {
 pub(crate) struct Inner {
     files: Arc<dyn Files>,
     options: LogOptions,
-    table: RwLock<Table>,
+    table: RwLock<SegmentTable>,
     writer: Mutex<Option<Writer>>,
     notes: Mutex<Notes>,
     spares: Spares,
     counters: Counters,
-    /// The state that was found, until the first write to the log.
+    /// The existing state, until the first write to the log.
     found: Mutex<Option<Pending>>,
-    /// Held by the thread that rewrites segments: the table knows of one rewriting only. Without a background thread writers and
-    /// erasures meet here.
-    rewriting: Mutex<()>,
+    /// Held by the thread that rewrites segments, since the table can only track one rewrite at a time. Without a
+    /// background thread, this serializes writers and erasures.
+    rewrite_lock: Mutex<()>,
     /// Failures of rewriting.
-    trouble: BackgroundFailure,
+    rewrite_failure: BackgroundFailure,
     head: HeadSync,
     /// A rewritten segment whose rename is not durable yet.
-    unsettled: Mutex<Option<mover::Rewritten>>,
+    unfinished_rewrite: Mutex<Option<mover::RewrittenSegment>>,
     signal: Mutex<Signal>,
     wake: Condvar,
 }
 
-/// The work that is left for the start of writing.
+/// The work that remains for the start of writing.
 struct Pending {
-    acknowledged: Option<(acknowledged::AcknowledgedFile, acknowledged::Acknowledged)>,
+    acknowledged: Option<(acknowledged::AcknowledgedFile, acknowledged::AcknowledgedEnd)>,
     tail: Tail,
     superseded: Vec<String>,
 }
@@ -89,7 +90,7 @@ struct Signal {
 }
 
 /// The interval at which segments are checked without a wake-up.
-const PATROL: Duration = Duration::from_secs(1);
+const MOVER_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum size of one read of a scan.
 const SCAN_RECORDS: usize = 1024;
 const SCAN_BYTES: u64 = 1 << 20;
@@ -105,13 +106,15 @@ impl Default for LogOptions {
 // === impl LogDisk ===
 
 impl LogDisk {
-    /// Opens the log of a directory, which may be empty, and changes nothing.
+    /// Opens the log of a directory, which may be empty, without changing anything.
     pub fn open(files: Arc<dyn Files>, options: LogOptions) -> io::Result<Self> {
         let found = open::open(&*files)?;
         let mut pending = Pending { acknowledged: None, tail: Tail::default(), superseded: Vec::new() };
-        let (mut table, mut notes) = (Table::default(), Notes::new());
-        if let Some(Found { store, segments, acknowledged, notes: found, tail, superseded, next_generation }) = found {
-            table = Table { store, segments, next_generation, moving: None };
+        let (mut table, mut notes) = (SegmentTable::default(), Notes::new());
+        if let Some(ExistingLog { store, segments, acknowledged, notes: found, tail, superseded, next_generation }) =
+            found
+        {
+            table = SegmentTable { store, segments, next_generation, active_rewrite: None };
             notes = found;
             pending = Pending { acknowledged, tail, superseded };
         }
@@ -124,10 +127,10 @@ impl LogDisk {
             spares: Spares::default(),
             counters: Counters::default(),
             found: Mutex::new(Some(pending)),
-            rewriting: Mutex::default(),
-            trouble: BackgroundFailure::with("rewrite a segment"),
+            rewrite_lock: Mutex::default(),
+            rewrite_failure: BackgroundFailure::new("rewrite a segment"),
             head: HeadSync::default(),
-            unsettled: Mutex::default(),
+            unfinished_rewrite: Mutex::default(),
             signal: Mutex::default(),
             wake: Condvar::new(),
         };
@@ -138,15 +141,15 @@ impl LogDisk {
         if self.inner.options.background {
             self.inner.wake_mover();
         } else {
-            self.inner.look_after();
+            self.inner.fill_and_rewrite();
         }
     }
 }
 
 impl Disk for LogDisk {
-    fn load(&self, visit: &mut Visit<'_>) -> io::Result<()> {
+    fn load(&self, visit: &mut RecordVisitor<'_>) -> io::Result<()> {
         let mut table = self.inner.table.write();
-        let Table { store, segments, .. } = &mut *table;
+        let SegmentTable { store, segments, .. } = &mut *table;
         for segment in segments {
             if open::read_segment(*store, segment, visit)?.is_break() {
                 return Ok(());
@@ -156,8 +159,8 @@ impl Disk for LogDisk {
         let found = self.inner.found.lock();
         for (header, frame) in found.iter().flat_map(|pending| &pending.tail.unconfirmed) {
             for record in records(header, frame)? {
-                let seen = crate::record::peek(&record).ok_or_else(|| damaged("an unknown record".to_owned()))?;
-                if visit(seen.revision, record).is_break() {
+                let header = crate::record::peek(&record).ok_or_else(|| damaged("an unknown record".to_owned()))?;
+                if visit(header.revision, record).is_break() {
                     return Ok(());
                 }
             }
@@ -176,21 +179,21 @@ impl Disk for LogDisk {
         if self.inner.options.background {
             let inner = self.inner.clone();
             let mover = std::thread::Builder::new().name("store-mover".to_owned()).spawn(move || {
-                supervise_blocking("store mover", || inner.patrol(), |pause| inner.pause(pause));
+                supervise_blocking("store mover", || inner.run_mover(), |pause| inner.pause(pause));
             })?;
             *self.mover.lock() = Some(mover);
         } else {
-            self.inner.look_after();
+            self.inner.fill_and_rewrite();
         }
         Ok(())
     }
 
     fn commit(&self, batch: &Batch) -> io::Result<()> {
         // The next process would not find what is written now.
-        self.inner.files.in_place().map_err(|displaced| io::Error::new(io::ErrorKind::NotFound, displaced))?;
-        let delay = self.inner.delay_of(batch.records.iter().map(|(_, record)| record.len() as u64).sum());
+        self.inner.files.check_in_place().map_err(|displaced| io::Error::new(io::ErrorKind::NotFound, displaced))?;
+        let delay = self.inner.write_delay(batch.records.iter().map(|(_, record)| record.len() as u64).sum());
         if !delay.is_zero() {
-            // Segments are rewritten more slowly than they are written: the delay keeps the disk from filling.
+            // Segments are rewritten more slowly than they are written. The delay keeps the disk from filling up.
             std::thread::sleep(delay);
         }
         let mut writer = self.inner.writer.lock();
@@ -204,30 +207,30 @@ impl Disk for LogDisk {
     }
 
     fn erase(&self, revisions: &[u64]) -> io::Result<()> {
-        self.inner.table.write().bury(revisions);
+        self.inner.table.write().mark_dead(revisions);
         self.maintain();
         Ok(())
     }
 
     fn read(&self, revision: u64) -> io::Result<Option<Bytes>> {
         let found = self.inner.table.read().find(revision);
-        let Some((file, place)) = found else { return Ok(None) };
-        let bytes = read_places(&*file, &[place])?;
+        let Some((file, position)) = found else { return Ok(None) };
+        let bytes = read_records(&*file, &[position])?;
         Ok(bytes.into_iter().next())
     }
 
-    fn scan(&self, first: u64, last: u64, visit: &mut Visit<'_>) -> io::Result<()> {
+    fn scan(&self, first: u64, last: u64, visit: &mut RecordVisitor<'_>) -> io::Result<()> {
         let mut next = first;
         while next <= last {
             let run = self.inner.table.read().run(next, last, SCAN_RECORDS, SCAN_BYTES);
-            let Some((file, places)) = run else { break };
-            let records = read_places(&*file, &places)?;
-            for (place, record) in places.iter().zip(records) {
-                if visit(place.revision, record).is_break() {
+            let Some((file, positions)) = run else { break };
+            let records = read_records(&*file, &positions)?;
+            for (position, record) in positions.iter().zip(records) {
+                if visit(position.revision, record).is_break() {
                     return Ok(());
                 }
             }
-            let Some(read) = places.last().and_then(|place| place.revision.checked_add(1)) else { break };
+            let Some(read) = positions.last().and_then(|position| position.revision.checked_add(1)) else { break };
             next = read;
         }
         Ok(())
@@ -243,14 +246,15 @@ impl Disk for LogDisk {
     }
 
     fn has_reserve(&self, bytes: u64) -> bool {
-        // Only of the active segment: without the last spare, no segment could be rewritten to give space back.
+        // Only the room of the active segment: without the last spare file, no segment could be rewritten to free
+        // space.
         let room = self.inner.writer.lock().as_ref().map_or(0, Writer::room);
         room.saturating_sub(bytes) >= self.inner.options.min_segment / 2
     }
 
     fn has_room(&self) -> bool {
         if !self.inner.options.background && self.inner.counters.full.load(Ordering::Relaxed) {
-            self.inner.look_after();
+            self.inner.fill_and_rewrite();
         }
         !self.inner.counters.full.load(Ordering::Relaxed)
     }
@@ -282,28 +286,29 @@ impl Drop for LogDisk {
 
 /// Returns the records in a frame.
 fn records(header: &format::FrameHeader, frame: &Bytes) -> io::Result<Vec<Bytes>> {
-    let places = format::record_places(frame, header);
-    let places = places.ok_or_else(|| damaged("a frame has an unknown shape".to_owned()))?;
-    Ok(places.into_iter().map(|(at, len)| frame.slice(at..at + len)).collect())
+    let positions = format::record_positions(frame, header);
+    let positions = positions.ok_or_else(|| damaged("a frame has an unknown shape".to_owned()))?;
+    Ok(positions.into_iter().map(|(at, len)| frame.slice(at..at + len)).collect())
 }
 
 /// Reads consecutive records of a file.
-fn read_places(file: &dyn LogFile, places: &[RecordPosition]) -> io::Result<Vec<Bytes>> {
-    let (Some(first), Some(last)) = (places.first(), places.last()) else { return Ok(Vec::new()) };
-    let lost = |place: &RecordPosition| damaged(format!("revision {} is not where it was written", place.revision));
+fn read_records(file: &dyn LogFile, positions: &[RecordPosition]) -> io::Result<Vec<Bytes>> {
+    let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return Ok(Vec::new()) };
+    let lost =
+        |position: &RecordPosition| damaged(format!("revision {} is not where it was written", position.revision));
     let len = usize::try_from(last.at + last.room - first.at).map_err(|_| lost(first))?;
     let mut bytes = vec![0; len];
     let read = file.read_at(&mut bytes, first.at)?;
     bytes.truncate(read);
     let bytes = Bytes::from(bytes);
-    places
+    positions
         .iter()
-        .map(|place| {
-            let from = (place.at - first.at) as usize;
+        .map(|position| {
+            let from = (position.at - first.at) as usize;
             let length = bytes.get(from..from + LENGTH).and_then(|length| length.try_into().ok());
-            let length = u32::from_le_bytes(length.ok_or_else(|| lost(place))?) as usize;
+            let length = u32::from_le_bytes(length.ok_or_else(|| lost(position))?) as usize;
             let from = from + LENGTH;
-            let end = from.checked_add(length).filter(|end| *end <= bytes.len()).ok_or_else(|| lost(place))?;
+            let end = from.checked_add(length).filter(|end| *end <= bytes.len()).ok_or_else(|| lost(position))?;
             Ok(bytes.slice(from..end))
         })
         .collect()
@@ -318,11 +323,11 @@ impl Inner {
     }
 
     /// Runs the thread that rewrites segments.
-    fn patrol(&self) {
+    fn run_mover(&self) {
         loop {
-            self.look_after();
+            self.fill_and_rewrite();
             self.head.sync();
-            let wait = if self.head.is_newer() { HEAD_SPACING } else { PATROL };
+            let wait = if self.head.is_dirty() { HEAD_SPACING } else { MOVER_INTERVAL };
             let mut signal = self.signal.lock();
             if !signal.work && !signal.stop {
                 self.wake.wait_for(&mut signal, wait);
@@ -346,9 +351,9 @@ impl Inner {
         }
     }
 
-    /// Keeps spare files ready and rewrites segments until none is worth it.
-    fn look_after(&self) {
-        let _one = self.rewriting.lock();
+    /// Keeps spare files ready, and rewrites segments until none is worth it.
+    fn fill_and_rewrite(&self) {
+        let _one = self.rewrite_lock.lock();
         loop {
             self.spares.fill(self);
             let moved = mover::step(self);

@@ -1,9 +1,9 @@
 //! A store that is not in use by a server, read without changes.
 //!
-//! Opening a store changes it: it begins a new segment after an unfinished write, leases end, and segments are
-//! rewritten. So a copy is opened here. All segments but the last are never written again, so the copy shares them by
-//! hard links; the last segment and the small files are copied. The original stays locked, so that no server starts on
-//! it meanwhile.
+//! Opening a store changes it: a new segment is started after an unfinished write, leases end, and segments are
+//! rewritten. Therefore a copy is opened here. All segments except the last are never written again, so the copy shares
+//! them by hard links; the last segment and the small files are copied. The original stays locked, so that no server
+//! starts on it in the meantime.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -27,7 +27,7 @@ pub struct OfflineStore {
     _copy: PrivateCopy,
 }
 
-/// A directory with a copy of a store's files; it is removed on drop.
+/// A directory with a copy of a store's files, which is removed on drop.
 struct PrivateCopy {
     path: PathBuf,
     _original: DirLock,
@@ -36,13 +36,13 @@ struct PrivateCopy {
 // === impl OfflineStore ===
 
 impl OfflineStore {
-    /// Opens the existing store in `dir` as a [lean](EmbeddedOptions::lean) copy. Reads the whole store, and blocks until that
-    /// is done; `on_reading` is told how far that is.
+    /// Opens the existing store in `dir` as a [lean](EmbeddedOptions::lean) copy. Reads the whole store, and blocks
+    /// until that is done. `on_reading` receives the progress.
     pub fn open(dir: &Path, on_reading: Option<OnReading>) -> Result<Self, OpenError> {
         let (copy, lock) = PrivateCopy::of(dir)?;
         let options = EmbeddedOptions { lean: true, on_reading, ..EmbeddedOptions::new(&copy.path) };
         let opened = EmbeddedStore::open_locked(&options, lock);
-        let store = opened.map_err(|unusable| unusable.of(dir.to_owned()))?;
+        let store = opened.map_err(|open_failure| open_failure.of(dir.to_owned()))?;
         Ok(Self { store: Arc::new(store), _copy: copy })
     }
 
@@ -54,13 +54,13 @@ impl OfflineStore {
 // === impl PrivateCopy ===
 
 impl PrivateCopy {
-    /// Makes a copy, and returns it with its lock: an unlocked one would be mistaken for the copy of a dead process.
+    /// Creates a copy, and returns it with its lock: an unlocked one would be mistaken for the copy of a dead process.
     fn of(dir: &Path) -> Result<(Self, DirLock), OpenError> {
         let failed = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
         let original = lock_store(dir)?;
         remove_leftovers(dir);
-        let copy = Self { path: place(dir).map_err(failed)?, _original: original };
-        let lock = DirLock::acquire(&copy.path).map_err(|error| error.about(dir))?;
+        let copy = Self { path: create_copy_dir(dir).map_err(failed)?, _original: original };
+        let lock = DirLock::acquire(&copy.path).map_err(|error| error.with_dir(dir))?;
         copy_files(dir, &copy.path).map_err(failed)?;
         Ok((copy, lock))
     }
@@ -74,31 +74,31 @@ impl Drop for PrivateCopy {
     }
 }
 
-/// Creates an empty directory beside the store, where hard links are possible, or else among the temporary files.
-fn place(dir: &Path) -> io::Result<PathBuf> {
-    let beside = dir.canonicalize()?.with_extension(format!("{COPY}{}", std::process::id()));
-    let elsewhere = std::env::temp_dir().join(beside.file_name().unwrap_or_default());
+/// Creates an empty directory next to the store, where hard links are possible, or otherwise among the temporary files.
+fn create_copy_dir(dir: &Path) -> io::Result<PathBuf> {
+    let sibling = dir.canonicalize()?.with_extension(format!("{COPY}{}", std::process::id()));
+    let temporary = std::env::temp_dir().join(sibling.file_name().unwrap_or_default());
     let make = |path: PathBuf| DirBuilder::new().mode(0o700).create(&path).map(|()| path);
-    make(beside).or_else(|_| make(elsewhere))
+    make(sibling).or_else(|_| make(temporary))
 }
 
 const COPY: &str = "copy-";
 
-/// Removes copies that killed processes left beside a store or among the temporary files, whose locks are free.
+/// Removes copies that killed processes left next to a store or among the temporary files, and whose locks are free.
 pub(crate) fn remove_leftovers(dir: &Path) {
     let Ok(dir) = dir.canonicalize() else { return };
     let (Some(parent), Some(name), Ok(store)) = (dir.parent(), dir.file_stem(), dir.metadata()) else { return };
-    let ours = |path: &Path| {
+    let is_our_copy = |path: &Path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let pid = extension.and_then(|extension| extension.strip_prefix(COPY));
         let copy = path.file_stem() == Some(name) && pid.is_some_and(|pid| pid.parse::<u32>().is_ok());
-        // Others may use the directory of temporary files, too.
+        // Other users may use the directory of temporary files, too.
         copy && path.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == store.uid())
     };
-    for place in [parent, &std::env::temp_dir()] {
-        let Ok(entries) = fs::read_dir(place) else { continue };
-        for path in entries.flatten().map(|entry| entry.path()).filter(|path| ours(path)) {
-            let Ok(_lock) = DirLock::acquire_silently(&path) else { continue };
+    for directory in [parent, &std::env::temp_dir()] {
+        let Ok(entries) = fs::read_dir(directory) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_our_copy(path)) {
+            let Ok(_lock) = DirLock::acquire_existing(&path) else { continue };
             match fs::remove_dir_all(&path) {
                 Ok(()) => tracing::info!(path = %path.display(), "removed a copy that a killed process had left"),
                 Err(error) => {
@@ -115,8 +115,8 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
         let entry = entry?;
         if entry.file_type()?.is_file() {
             names.push(entry.file_name());
-        } else if entry.file_name() == OLD_FORM {
-            fs::create_dir(to.join(OLD_FORM))?;
+        } else if entry.file_name() == OLD_FORMAT_DIR {
+            fs::create_dir(to.join(OLD_FORMAT_DIR))?;
         }
     }
     let cover = |name: &OsString| name.to_str().and_then(Cover::of_name);
@@ -140,26 +140,26 @@ pub(crate) fn lock_store(dir: &Path) -> Result<DirLock, OpenError> {
         let source = io::Error::new(io::ErrorKind::NotFound, "there is no store in it");
         return Err(OpenError::Io { dir: dir.to_owned(), source });
     }
-    DirLock::acquire_silently(dir)
+    DirLock::acquire_existing(dir)
 }
 
-/// Returns true if a directory has a store, even in a format that is not supported any more.
+/// Returns true if a directory has a store, even in a format that is no longer supported.
 pub fn is_store(dir: &Path) -> bool {
     let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.into_iter().any(|name| {
         let segment = name.to_str().is_some_and(|name| Cover::of_name(name).is_some());
-        segment || name == HEAD || name == OLD_FORM
+        segment || name == HEAD || name == OLD_FORMAT_DIR
     })
 }
 
-/// The directory of the database that was used before the present format.
-pub(crate) const OLD_FORM: &str = "log";
+/// The directory of the database that was used before the current format.
+pub(crate) const OLD_FORMAT_DIR: &str = "log";
 
 // === impl OpenError ===
 
 impl OpenError {
     /// Returns the same error with the original's directory.
-    pub(crate) fn about(self, dir: &Path) -> Self {
+    pub(crate) fn with_dir(self, dir: &Path) -> Self {
         let dir = dir.to_owned();
         match self {
             Self::Locked { pid, .. } => Self::Locked { dir, pid },
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_original_is_locked_and_stays_as_it_is() {
+    async fn copy_locks_original_and_leaves_it_unchanged() {
         let base = tempfile::tempdir().expect("a directory");
         let dir = base.path().join("store");
         let log = LogOptions { min_segment: 256 << 10, max_segment: 256 << 10, background: true };
@@ -208,15 +208,15 @@ mod tests {
         for n in 0..200 {
             put(&store, &format!("/k/{}", n % 50)).await;
         }
-        let running = OfflineStore::open(&dir, None);
-        assert!(matches!(running, Err(OpenError::Locked { pid: Some(pid), .. }) if pid == std::process::id()));
+        let in_use_error = OfflineStore::open(&dir, None);
+        assert!(matches!(in_use_error, Err(OpenError::Locked { pid: Some(pid), .. }) if pid == std::process::id()));
         store.close().await;
         drop(store);
 
         // A copy that a killed process left.
-        let left = base.path().join("store.copy-0");
-        fs::create_dir(&left).expect("a directory");
-        fs::write(left.join("lock"), "0").expect("a file");
+        let leftover = base.path().join("store.copy-0");
+        fs::create_dir(&leftover).expect("a directory");
+        fs::write(leftover.join("lock"), "0").expect("a file");
 
         let live = base.path().join("store.copy-1");
         let in_use = DirLock::acquire(&live).expect("a copy in use");
@@ -225,7 +225,7 @@ mod tests {
 
         let before = contents(&dir);
         let copy = OfflineStore::open(&dir, None).expect("it opens");
-        assert!(!left.exists() && live.exists() && other.exists());
+        assert!(!leftover.exists() && live.exists() && other.exists());
         drop(in_use);
         assert!(matches!(EmbeddedStore::open(EmbeddedOptions::new(&dir)), Err(OpenError::Locked { .. })));
         let revision = copy.store().current_revision().await.expect("a revision");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reading_is_reported_to_its_end() {
+    async fn reports_reading_progress_to_the_end() {
         let base = tempfile::tempdir().expect("a directory");
         let dir = base.path().join("store");
         let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("opens");
@@ -261,9 +261,9 @@ mod tests {
         };
         let copy = OfflineStore::open(&dir, Some(on_reading.clone())).expect("it opens");
         drop(copy);
-        let of_an_opening = std::mem::take(&mut *reports.lock());
+        let open_reports = std::mem::take(&mut *reports.lock());
         crate::check(&dir, Some(on_reading)).expect("it is read");
-        for reports in [of_an_opening, std::mem::take(&mut *reports.lock())] {
+        for reports in [open_reports, std::mem::take(&mut *reports.lock())] {
             assert!(reports.len() > 2, "{reports:?}");
             assert!(reports.is_sorted(), "{reports:?}");
             let (done, all) = reports[reports.len() - 1];
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_store_begins_where_it_is_told() {
+    async fn new_store_starts_at_first_revision() {
         let base = tempfile::tempdir().expect("a directory");
         let dir = base.path().join("store");
         for (first_revision, expected) in [(5000, 5000), (9000, 5001), (1, 5002)] {

@@ -9,31 +9,31 @@ use bytes::Bytes;
 use crate::log::LogOptions;
 use crate::record::FIRST_REVISION;
 
-/// The options of a store. `Options::new(dir)` has defaults for a server with a small memory budget.
+/// The options of a store. `EmbeddedOptions::new(dir)` has defaults for a server with a small memory budget.
 #[derive(Clone)]
 pub struct EmbeddedOptions {
-    /// The directory of all files; it is created if it does not exist.
+    /// The directory of all files, which is created if it does not exist.
     pub dir: PathBuf,
     /// The sizes of the files.
     pub log: LogOptions,
-    /// The revision of a new store: its first write gets the next one, and everything up to it counts as compacted. For
-    /// data from another store, whose revisions clients have seen. An existing store ignores it.
+    /// The revision of a new store: its first write gets the next one, and everything up to it counts as compacted.
+    /// This is for data from another store, whose revisions clients have seen. It is ignored for an existing store.
     pub first_revision: u64,
-    /// True to keep neither objects nor keys in memory, but read them from the disk each time (from a directory `index`
-    /// that each start creates): for tools, whose memory must not grow with the store. Such a store stops counting at
-    /// one key beyond a read's limit.
+    /// Whether to keep neither objects nor keys in memory, but read them from disk each time (from a directory `index`
+    /// that each start creates). This is for tools, whose memory must not grow with the store. Such a store stops
+    /// counting at one key beyond a read's limit.
     pub lean: bool,
-    /// Prefixes of keys for which small values (16 KiB at most) are accepted on a full disk, as long as the reserve is large
-    /// enough for deletions as well: for heartbeats, without which clients take each other for dead.
+    /// Prefixes of keys for which small values (at most 16 KiB) are accepted on a full disk, as long as the reserve is
+    /// large enough for deletions as well. This is for heartbeats, without which clients consider each other dead.
     pub reserve_prefixes: Vec<Bytes>,
     pub watch: WatchOptions,
-    /// Called once, with the reason, when the disk failed in a way that does not allow later writes: the process must
+    /// Called once, with the reason, if the disk failed in a way that does not allow later writes: the process must
     /// end, and the next one must read the disk again.
     pub on_failure: Option<OnFailure>,
-    /// Called while the log is read at the opening: with the bytes that have been read, and all of them.
+    /// Called while the log is read at startup, with the number of bytes read so far and the total.
     pub on_reading: Option<OnReading>,
     /// True if the process ends soon after the store is closed. Closing then leaves the memory of the index to the
-    /// operating system: it takes a second to free a million keys one by one.
+    /// operating system, since it takes a second to free a million keys one by one.
     pub ends_with_process: bool,
 }
 
@@ -46,7 +46,7 @@ pub type OnReading = Arc<dyn Fn(u64, u64) + Send + Sync>;
 /// The buffers of watches, and their progress messages.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
-    /// The maximum number of events buffered for a watcher; it reads further ones from history instead.
+    /// The maximum number of events buffered for a watcher, which reads further events from history.
     pub buffer_events: usize,
     /// The maximum bytes of keys and values buffered for a watcher.
     pub buffer_bytes: usize,

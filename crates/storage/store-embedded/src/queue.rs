@@ -1,9 +1,9 @@
-//! The commands that wait for the committer, and how long it lets a group of them grow.
+//! The queue of commands for the committer, and the time for which a group of commands may grow.
 //!
-//! Durable steps are the costly part of a write: a group of one costs as much as a group of thirty. While several callers
-//! write at once, a step begins only when those that wrote with the last one are back, or after the time that a step
-//! takes: each write waits for at most one step more, and the processors do the work of fewer. PostgreSQL has
-//! `commit_delay` and `commit_siblings` for the same. A caller that writes alone never waits.
+//! Durable steps are the expensive part of a write: a group of one costs as much as a group of thirty. While several
+//! callers write concurrently, a step only starts when the writers of the previous group have sent their next commands,
+//! or after the duration of a step. Each write waits for at most one more step, and fewer steps need less CPU.
+//! PostgreSQL has `commit_delay` and `commit_siblings` for the same purpose. A caller that writes alone never waits.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -19,111 +19,112 @@ const MAX_QUEUED_BYTES: usize = 256 << 20;
 /// The maximum size of a group. A larger one would increase the latency of its first command.
 const MAX_GROUP_COMMANDS: usize = 1024;
 pub(crate) const MAX_GROUP_BYTES: usize = 8 << 20;
-/// The longest wait for others, however slow the disk is: on a slow one, groups grow during the steps.
-const MAX_PATIENCE: Duration = Duration::from_micros(500);
+/// The maximum wait for other writers, however slow the disk is: on a slow disk, groups grow during the steps.
+const MAX_WAIT: Duration = Duration::from_micros(500);
 
 #[derive(Default)]
 pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
+    state: Mutex<QueueState>,
     work: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueueState {
     commands: VecDeque<Command>,
     bytes: usize,
     closed: bool,
-    /// The committer sleeps until there are so many commands.
-    wanted: usize,
+    /// The committer sleeps until there are this many commands.
+    wake_at: usize,
 }
 
-/// Knowledge of the callers that write at the same time.
+/// An estimate of the number of concurrent writers.
 #[derive(Default)]
-pub(crate) struct Company {
-    /// How many commands are likely to come together.
+pub(crate) struct GroupEstimate {
+    /// The number of commands that are likely to arrive together.
     expected: usize,
-    /// How long a durable step takes.
+    /// The duration of a durable step.
     step: Duration,
 }
 
 // === impl Queue ===
 
 impl Queue {
-    /// Hands a command to the committer.
+    /// Adds a command for the committer.
     pub(crate) fn submit(&self, command: Command) -> Result<(), StoreError> {
-        let mut waiting = self.waiting.lock();
-        if waiting.closed {
+        let mut state = self.state.lock();
+        if state.closed {
             return Err(StoreError::Closed);
         }
-        // The queue becomes so long only when the disk hangs.
-        if waiting.commands.len() >= MAX_QUEUED_COMMANDS || waiting.bytes >= MAX_QUEUED_BYTES {
+        // The queue only gets this long if the disk hangs.
+        if state.commands.len() >= MAX_QUEUED_COMMANDS || state.bytes >= MAX_QUEUED_BYTES {
             return Err(StoreError::Timeout);
         }
-        waiting.bytes += command.bytes();
-        waiting.commands.push_back(command);
-        let wake = waiting.are_enough();
-        drop(waiting);
+        state.bytes += command.bytes();
+        state.commands.push_back(command);
+        let wake = state.is_group_complete();
+        drop(state);
         if wake {
             self.work.notify_one();
         }
         Ok(())
     }
 
-    /// Waits for commands until `deadline`, and then for those that are likely to follow. `None` when the queue is closed
-    /// and no commands are left.
-    pub(crate) fn next_group(&self, deadline: Instant, company: &Company) -> Option<Vec<Command>> {
-        let mut waiting = self.waiting.lock();
-        self.work.wait_while_until(&mut waiting, |waiting| waiting.commands.is_empty() && !waiting.closed, deadline);
-        if waiting.commands.is_empty() {
-            return (!waiting.closed).then(Vec::new);
+    /// Waits for commands until `deadline`, and then for those that are likely to follow. Returns `None` when the queue
+    /// is closed and no commands are left.
+    pub(crate) fn next_group(&self, deadline: Instant, estimate: &GroupEstimate) -> Option<Vec<Command>> {
+        let mut state = self.state.lock();
+        self.work.wait_while_until(&mut state, |state| state.commands.is_empty() && !state.closed, deadline);
+        if state.commands.is_empty() {
+            return (!state.closed).then(Vec::new);
         }
-        waiting.wanted = company.expected.min(MAX_GROUP_COMMANDS);
-        let end = Instant::now() + company.step.min(MAX_PATIENCE);
-        self.work.wait_while_until(&mut waiting, |waiting| !waiting.are_enough() && !waiting.closed, end);
-        waiting.wanted = 0;
-        let count = waiting.commands.len().min(MAX_GROUP_COMMANDS);
-        let commands: Vec<_> = waiting.commands.drain(..count).collect();
-        waiting.bytes -= commands.iter().map(Command::bytes).sum::<usize>();
+        state.wake_at = estimate.expected.min(MAX_GROUP_COMMANDS);
+        let end = Instant::now() + estimate.step.min(MAX_WAIT);
+        self.work.wait_while_until(&mut state, |state| !state.is_group_complete() && !state.closed, end);
+        state.wake_at = 0;
+        let count = state.commands.len().min(MAX_GROUP_COMMANDS);
+        let commands: Vec<_> = state.commands.drain(..count).collect();
+        state.bytes -= commands.iter().map(Command::bytes).sum::<usize>();
         Some(commands)
     }
 
-    /// The number of commands that wait.
+    /// Returns the number of queued commands.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.lock().commands.len()
+        self.state.lock().commands.len()
     }
 
-    /// Refuses commands from now on; queued ones are still executed.
+    /// Rejects commands from now on. Queued ones are still executed.
     pub(crate) fn close(&self) {
-        self.waiting.lock().closed = true;
+        self.state.lock().closed = true;
         self.work.notify_one();
     }
 
-    /// Drops commands that will not be executed; their callers see that the reply channel closes.
+    /// Drops commands that will not be executed. For their callers, the reply channel closes.
     pub(crate) fn abandon(&self) {
-        let mut waiting = self.waiting.lock();
-        waiting.closed = true;
-        waiting.bytes = 0;
-        let abandoned = std::mem::take(&mut waiting.commands);
-        drop(waiting);
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.bytes = 0;
+        let abandoned = std::mem::take(&mut state.commands);
+        drop(state);
         drop(abandoned);
     }
 }
 
-// === impl Waiting ===
+// === impl QueueState ===
 
-impl Waiting {
-    fn are_enough(&self) -> bool {
-        self.commands.len() >= self.wanted || self.bytes >= MAX_GROUP_BYTES
+impl QueueState {
+    fn is_group_complete(&self) -> bool {
+        self.commands.len() >= self.wake_at || self.bytes >= MAX_GROUP_BYTES
     }
 }
 
-// === impl Company ===
+// === impl GroupEstimate ===
 
-impl Company {
-    /// Takes note of a group of commands, how many had come when it was done, and how long its durable step took.
+impl GroupEstimate {
+    /// Updates the estimate after a group of commands. `queued` is the number of commands that had arrived when the
+    /// group was finished, and `step` the duration of its durable step.
     pub(crate) fn observe(&mut self, group: usize, queued: usize, step: Duration) {
         let seen = group + queued;
-        // Who has not come back is given up soon, so that nobody waits for them in vain for long.
+        // Writers that have stopped are dropped from the estimate quickly, so that nobody waits for them for long.
         self.expected = if seen < self.expected { (self.expected + seen) / 2 } else { seen };
         self.step = (self.step * 3 + step) / 4;
     }
@@ -134,10 +135,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_those_who_are_gone() {
+    fn estimate_shrinks_when_writers_leave() {
         let step = Duration::from_millis(1);
-        let mut company = Company::default();
-        // (commands of the group, commands that came meanwhile, expected then)
+        let mut estimate = GroupEstimate::default();
+        // (commands of the group, commands that arrived in the meantime, expected afterwards)
         for (group, queued, expected) in [
             (1, 0, 1),
             (1, 1, 2),
@@ -151,9 +152,9 @@ mod tests {
             (1, 0, 2),
             (1, 0, 1),
         ] {
-            company.observe(group, queued, step);
-            assert_eq!(company.expected, expected, "{group} {queued}");
+            estimate.observe(group, queued, step);
+            assert_eq!(estimate.expected, expected, "{group} {queued}");
         }
-        assert!(company.step > step / 2 && company.step <= step);
+        assert!(estimate.step > step / 2 && estimate.step <= step);
     }
 }

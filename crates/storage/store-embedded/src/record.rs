@@ -1,6 +1,6 @@
 //! The bytes of one revision in the log. `docs/store-format.md` describes them.
 //!
-//! A record has its own revision under its checksum, so that a torn or misplaced record is detected.
+//! A record includes its own revision in its checksum, so that a torn or misplaced record is detected.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
@@ -21,16 +21,16 @@ pub(crate) struct Put {
     pub(crate) key: Bytes,
     pub(crate) value: Bytes,
     pub(crate) created: u64,
-    /// The revision of the version that was replaced, 0 for none.
+    /// The revision of the replaced version, or 0 if there is none.
     pub(crate) previous: u64,
-    /// 0 for none.
+    /// 0 means no lease.
     pub(crate) lease: i64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Deletion {
     pub(crate) key: Bytes,
-    /// The revision of the version that was deleted.
+    /// The revision of the deleted version.
     pub(crate) previous: u64,
 }
 
@@ -43,7 +43,7 @@ const PUT_HEADER: usize = HEADER + 28;
 /// Encodes a put. Also returns the value as a slice of the record, so that both share one allocation.
 pub(crate) fn encode_put(revision: u64, put: &Put) -> (Bytes, Bytes) {
     let mut buf = BytesMut::with_capacity(PUT_HEADER + put.key.len() + put.value.len());
-    begin(&mut buf, revision, PUT);
+    write_header(&mut buf, revision, PUT);
     buf.put_u64_le(put.created);
     buf.put_u64_le(put.previous);
     buf.put_i64_le(put.lease);
@@ -58,7 +58,7 @@ pub(crate) fn encode_put(revision: u64, put: &Put) -> (Bytes, Bytes) {
 pub(crate) fn encode_delete(revision: u64, deletions: &[Deletion]) -> Bytes {
     let keys: usize = deletions.iter().map(|deletion| deletion.key.len() + 12).sum();
     let mut buf = BytesMut::with_capacity(HEADER + 4 + keys);
-    begin(&mut buf, revision, DELETE);
+    write_header(&mut buf, revision, DELETE);
     buf.put_u32_le(deletions.len() as u32);
     for deletion in deletions {
         buf.put_u64_le(deletion.previous);
@@ -89,46 +89,46 @@ pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
     record.ok_or_else(|| damaged("the record has an unknown shape"))
 }
 
-/// The fields at the beginning of a record.
-pub(crate) struct Seen {
+/// The fields at the start of a record.
+pub(crate) struct RecordHeader {
     pub(crate) revision: u64,
     pub(crate) deletion: bool,
 }
 
-/// Reads the beginning of a record; the caller verifies its checksum.
-pub(crate) fn peek(bytes: &[u8]) -> Option<Seen> {
+/// Reads the start of a record. The caller verifies its checksum.
+pub(crate) fn peek(bytes: &[u8]) -> Option<RecordHeader> {
     let revision = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
-    Some(Seen { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })
+    Some(RecordHeader { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })
 }
 
 /// Returns true if the bytes are the undamaged record of a revision.
 pub(crate) fn is_whole(revision: u64, bytes: &[u8]) -> bool {
     let checksum = bytes.get(..8).map(|checksum| checksum == xxh3_64(&bytes[8..]).to_le_bytes());
-    checksum == Some(true) && peek(bytes).is_some_and(|seen| seen.revision == revision)
+    checksum == Some(true) && peek(bytes).is_some_and(|header| header.revision == revision)
 }
 
-fn begin(buf: &mut BytesMut, revision: u64, kind: u8) {
+fn write_header(buf: &mut BytesMut, revision: u64, kind: u8) {
     buf.put_u64_le(0);
     buf.put_u64_le(revision);
     buf.put_u8(FORMAT);
     buf.put_u8(kind);
 }
 
-/// What the rest of a damaged record seems to say.
+/// The apparent contents of the rest of a damaged record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Guess {
-    /// The key (of deletions, the first one), if it looks like a key.
+    /// The key (the first one of a deletion), if it looks like a key.
     pub(crate) key: Option<Bytes>,
     /// Deletions, as far as they can be read.
     pub(crate) deletions: Vec<Deletion>,
 }
 
-/// Reads a damaged record. What it returns may be damaged, too.
+/// Reads a damaged record. The result may be damaged, too.
 pub(crate) fn guess(bytes: &Bytes) -> Guess {
     let mut reader = Reader { bytes, at: HEADER - 1 };
     match reader.u8() {
         Some(PUT) => {
-            // Three numbers are before the key.
+            // The key comes after three numbers.
             reader.at += 24;
             Guess { key: reader.key().filter(looks_like_a_key), deletions: Vec::new() }
         }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_as_they_were() {
+    fn records_round_trip() {
         let (bytes, value) = encode_put(9, &put());
         assert_eq!(value, put().value);
         assert_eq!(decode(9, &bytes), Ok(Record::Put(put())));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_and_any_cut_is_noticed() {
+    fn detects_changed_and_truncated_records() {
         let (bytes, _) = encode_put(9, &put());
         for at in 0..bytes.len() {
             let mut changed = bytes.to_vec();

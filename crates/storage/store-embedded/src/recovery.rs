@@ -1,4 +1,4 @@
-//! Builds the state in memory from the disk, and verifies everything that can be verified.
+//! Rebuilds the state in memory from disk, and verifies everything that can be verified.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use crate::compaction::{MARKER_KEY, Marker};
 use crate::digests::Digests;
 use crate::disk::{Batch, Disk};
 use crate::error::OpenError;
-use crate::index::{Index, Kept, Live, Loading};
+use crate::index::{Index, IndexBuilder, LiveVersion, VersionDigest};
 use crate::lease::Leases;
 use crate::log::open::UnknownFormat;
 use crate::options::{EmbeddedOptions, OnReading};
@@ -27,7 +27,7 @@ pub(crate) use crate::log::format::FORMAT;
 /// The maximum size of a chunk of records between the reading and the indexing thread.
 const CHUNK_BYTES: usize = 512 << 10;
 const CHUNK_RECORDS: usize = 1024;
-/// Records by revision, and the bytes that they take.
+/// Records by revision, and their total bytes.
 type Chunk = (Vec<(u64, Record)>, usize);
 
 const FORMAT_KEY: &[u8] = b"format";
@@ -35,19 +35,19 @@ const LEASE_PREFIX: &[u8] = b"lease/";
 
 /// The error of a disk whose contents are not usable.
 #[derive(Debug)]
-pub(crate) enum Unusable {
+pub(crate) enum OpenFailure {
     Damaged(String),
     Format(u32),
     Io(io::Error),
 }
 
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredState {
     pub(crate) state: State,
-    /// Records of an interrupted compaction that are still to be erased.
+    /// Records of an interrupted compaction that still have to be erased.
     pub(crate) leftover: Vec<u64>,
 }
 
-/// Returns the fact of an existing lease; without a time to live, that of a removed one.
+/// Returns the fact of an existing lease, or of a removed one if there is no TTL.
 pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option<Bytes>) {
     let mut key = BytesMut::from(LEASE_PREFIX);
     key.put_i64(lease);
@@ -62,28 +62,28 @@ pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option
 }
 
 /// Fills an empty index.
-pub(crate) fn load(disk: &dyn Disk, index: Index, options: &EmbeddedOptions) -> Result<Recovered, Unusable> {
+pub(crate) fn load(disk: &dyn Disk, index: Index, options: &EmbeddedOptions) -> Result<RecoveredState, OpenFailure> {
     let first_revision = options.first_revision;
     let mut facts = Facts::read(disk)?;
-    let fresh = !facts.has_format;
-    if fresh && first_revision > FIRST_REVISION {
+    let is_new = !facts.has_format;
+    if is_new && first_revision > FIRST_REVISION {
         facts.marker = Marker { revision: first_revision, ..Marker::default() };
     }
-    let mut loader = Loader { index: index.loading(), reached: 0, compacted: facts.marker.revision };
+    let mut loader = Loader { index: index.into_builder(), reached: 0, compacted: facts.marker.revision };
     loader.read(disk, options.on_reading.as_ref())?;
     let newest = loader.reached.max(FIRST_REVISION).max(facts.marker.revision);
     let acknowledged = disk.acknowledged()?;
     if newest < acknowledged {
-        return Err(Unusable::Damaged(format!(
+        return Err(OpenFailure::Damaged(format!(
             "the log ends at revision {newest}, but revision {acknowledged} had been acknowledged"
         )));
     }
     let mut index = loader.index.finish();
     let leftover = finish_compaction(&mut index, facts.marker)?;
     let leases = facts.leases(&index)?;
-    // All checks have passed: from here on the disk may be changed.
+    // All checks have passed. From here on the disk may be changed.
     disk.start()?;
-    if fresh {
+    if is_new {
         let marker = (facts.marker != Marker::default()).then(|| facts.marker.fact());
         let meta = std::iter::once(format_fact()).chain(marker).collect();
         disk.commit(&Batch { meta, records: Vec::new() })?;
@@ -97,22 +97,22 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, options: &EmbeddedOptions) -> 
         compacted: facts.marker.revision,
         closed: false,
     };
-    Ok(Recovered { state, leftover })
+    Ok(RecoveredState { state, leftover })
 }
 
-/// Removes the versions that the last compaction forgot, and checks that all kept versions exist.
-pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
+/// Removes the versions that the last compaction dropped, and checks that all kept versions exist.
+pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, OpenFailure> {
     let (kept, mut leftover) = index.compact(marker.revision)?;
-    if let Some(detail) = differs(marker, kept) {
-        return Err(Unusable::Damaged(detail));
+    if let Some(detail) = kept_mismatch(marker, kept) {
+        return Err(OpenFailure::Damaged(detail));
     }
     leftover.sort_unstable();
     leftover.dedup();
     Ok(leftover)
 }
 
-/// Describes the difference between what a compaction kept and what was found of that, if there is one.
-pub(crate) fn differs(marker: Marker, kept: Kept) -> Option<String> {
+/// Describes the difference between the versions that a compaction kept and those that were found, if there is one.
+pub(crate) fn kept_mismatch(marker: Marker, kept: VersionDigest) -> Option<String> {
     (kept != marker.kept).then(|| {
         format!(
             "of the {} versions that the compaction at revision {} kept, {} are in the log",
@@ -122,7 +122,7 @@ pub(crate) fn differs(marker: Marker, kept: Kept) -> Option<String> {
 }
 
 struct Loader {
-    index: Loading,
+    index: IndexBuilder,
     reached: u64,
     compacted: u64,
 }
@@ -138,7 +138,7 @@ pub(crate) struct Facts {
 
 impl Loader {
     /// Reads and checks records in one thread, and indexes them in another.
-    fn read(&mut self, disk: &dyn Disk, on_reading: Option<&OnReading>) -> Result<(), Unusable> {
+    fn read(&mut self, disk: &dyn Disk, on_reading: Option<&OnReading>) -> Result<(), OpenFailure> {
         let (mut bytes, all) = (0, disk.stored_bytes());
         std::thread::scope(|scope| {
             let (sender, chunks) = mpsc::sync_channel(4);
@@ -159,25 +159,25 @@ impl Loader {
             if let (Ok(()), Some(report)) = (&added, on_reading) {
                 report(all, all);
             }
-            let stopped = || Err(io::Error::other("reading the log stopped unexpectedly").into());
-            let read = reader.join().unwrap_or_else(|_| stopped());
+            let reader_stopped = || Err(io::Error::other("reading the log stopped unexpectedly").into());
+            let read = reader.join().unwrap_or_else(|_| reader_stopped());
             added.and(read)
         })
     }
 
-    fn add(&mut self, revision: u64, record: Record) -> Result<(), Unusable> {
-        // Up to the compaction revision there are gaps; after it every revision has a record.
+    fn add(&mut self, revision: u64, record: Record) -> Result<(), OpenFailure> {
+        // Up to the compaction revision there are gaps. After it every revision has a record.
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision > self.compacted && revision != expected {
-            return Err(Unusable::Damaged(format!(
+            return Err(OpenFailure::Damaged(format!(
                 "the log lacks revision {expected} (the next one found is {revision})"
             )));
         }
         match record {
             Record::Put(put) => {
-                // Copied, so that a live value does not keep a whole block of the log alive.
+                // Copied, so that a live value does not retain a whole block of the log.
                 let value = (!self.index.is_on_disk()).then(|| Bytes::copy_from_slice(&put.value));
-                let live = Live { value, modified: revision, created: put.created, lease: put.lease };
+                let live = LiveVersion { value, modified: revision, created: put.created, lease: put.lease };
                 self.index.put(&put.key, live)?;
             }
             Record::Delete(deletions) => {
@@ -191,8 +191,8 @@ impl Loader {
     }
 }
 
-/// Reads all records up to the first damaged one, or until the receiver is gone.
-fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), Unusable> {
+/// Reads all records up to the first damaged one, or until the receiver is dropped.
+fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), OpenFailure> {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     let mut damaged = Ok(());
     let loaded = disk.load(&mut |revision, record| {
@@ -200,7 +200,7 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), U
         match record::decode(revision, &record) {
             Ok(record) => chunk.push((revision, record)),
             Err(detail) => {
-                damaged = Err(Unusable::Damaged(detail));
+                damaged = Err(OpenFailure::Damaged(detail));
                 return ControlFlow::Break(());
             }
         }
@@ -212,7 +212,7 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), U
             Err(_) => ControlFlow::Break(()),
         }
     });
-    // The receiver is gone if a problem has been found.
+    // The receiver is dropped if a problem has been found.
     let _ = sender.send((chunk, bytes));
     loaded?;
     damaged
@@ -221,7 +221,7 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), U
 // === impl Facts ===
 
 impl Facts {
-    pub(crate) fn read(disk: &dyn Disk) -> Result<Self, Unusable> {
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Self, OpenFailure> {
         let mut facts = Self::default();
         for (key, value) in disk.meta()? {
             facts.add(&key, &value)?;
@@ -233,19 +233,19 @@ impl Facts {
         self.leases.contains_key(&lease)
     }
 
-    /// Returns the time to live of a lease in seconds.
+    /// Returns the TTL of a lease in seconds.
     pub(crate) fn lease(&self, lease: i64) -> Option<u64> {
         self.leases.get(&lease).copied()
     }
 
-    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), Unusable> {
-        let damaged = || Unusable::Damaged(format!("the note {:?} is damaged", String::from_utf8_lossy(key)));
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), OpenFailure> {
+        let damaged = || OpenFailure::Damaged(format!("the note {:?} is damaged", String::from_utf8_lossy(key)));
         if key == MARKER_KEY {
             self.marker = Marker::parse(value).ok_or_else(damaged)?;
         } else if key == FORMAT_KEY {
             let found = u32::from_le_bytes(value.try_into().map_err(|_| damaged())?);
             if found != FORMAT {
-                return Err(Unusable::Format(found));
+                return Err(OpenFailure::Format(found));
             }
             self.has_format = true;
         } else if let Some(id) = key.strip_prefix(LEASE_PREFIX) {
@@ -257,13 +257,13 @@ impl Facts {
             }
             self.leases.insert(id, ttl);
         } else {
-            return Err(Unusable::Damaged(format!("there is an unknown note {:?}", String::from_utf8_lossy(key))));
+            return Err(OpenFailure::Damaged(format!("there is an unknown note {:?}", String::from_utf8_lossy(key))));
         }
         Ok(())
     }
 
-    /// Returns the leases, each with its full time to live again, as in etcd: better late than early.
-    pub(crate) fn leases(&self, index: &Index) -> Result<Leases, Unusable> {
+    /// Returns the leases, each with its full TTL again, as in etcd: better late than early.
+    pub(crate) fn leases(&self, index: &Index) -> Result<Leases, OpenFailure> {
         let mut leases = Leases::default();
         let now = Instant::now();
         for (&id, &ttl) in &self.leases {
@@ -283,15 +283,15 @@ impl Facts {
             ControlFlow::Continue(())
         })?;
         if let Some(lease) = unknown {
-            return Err(Unusable::Damaged(format!("a key belongs to the lease {lease}, which is not there")));
+            return Err(OpenFailure::Damaged(format!("a key belongs to the lease {lease}, which is not there")));
         }
         Ok(leases)
     }
 }
 
-// === impl Unusable ===
+// === impl OpenFailure ===
 
-impl Unusable {
+impl OpenFailure {
     pub(crate) fn of(self, dir: PathBuf) -> OpenError {
         match self {
             Self::Damaged(detail) => OpenError::Damaged { dir, detail },
@@ -301,7 +301,7 @@ impl Unusable {
     }
 }
 
-impl From<io::Error> for Unusable {
+impl From<io::Error> for OpenFailure {
     fn from(error: io::Error) -> Self {
         if let Some(unknown) = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownFormat>()) {
             return Self::Format(unknown.0);

@@ -1,5 +1,5 @@
-//! Replays the records of a log for tools: finds what does not fit, which versions are lost, and what is left of each
-//! object. Neither keys nor values are kept, only a hash of each key with the numbers of its newest version.
+//! Replays the records of a log for tools: finds inconsistencies, which versions are lost, and what remains of each
+//! object. Neither keys nor values are held, only a hash of each key with the numbers of its newest version.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -10,26 +10,26 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::check::{Checked, DamagedObject, Remains};
 use crate::compaction::Marker;
-use crate::index::Kept;
+use crate::index::VersionDigest;
 use crate::log::survey::Finding;
 use crate::record::FIRST_REVISION;
 use crate::record::{self, Guess, Put, Record};
-use crate::recovery::differs;
+use crate::recovery::kept_mismatch;
 
-/// The history built from the records that were read so far.
+/// The history built from the records read so far.
 pub(crate) struct Replay {
     keys: Keys,
     reached: u64,
     compacted: u64,
     /// The versions at or before the compaction that it kept, as far as they were found.
-    kept: Kept,
-    /// True when a record of after the compaction was read.
-    passed: bool,
+    kept: VersionDigest,
+    /// True if a record after the compaction was read.
+    is_kept_summed: bool,
     /// Revisions whose records are missing or damaged. At or before the compaction there may never have been any.
     lost: Vec<Range<u64>>,
     /// True if records are missing behind the last one that was read.
-    hole: bool,
-    versions: BTreeMap<(u64, usize), Lost>,
+    has_hole: bool,
+    versions: BTreeMap<(u64, usize), LostVersion>,
     /// The versions in `versions` by key, as long as no later change of the key was read.
     newest: HashMap<Bytes, Vec<(u64, usize)>>,
     pub(crate) checked: Checked,
@@ -38,18 +38,18 @@ pub(crate) struct Replay {
 /// The newest version of each key that exists, by a hash of the key with a random seed.
 pub(crate) struct Keys {
     seed: u64,
-    live: HashMap<[u64; 2], Newest>,
+    live: HashMap<[u64; 2], NewestVersion>,
 }
 
 #[derive(Clone, Copy)]
-struct Newest {
+struct NewestVersion {
     modified: u64,
     created: u64,
     lease: i64,
 }
 
 /// A version whose record is damaged or lost.
-struct Lost {
+struct LostVersion {
     key: Option<Bytes>,
     place: Option<(String, u64)>,
     /// True if a later change of the key was read.
@@ -66,10 +66,10 @@ impl Replay {
             keys: Keys { seed: RandomState::new().hash_one(0_u8), live: HashMap::new() },
             reached: 0,
             compacted,
-            kept: Kept::default(),
-            passed: false,
+            kept: VersionDigest::default(),
+            is_kept_summed: false,
             lost: Vec::new(),
-            hole: false,
+            has_hole: false,
             versions: BTreeMap::new(),
             newest: HashMap::new(),
             checked,
@@ -77,17 +77,17 @@ impl Replay {
     }
 
     /// Adds a finding in a damaged log.
-    pub(crate) fn find(&mut self, finding: Finding) {
+    pub(crate) fn add_finding(&mut self, finding: Finding) {
         match finding {
             Finding::Record { revision, bytes } => self.add(revision, &bytes),
-            Finding::Broken { revision, guess, segment, at } => self.broken(revision, guess, segment, at),
+            Finding::Broken { revision, guess, segment, at } => self.add_broken(revision, guess, segment, at),
             Finding::Unreadable { segment, at, len } => {
-                self.hole = true;
+                self.has_hole = true;
                 self.checked.unreadable_bytes += len;
                 self.checked.problem(format!("{segment}: {len} bytes from byte {at} cannot be read"));
             }
             Finding::Missing(problem) => {
-                self.hole = true;
+                self.has_hole = true;
                 self.checked.problem(problem);
             }
             Finding::Problem(problem) => self.checked.problem(problem),
@@ -96,7 +96,7 @@ impl Replay {
 
     /// Adds the next record.
     pub(crate) fn add(&mut self, revision: u64, bytes: &Bytes) {
-        self.follow(revision);
+        self.record_gap(revision);
         self.checked.records += 1;
         self.checked.record_bytes += bytes.len() as u64;
         match record::decode(revision, bytes) {
@@ -105,8 +105,8 @@ impl Replay {
             Ok(Record::Delete(deletions)) => {
                 for deletion in deletions {
                     let previous = self.keys.get(&deletion.key).map_or(0, |newest| newest.modified);
-                    let differs = revision > self.compacted && previous != deletion.previous;
-                    if differs && !self.is_lost(deletion.previous, &deletion.key) {
+                    let kept_mismatch = revision > self.compacted && previous != deletion.previous;
+                    if kept_mismatch && !self.is_lost(deletion.previous, &deletion.key) {
                         self.checked.problem(format!(
                             "revision {revision}: it deletes the version of revision {}, but the log has {previous}",
                             deletion.previous
@@ -126,8 +126,8 @@ impl Replay {
         let newest = self.keys.get(&put.key);
         let (previous, created) = newest.map_or((0, revision), |newest| (newest.modified, newest.created));
         // At or before the compaction revision, earlier versions may have been compacted.
-        let differs = revision > self.compacted && (previous, created) != (put.previous, put.created);
-        if differs && !self.is_lost(put.previous, &put.key) {
+        let kept_mismatch = revision > self.compacted && (previous, created) != (put.previous, put.created);
+        if kept_mismatch && !self.is_lost(put.previous, &put.key) {
             self.checked.problem(format!(
                 "revision {revision}: it says that it follows revision {} of a key created at {}, but the log has \
                  {previous} and {created}",
@@ -135,17 +135,17 @@ impl Replay {
             ));
         }
         self.supersede(&put.key, put.previous);
-        self.keys.insert(&put.key, Newest { modified: revision, created: put.created, lease: put.lease });
+        self.keys.insert(&put.key, NewestVersion { modified: revision, created: put.created, lease: put.lease });
     }
 
-    /// Notes the records that are missing before a revision.
-    fn follow(&mut self, revision: u64) {
+    /// Records that records are missing before a revision.
+    fn record_gap(&mut self, revision: u64) {
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision <= self.reached {
             self.checked.problem(format!("revision {revision} comes after revision {}", self.reached));
         }
         if revision > self.compacted {
-            self.pass();
+            self.sum_kept();
         }
         if revision > self.compacted && revision > expected {
             let missing = if revision == expected + 1 {
@@ -157,46 +157,49 @@ impl Replay {
             self.lost.push(expected..revision);
         }
         let compacted = self.reached + 1..revision.min(self.compacted + 1);
-        if std::mem::take(&mut self.hole) && !compacted.is_empty() {
+        if std::mem::take(&mut self.has_hole) && !compacted.is_empty() {
             self.lost.push(compacted);
         }
         self.reached = self.reached.max(revision);
     }
 
-    /// Counts the versions that the compaction kept, when all that it could keep were read.
-    fn pass(&mut self) {
-        if !std::mem::replace(&mut self.passed, true) {
+    /// Counts the versions that the compaction kept, once all versions that it could keep have been read.
+    fn sum_kept(&mut self) {
+        if !std::mem::replace(&mut self.is_kept_summed, true) {
             for newest in self.keys.live.values() {
                 self.kept.add(newest.modified);
             }
         }
     }
 
-    fn broken(&mut self, revision: u64, guess: Guess, segment: String, at: u64) {
+    fn add_broken(&mut self, revision: u64, guess: Guess, segment: String, at: u64) {
         // The revision in a damaged record may be wrong.
         if revision == self.reached + 1 || (self.reached < revision && revision <= self.compacted) {
-            self.follow(revision);
+            self.record_gap(revision);
         }
         self.lost.push(revision..revision + 1);
-        let whose = guess.key.as_ref().map_or_else(|| "an unknown key".to_owned(), |key| format!("{:?}", text(key)));
-        self.checked.problem(format!("revision {revision} of {whose} is damaged ({segment}, byte {at})"));
+        let owner = guess.key.as_ref().map_or_else(|| "an unknown key".to_owned(), |key| format!("{:?}", text(key)));
+        self.checked.problem(format!("revision {revision} of {owner} is damaged ({segment}, byte {at})"));
         let place = Some((segment, at));
         if guess.deletions.is_empty() {
-            self.lose(revision, Lost { key: guess.key, place, superseded: false, deleted: false });
+            self.add_lost(revision, LostVersion { key: guess.key, place, superseded: false, deleted: false });
             return;
         }
         for deletion in guess.deletions {
-            // Both the key and the version are right, so that it is certain what was deleted.
+            // Both the key and the version match, so it is certain which version was deleted.
             let deleted = self.keys.get(&deletion.key).is_some_and(|newest| newest.modified == deletion.previous);
             if deleted {
                 self.supersede(&deletion.key, deletion.previous);
                 self.keys.remove(&deletion.key);
             }
-            self.lose(revision, Lost { key: Some(deletion.key), place: place.clone(), superseded: false, deleted });
+            self.add_lost(
+                revision,
+                LostVersion { key: Some(deletion.key), place: place.clone(), superseded: false, deleted },
+            );
         }
     }
 
-    fn lose(&mut self, revision: u64, lost: Lost) {
+    fn add_lost(&mut self, revision: u64, lost: LostVersion) {
         let n = self.versions.range((revision, 0)..=(revision, usize::MAX)).count();
         if let Some(key) = &lost.key {
             self.newest.entry(key.clone()).or_default().push((revision, n));
@@ -204,20 +207,20 @@ impl Replay {
         self.versions.insert((revision, n), lost);
     }
 
-    /// Notes that a change of a key was read, which follows the version `previous`.
+    /// Records that a change of a key was read, which follows the version `previous`.
     fn supersede(&mut self, key: &Bytes, previous: u64) {
         for version in self.newest.remove(key).unwrap_or_default() {
             let Some(lost) = self.versions.get_mut(&version) else { continue };
             if previous == 0 || version.0 <= previous {
                 lost.superseded = true;
             } else {
-                // The key did not change in between, so that the damaged record was of another one.
+                // The key did not change in between, so the damaged record was of another one.
                 lost.key = None;
             }
         }
     }
 
-    /// Returns true if the record of a revision is known to be lost, and notes its key from the next version's record.
+    /// Returns true if the record of a revision is lost, and takes its key from the next version's record.
     fn is_lost(&mut self, revision: u64, key: &Bytes) -> bool {
         if !self.lost.iter().any(|lost| lost.contains(&revision)) {
             return false;
@@ -228,26 +231,29 @@ impl Replay {
             self.newest.entry(key.clone()).or_default().push(*version);
         } else {
             self.checked.problem(format!("revision {revision} of {:?} is lost", text(key)));
-            self.lose(revision, Lost { key: Some(key.clone()), place: None, superseded: false, deleted: false });
+            self.add_lost(
+                revision,
+                LostVersion { key: Some(key.clone()), place: None, superseded: false, deleted: false },
+            );
         }
         true
     }
 
     /// Compares the versions that the compaction kept with those that were found, behind the last record.
     pub(crate) fn compare_kept(&mut self, marker: Marker) {
-        self.pass();
-        let Some(detail) = differs(marker, self.kept) else { return };
+        self.sum_kept();
+        let Some(detail) = kept_mismatch(marker, self.kept) else { return };
         self.checked.problem(detail);
-        // The sum over the revisions names a single one.
-        let missing = marker.kept.one_more_than(self.kept).filter(|missing| *missing <= marker.revision);
+        // The sum over the revisions identifies a single one.
+        let missing = marker.kept.missing_from(self.kept).filter(|missing| *missing <= marker.revision);
         if let Some(missing) = missing
             && self.versions.range((missing, 0)..=(missing, usize::MAX)).next().is_none()
         {
-            self.lose(missing, Lost { key: None, place: None, superseded: false, deleted: false });
+            self.add_lost(missing, LostVersion { key: None, place: None, superseded: false, deleted: false });
         }
     }
 
-    /// Compares the leases of all objects with those that exist.
+    /// Compares the leases of all objects with the existing leases.
     pub(crate) fn compare_leases(&mut self, exists: impl Fn(i64) -> bool) {
         let unknown = self.keys.leases().find(|lease| !exists(*lease));
         if let Some(lease) = unknown {
@@ -255,9 +261,9 @@ impl Replay {
         }
     }
 
-    /// Ends the replay of a log whose revision `acknowledged` is known to have existed.
+    /// Ends the replay of a log whose revision `acknowledged` is certain to have existed.
     pub(crate) fn finish(mut self, acknowledged: u64) -> (Checked, Keys) {
-        self.pass();
+        self.sum_kept();
         let reached = self.reached.max(FIRST_REVISION).max(self.compacted);
         if acknowledged > reached {
             self.checked.problem(format!(
@@ -286,8 +292,8 @@ impl Replay {
     }
 }
 
-/// Notes the revisions of a range whose records are missing and were not identified.
-fn unidentified(range: Range<u64>, versions: &BTreeMap<(u64, usize), Lost>, checked: &mut Checked) {
+/// Adds the revisions of a range whose records are missing and were not identified.
+fn unidentified(range: Range<u64>, versions: &BTreeMap<(u64, usize), LostVersion>, checked: &mut Checked) {
     if range.is_empty() {
         return;
     }
@@ -311,11 +317,11 @@ impl Keys {
         [hash as u64, (hash >> 64) as u64]
     }
 
-    fn get(&self, key: &[u8]) -> Option<Newest> {
+    fn get(&self, key: &[u8]) -> Option<NewestVersion> {
         self.live.get(&self.hash(key)).copied()
     }
 
-    fn insert(&mut self, key: &[u8], newest: Newest) {
+    fn insert(&mut self, key: &[u8], newest: NewestVersion) {
         self.live.insert(self.hash(key), newest);
     }
 
@@ -328,7 +334,7 @@ impl Keys {
         self.get(key).is_some_and(|newest| newest.modified == revision)
     }
 
-    /// Returns the leases of all objects, some more than once.
+    /// Returns the leases of all objects, some of them more than once.
     pub(crate) fn leases(&self) -> impl Iterator<Item = i64> + '_ {
         self.live.values().map(|newest| newest.lease).filter(|lease| *lease != 0)
     }

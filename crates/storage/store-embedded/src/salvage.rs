@@ -1,4 +1,4 @@
-//! What is whole in a damaged store, and the mark of a store that was made of it.
+//! Salvage: the intact objects of a damaged store, and the mark of a store that was salvaged from one.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -10,64 +10,64 @@ use std::time::Duration;
 use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::Bytes;
 
-use crate::check::{Checked, Examined, examine_files};
+use crate::check::{Checked, LogExamination, examine_files};
 use crate::error::OpenError;
 use crate::files::ReadOnlyFiles;
 use crate::log::survey::{Finding, survey};
-use crate::offline::{OLD_FORM, lock_store};
+use crate::offline::{OLD_FORMAT_DIR, lock_store};
 use crate::record::{self, Put, Record};
-use crate::recovery::Unusable;
+use crate::recovery::OpenFailure;
 
-/// A store that may be damaged, of which everything whole is read. It is locked, and nothing in it is changed.
+/// A store that may be damaged, from which all intact objects are read. It is locked, and nothing in it is changed.
 ///
-/// It yields the objects: the newest version of each key whose record is whole. A key whose newest version is lost
-/// has an older one, or none. History is not read, since watchers would not notice what is missing in it.
+/// The objects are the newest version of each key whose record is intact. A key whose newest version is lost has an
+/// older one, or none. History is not read, since watchers would not detect what is missing in it.
 pub struct Salvage {
     files: ReadOnlyFiles,
-    examined: Examined,
+    examination: LogExamination,
 }
 
-/// The file that marks a store made from a damaged one. Its first line describes that, the rest says what is lost.
+/// The file that marks a store salvaged from a damaged one. Its first line is a description; the rest lists the losses.
 const MARK: &str = "salvaged";
 const MAX_LINE: u64 = 4096;
-/// The time to live of a lease whose own one is lost: the default for events, which are the objects with leases.
-const LOST_LEASE: Duration = Duration::from_secs(3600);
+/// The TTL of a lease whose own TTL is lost. It is the default for events, which are the objects with leases.
+const DEFAULT_LEASE_TTL: Duration = Duration::from_secs(3600);
 
 // === impl Salvage ===
 
 impl Salvage {
-    /// Reads the existing store in `dir`, and blocks until that is done. Fails if it is in use, or if a later version of
-    /// this program has written it.
+    /// Reads the existing store in `dir`, and blocks until that is done. Fails if it is in use, or if it was written by
+    /// a later version of this program.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let files = ReadOnlyFiles::new(lock_store(dir)?);
-        if dir.join(OLD_FORM).exists() {
-            return Err(Unusable::Format(1).of(dir.to_owned()));
+        if dir.join(OLD_FORMAT_DIR).exists() {
+            return Err(OpenFailure::Format(1).of(dir.to_owned()));
         }
         match examine_files(&files, Checked::unlimited()) {
-            Ok(examined) => Ok(Self { files, examined }),
-            Err(unusable) => Err(unusable.of(dir.to_owned())),
+            Ok(examination) => Ok(Self { files, examination }),
+            Err(open_failure) => Err(open_failure.of(dir.to_owned())),
         }
     }
 
-    /// Returns the damage, with everything that is known to be lost.
+    /// Returns the damage, with everything that is certain to be lost.
     pub fn damage(&self) -> &Checked {
-        &self.examined.checked
+        &self.examination.checked
     }
 
     /// Unlocks the store, and returns the damage.
     pub fn into_damage(self) -> Checked {
-        self.examined.checked
+        self.examination.checked
     }
 
-    /// Returns the newest revision that is known to have existed.
+    /// Returns the newest revision that is certain to have existed.
     pub fn newest_revision(&self) -> Revision {
-        Revision(self.examined.newest)
+        Revision(self.examination.newest)
     }
 
-    /// Returns the leases of all objects with their times to live.
+    /// Returns the leases of all objects with their TTLs.
     pub fn leases(&self) -> HashMap<LeaseId, Duration> {
-        let Examined { keys, facts, .. } = &self.examined;
-        let time = |lease| facts.lease(lease).map_or(LOST_LEASE, Duration::from_secs);
+        let LogExamination { keys, facts, .. } = &self.examination;
+        let time = |lease| facts.lease(lease).map_or(DEFAULT_LEASE_TTL, Duration::from_secs);
         keys.leases().map(|lease| (LeaseId(lease), time(lease))).collect()
     }
 
@@ -76,7 +76,7 @@ impl Salvage {
         let visited = survey(&self.files, &mut |finding| {
             let Finding::Record { revision, bytes } = finding else { return Ok(()) };
             match record::decode(revision, &bytes) {
-                Ok(Record::Put(put)) if self.examined.keys.is_newest(&put.key, revision) => {
+                Ok(Record::Put(put)) if self.examination.keys.is_newest(&put.key, revision) => {
                     visit(object(revision, &put))
                 }
                 _ => Ok(()),
@@ -86,7 +86,7 @@ impl Salvage {
     }
 }
 
-/// Returns an object that does not keep a block of the log in memory.
+/// Returns an object that does not retain a block of the log.
 fn object(revision: u64, put: &Put) -> KeyValue {
     KeyValue {
         key: Bytes::copy_from_slice(&put.key),
@@ -97,7 +97,7 @@ fn object(revision: u64, put: &Put) -> KeyValue {
     }
 }
 
-/// Marks the store in `dir` durably as made from a damaged one. Each start logs the first line of the text, and a
+/// Marks the store in `dir` durably as salvaged from a damaged one. Each start logs the first line of the text, and a
 /// [check](crate::check) returns it, until the file is removed.
 pub fn mark_salvaged(dir: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(MARK))?;
@@ -106,7 +106,7 @@ pub fn mark_salvaged(dir: &Path, text: &str) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Returns the first line of the mark of a store that was made from a damaged one.
+/// Returns the first line of the mark of a store that was salvaged from a damaged one.
 pub(crate) fn mark(dir: &Path) -> io::Result<Option<String>> {
     let file = match File::open(dir.join(MARK)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -117,7 +117,7 @@ pub(crate) fn mark(dir: &Path) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()))
 }
 
-/// Logs at the start of a server that its store was made from a damaged one.
+/// Logs at the start of a server that its store was salvaged from a damaged one.
 pub(crate) fn report_mark(dir: &Path) {
     let file = dir.join(MARK);
     let file = file.display();

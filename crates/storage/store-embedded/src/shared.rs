@@ -1,4 +1,4 @@
-//! The state that the committer, readers and watches of one store share.
+//! The state that the committer, the readers and the watches of one store share.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,23 +19,23 @@ use crate::queue::Queue;
 use crate::watch::Hub;
 
 pub(crate) struct Shared {
-    /// Written by the committer after the change is durable; readers never wait for the disk here.
+    /// Written by the committer after the change is durable. Readers never wait for the disk here.
     pub(crate) state: RwLock<State>,
     /// The newest revision of `state`, for readers that need nothing else.
     pub(crate) revision: AtomicU64,
     pub(crate) queue: Queue,
-    /// The reason why the disk takes no more writes.
+    /// The reason why the disk accepts no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
     pub(crate) reserve_prefixes: Vec<Bytes>,
     /// Locked during a compaction: one at a time.
     pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
-    /// The time at which the write in progress began.
+    /// The start of the write in progress.
     committing: Mutex<Option<Instant>>,
     pub(crate) on_failure: Option<OnFailure>,
     /// True if closing does not free the index.
     pub(crate) ends_with_process: bool,
-    /// Groups of writes refused since the last accepted one.
+    /// The number of groups of writes rejected since the last accepted one.
     pub(crate) refused: AtomicU64,
     /// `None` once the store is closed.
     disk: RwLock<Option<Arc<dyn Disk>>>,
@@ -52,9 +52,9 @@ pub(crate) struct State {
 }
 
 /// The maximum size of a value that is accepted on a full disk.
-const MAX_RESERVED: usize = 16 << 10;
-/// A write that takes this long means that the disk hangs.
-const STUCK: Duration = Duration::from_secs(10);
+const MAX_RESERVED_VALUE: usize = 16 << 10;
+/// A write that takes this long indicates that the disk hangs.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 // === impl Shared ===
 
@@ -76,24 +76,24 @@ impl Shared {
         }
     }
 
-    /// Hands a command to the committer.
+    /// Adds a command for the committer.
     pub(crate) fn submit(&self, command: Command) -> Result<(), StoreError> {
-        self.writable()?;
+        self.check_writable()?;
         self.queue.submit(command)
     }
 
-    /// Runs a durable write, and lets [`healthy`](Self::healthy) see how long it takes.
-    pub(crate) fn timed<T>(&self, write: impl FnOnce() -> T) -> T {
+    /// Runs a durable write, and measures its duration for [`check_health`](Self::check_health).
+    pub(crate) fn time_write<T>(&self, write: impl FnOnce() -> T) -> T {
         *self.committing.lock() = Some(Instant::now());
         let result = write();
         *self.committing.lock() = None;
         result
     }
 
-    pub(crate) fn healthy(&self) -> Result<(), StoreError> {
-        self.state.read().open()?;
-        self.writable()?;
-        let stuck = self.committing.lock().is_some_and(|since| since.elapsed() > STUCK);
+    pub(crate) fn check_health(&self) -> Result<(), StoreError> {
+        self.state.read().check_open()?;
+        self.check_writable()?;
+        let stuck = self.committing.lock().is_some_and(|since| since.elapsed() > STUCK_AFTER);
         if stuck { Err(StoreError::Timeout) } else { Ok(()) }
     }
 
@@ -105,7 +105,7 @@ impl Shared {
     pub(crate) fn drop_disk(&self) {
         let Some(disk) = self.disk.write().take() else { return };
         let started = Instant::now();
-        while Arc::strong_count(&disk) > 1 && started.elapsed() < STUCK {
+        while Arc::strong_count(&disk) > 1 && started.elapsed() < STUCK_AFTER {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -114,7 +114,7 @@ impl Shared {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    /// Notes the error: nothing is written any more.
+    /// Records a failure. Nothing is written any more.
     pub(crate) fn fail(&self, error: &io::Error) -> StoreError {
         let first = self.failed.get().is_none();
         let detail = self.failed.get_or_init(|| error.to_string());
@@ -127,48 +127,48 @@ impl Shared {
         StoreError::Io(detail.clone())
     }
 
-    /// Fails while there is no space for a value of this key; `pending` bytes are about to be written before it.
-    pub(crate) fn roomy_for(
+    /// Fails while there is no space for a value of this key. `pending` bytes are about to be written before it.
+    pub(crate) fn check_room_for(
         &self,
         disk: &dyn Disk,
         key: &[u8],
         value: usize,
         pending: usize,
     ) -> Result<(), StoreError> {
-        self.roomy(disk).or_else(|full| {
+        self.check_room(disk).or_else(|full| {
             let reserved = self.reserve_prefixes.iter().any(|prefix| key.starts_with(prefix));
             let bytes = (pending + key.len() + value) as u64;
-            if reserved && value <= MAX_RESERVED && disk.has_reserve(bytes) { Ok(()) } else { Err(full) }
+            if reserved && value <= MAX_RESERVED_VALUE && disk.has_reserve(bytes) { Ok(()) } else { Err(full) }
         })
     }
 
     /// Fails while there is no space for writes that need it.
-    pub(crate) fn roomy(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+    pub(crate) fn check_room(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         if disk.has_room() { Ok(()) } else { Err(no_space(disk)) }
     }
 
-    /// Fails when the store should not get work: when [`healthy`](Self::healthy) fails, or when the disk is full or
-    /// larger than its own bounds.
-    pub(crate) fn ready(&self) -> Result<(), StoreError> {
-        self.healthy()?;
+    /// Fails if the store should not get requests: if [`check_health`](Self::check_health) fails, or if the disk is
+    /// full or exceeds its own bounds.
+    pub(crate) fn check_readiness(&self) -> Result<(), StoreError> {
+        self.check_health()?;
         let disk = self.disk()?;
-        self.roomy(&*disk)?;
+        self.check_room(&*disk)?;
         disk.health().map_err(StoreError::Io)
     }
 
-    pub(crate) fn writable(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
         self.failed.get().map_or(Ok(()), |detail| Err(StoreError::Io(detail.clone())))
     }
 }
 
 impl State {
-    pub(crate) fn open(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         if self.closed { Err(StoreError::Closed) } else { Ok(()) }
     }
 
     /// Succeeds if reads at a revision are possible.
-    pub(crate) fn readable(&self, revision: u64) -> Result<(), StoreError> {
-        self.open()?;
+    pub(crate) fn check_readable(&self, revision: u64) -> Result<(), StoreError> {
+        self.check_open()?;
         if revision > self.revision {
             return Err(StoreError::FutureRevision { current: Revision(self.revision) });
         }
@@ -184,7 +184,7 @@ pub(crate) fn no_space(disk: &dyn Disk) -> StoreError {
     StoreError::NoSpace(format!("the file system of the store is full{free}"))
 }
 
-pub(crate) fn read_failed(error: &io::Error) -> StoreError {
+pub(crate) fn read_error(error: &io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::InvalidData => StoreError::Damaged(error.to_string()),
         _ => StoreError::Io(error.to_string()),

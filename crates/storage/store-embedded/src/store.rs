@@ -19,23 +19,23 @@ use crate::committer::{self, Command, Reply};
 use crate::disk::{Disk, LogStats, MemoryDisk};
 use crate::error::OpenError;
 use crate::files::{Files, RealFiles};
-use crate::index::{self, At, DiskIndex, Index};
+use crate::index::{self, DiskIndex, Index, VersionLookup};
 use crate::lock::DirLock;
 use crate::log::LogDisk;
-use crate::offline::{OLD_FORM, remove_leftovers};
+use crate::offline::{OLD_FORMAT_DIR, remove_leftovers};
 use crate::options::{EmbeddedOptions, WatchOptions};
-use crate::recovery::{self, Recovered, Unusable};
+use crate::recovery::{self, OpenFailure, RecoveredState};
 use crate::salvage::report_mark;
-use crate::shared::{Shared, State, read_failed};
+use crate::shared::{Shared, State, read_error};
 use crate::{compaction, history, watch};
 
-/// A durable store in a directory, or one in memory. Its futures need a tokio runtime.
+/// A durable store in a directory, or a store in memory. Its futures need a tokio runtime.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The number of keys that a range read examines before writers get a turn.
+/// The number of keys that a range read examines before the lock is released for writers.
 const CHUNK_KEYS: usize = 1024;
 
 // === impl EmbeddedStore ===
@@ -47,20 +47,20 @@ impl EmbeddedStore {
         let lock = DirLock::acquire(&dir)?;
         remove_leftovers(&dir);
         report_mark(&dir);
-        Self::open_locked(&options, lock).map_err(|unusable| unusable.of(dir))
+        Self::open_locked(&options, lock).map_err(|open_failure| open_failure.of(dir))
     }
 
-    pub(crate) fn open_locked(options: &EmbeddedOptions, lock: DirLock) -> Result<Self, Unusable> {
-        if options.dir.join(OLD_FORM).is_dir() {
+    pub(crate) fn open_locked(options: &EmbeddedOptions, lock: DirLock) -> Result<Self, OpenFailure> {
+        if options.dir.join(OLD_FORMAT_DIR).is_dir() {
             // The database of an engine from before the first release.
-            return Err(Unusable::Format(1));
+            return Err(OpenFailure::Format(1));
         }
-        let place = options.dir.join("index");
+        let index_dir = options.dir.join("index");
         let index = match options.lean {
-            true => Index::Disk(DiskIndex::make(place)?),
+            true => Index::Disk(DiskIndex::create(index_dir)?),
             false => {
-                // A tool that was killed has left its index.
-                index::remove(&place)?;
+                // A killed tool has left its index.
+                index::remove(&index_dir)?;
                 Index::default()
             }
         };
@@ -71,25 +71,26 @@ impl EmbeddedStore {
     /// Creates a store in memory, for tests and temporary servers.
     ///
     /// # Panics
-    /// When the operating system cannot start a thread.
+    ///
+    /// If the operating system cannot start a thread.
     pub fn ephemeral() -> Self {
         match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &EmbeddedOptions::new("")) {
             Ok(store) => store,
-            Err(unusable) => panic!("an empty store in memory cannot be started: {unusable:?}"),
+            Err(open_failure) => panic!("an empty store in memory cannot be started: {open_failure:?}"),
         }
     }
 
     /// Opens a store on the caller's disk, for example one that fails on demand in a test.
     pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
         let options = EmbeddedOptions { watch, ..EmbeddedOptions::new("") };
-        Self::start(disk, Index::default(), &options).map_err(|unusable| unusable.of(options.dir.clone()))
+        Self::start(disk, Index::default(), &options).map_err(|open_failure| open_failure.of(options.dir.clone()))
     }
 
     /// Opens a store in the caller's files.
     pub fn open_in(files: Arc<dyn Files>, options: &EmbeddedOptions) -> Result<Self, OpenError> {
-        let opened = LogDisk::open(files, options.log).map_err(Unusable::from);
+        let opened = LogDisk::open(files, options.log).map_err(OpenFailure::from);
         let started = opened.and_then(|disk| Self::start(Arc::new(disk), Index::default(), options));
-        started.map_err(|unusable| unusable.of(options.dir.clone()))
+        started.map_err(|open_failure| open_failure.of(options.dir.clone()))
     }
 
     /// Returns the statistics of the disk.
@@ -97,11 +98,11 @@ impl EmbeddedStore {
         self.shared.disk().map_or_else(|_| LogStats::default(), |disk| disk.stats())
     }
 
-    fn start(disk: Arc<dyn Disk>, index: Index, options: &EmbeddedOptions) -> Result<Self, Unusable> {
-        let Recovered { state, leftover } = recovery::load(&*disk, index, options)?;
+    fn start(disk: Arc<dyn Disk>, index: Index, options: &EmbeddedOptions) -> Result<Self, OpenFailure> {
+        let RecoveredState { state, leftover } = recovery::load(&*disk, index, options)?;
         let shared = Arc::new(Shared::new(disk.clone(), state, options));
-        compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
-        let committer = committer::spawn(shared.clone(), disk).map_err(Unusable::Io)?;
+        compaction::resume(&shared, leftover).map_err(OpenFailure::Io)?;
+        let committer = committer::spawn(shared.clone(), disk).map_err(OpenFailure::Io)?;
         Ok(Self { shared, committer: Mutex::new(Some(committer)) })
     }
 
@@ -122,25 +123,27 @@ impl EmbeddedStore {
         Some(committer)
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
+    async fn submit<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, StoreError> {
+        let (reply, response) = oneshot::channel();
         self.shared.submit(command(reply))?;
-        match answer.await {
+        match response.await {
             Ok(result) => result,
-            Err(_) => Err(self.shared.writable().err().unwrap_or(StoreError::Closed)),
+            Err(_) => Err(self.shared.check_writable().err().unwrap_or(StoreError::Closed)),
         }
     }
 
     async fn get_at(&self, key: Bytes, revision: Option<Revision>) -> Result<(Option<KeyValue>, Revision), StoreError> {
         let (key, modified, current, revision) = {
             let state = self.shared.state.read();
-            let revision = wanted(revision).unwrap_or(state.revision);
-            state.readable(revision)?;
+            let revision = nonzero_revision(revision).unwrap_or(state.revision);
+            state.check_readable(revision)?;
             let current = Revision(state.revision);
-            match state.index.at(&key, revision).map_err(|error| read_failed(&error))? {
-                None | Some((_, At::Absent)) => return Ok((None, current)),
-                Some((key, At::Value(live, value))) => return Ok((Some(live.key_value(key, value)), current)),
-                Some((key, At::Recorded(modified))) => (key, modified, current, revision),
+            match state.index.at(&key, revision).map_err(|error| read_error(&error))? {
+                None | Some((_, VersionLookup::Absent)) => return Ok((None, current)),
+                Some((key, VersionLookup::Value(live, value))) => {
+                    return Ok((Some(live.key_value(key, value)), current));
+                }
+                Some((key, VersionLookup::Recorded(modified))) => (key, modified, current, revision),
             }
         };
         let mut values = history::values(&self.shared, revision, vec![(key, modified)]).await?;
@@ -148,37 +151,37 @@ impl EmbeddedStore {
     }
 
     async fn range_at(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
-        let wanted = wanted(request.revision);
-        match self.range_in_chunks(&request, wanted, CHUNK_KEYS).await {
+        let nonzero_revision = nonzero_revision(request.revision);
+        match self.range_in_chunks(&request, nonzero_revision, CHUNK_KEYS).await {
             // A read of the current state was overtaken by a compaction: repeat it without chunks.
-            Err(StoreError::Compacted { .. }) if wanted.is_none() => {
+            Err(StoreError::Compacted { .. }) if nonzero_revision.is_none() => {
                 self.range_in_chunks(&request, None, usize::MAX).await
             }
-            answer => answer,
+            response => response,
         }
     }
 
     async fn range_in_chunks(
         &self,
         request: &RangeRequest,
-        wanted: Option<u64>,
+        nonzero_revision: Option<u64>,
         chunk: usize,
     ) -> Result<RangeResponse, StoreError> {
         let mut scan = Scan { kvs: Vec::new(), past: Vec::new(), count: 0, last_key: None };
         let (revision, current) = {
             let state = self.shared.state.read();
-            (wanted.unwrap_or(state.revision), state.revision)
+            (nonzero_revision.unwrap_or(state.revision), state.revision)
         };
         let mut revision = revision;
         let mut current = current;
         loop {
             let more = {
                 let state = self.shared.state.read();
-                if chunk == usize::MAX && wanted.is_none() {
+                if chunk == usize::MAX && nonzero_revision.is_none() {
                     (revision, current) = (state.revision, state.revision);
                 }
-                state.readable(revision)?;
-                scan.add(&state, request, revision, chunk).map_err(|error| read_failed(&error))?
+                state.check_readable(revision)?;
+                scan.add(&state, request, revision, chunk).map_err(|error| read_error(&error))?
             };
             if !more {
                 break;
@@ -209,7 +212,7 @@ impl Drop for EmbeddedStore {
 impl Store for EmbeddedStore {
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
         let state = self.shared.state.read();
-        ready(state.open().map(|()| Revision(state.revision))).boxed()
+        ready(state.check_open().map(|()| Revision(state.revision))).boxed()
     }
 
     fn get(
@@ -225,7 +228,7 @@ impl Store for EmbeddedStore {
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
-        self.ask(|reply| Command::Txn { txn, reply }).boxed()
+        self.submit(|reply| Command::Txn { txn, reply }).boxed()
     }
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
@@ -238,33 +241,33 @@ impl Store for EmbeddedStore {
 
     fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
         let state = self.shared.state.read();
-        ready(state.open().map(|()| Revision(state.compacted))).boxed()
+        ready(state.check_open().map(|()| Revision(state.compacted))).boxed()
     }
 
     fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
-        self.ask(move |reply| Command::Grant { ttl_seconds, reply }).boxed()
+        self.submit(move |reply| Command::Grant { ttl_seconds, reply }).boxed()
     }
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(move |reply| Command::Revoke { lease: lease.0, reply }).boxed()
+        self.submit(move |reply| Command::Revoke { lease: lease.0, reply }).boxed()
     }
 
     fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>> {
         let state = self.shared.state.read();
         let left = state.leases.remaining(lease.0, Instant::now()).ok_or(StoreError::LeaseNotFound);
-        ready(state.open().and(left)).boxed()
+        ready(state.check_open().and(left)).boxed()
     }
 
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        ready(self.shared.healthy()).boxed()
+        ready(self.shared.check_health()).boxed()
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        ready(self.shared.ready()).boxed()
+        ready(self.shared.check_readiness()).boxed()
     }
 
     fn release(&self, key: &[u8], revision: Revision) {
-        // Where the records are in memory, the value is a part of one.
+        // If the records are in memory, the value is a part of one.
         if self.shared.disk().is_ok_and(|disk| !disk.is_in_memory()) {
             self.shared.state.write().index.release(key, revision.0);
         }
@@ -283,19 +286,19 @@ struct Scan {
 // === impl Scan ===
 
 impl Scan {
-    /// Adds the next keys; returns true if there may be more.
+    /// Adds the next keys. Returns true if there may be more.
     fn add(&mut self, state: &State, request: &RangeRequest, revision: u64, chunk: usize) -> io::Result<bool> {
-        let mut looked_at = 0;
+        let mut examined = 0;
         let mut more = false;
         let after = self.last_key.take();
         let enough = state.index.is_on_disk() && !request.count_only && request.limit > 0;
         state.index.range(&request.range, after.as_ref(), &mut |key, entry| {
-            looked_at += 1;
+            examined += 1;
             self.take(key, entry.at(revision), request);
             if enough && self.count > request.limit {
                 return ControlFlow::Break(());
             }
-            if looked_at < chunk {
+            if examined < chunk {
                 return ControlFlow::Continue(());
             }
             self.last_key = Some(key.clone());
@@ -305,8 +308,8 @@ impl Scan {
         Ok(more)
     }
 
-    fn take(&mut self, key: &Bytes, at: At<'_>, request: &RangeRequest) {
-        if matches!(at, At::Absent) {
+    fn take(&mut self, key: &Bytes, at: VersionLookup<'_>, request: &RangeRequest) {
+        if matches!(at, VersionLookup::Absent) {
             return;
         }
         self.count += 1;
@@ -314,12 +317,12 @@ impl Scan {
             return;
         }
         match at {
-            At::Value(live, value) => self.kvs.push(live.key_value(key.clone(), value)),
-            At::Recorded(modified) => {
+            VersionLookup::Value(live, value) => self.kvs.push(live.key_value(key.clone(), value)),
+            VersionLookup::Recorded(modified) => {
                 self.past.push((self.kvs.len(), modified));
                 self.kvs.push(placeholder(key));
             }
-            At::Absent => {}
+            VersionLookup::Absent => {}
         }
     }
 }
@@ -334,8 +337,8 @@ fn placeholder(key: &Bytes) -> KeyValue {
     }
 }
 
-/// Returns the requested revision; 0 means "none", as in etcd.
-fn wanted(revision: Option<Revision>) -> Option<u64> {
+/// Returns the requested revision. 0 means "none", as in etcd.
+fn nonzero_revision(revision: Option<Revision>) -> Option<u64> {
     revision.map(|revision| revision.0).filter(|&revision| revision != 0)
 }
 

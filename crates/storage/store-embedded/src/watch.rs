@@ -1,7 +1,7 @@
 //! Watches: dispatches changes to watchers, and lets a watcher that fell behind catch up.
 //!
 //! The committer offers every event to the watchers of its key. It does not wait for a watcher whose buffer is full:
-//! that one notes its revision, and its stream reads the rest from history before it uses the buffer again.
+//! the watcher records its revision, and its stream reads the rest from history before it uses the buffer again.
 
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use binnacle_store::{
-    Barrier, Digest, Event, RangeDigest, Revision, StoreError, Watch, WatchControl, WatchMessage, WatchedRanges,
+    Barrier, Digest, Event, RangeDigest, RangeWatchers, Revision, StoreError, Watch, WatchControl, WatchMessage,
 };
 use bytes::Bytes;
 use futures::future::{BoxFuture, poll_fn, ready};
@@ -21,15 +21,15 @@ use crate::digests;
 use crate::history::{self, Span};
 use crate::options::WatchOptions;
 use crate::record::FIRST_REVISION;
-use crate::shared::{Shared, State, read_failed};
+use crate::shared::{Shared, State, read_error};
 
 /// All watchers, by their key ranges.
 #[derive(Default)]
-pub(crate) struct Hub(WatchedRanges<Watcher>);
+pub(crate) struct Hub(RangeWatchers<Watcher>);
 
 pub(crate) struct Watcher {
     range: Range<Bytes>,
-    /// The revision up to which events are not delivered.
+    /// Events up to this revision are not delivered.
     after: u64,
     options: WatchOptions,
     /// The newest event of this watch in the store, even if the stream has not delivered it.
@@ -48,12 +48,12 @@ struct Buffer {
     reached: u64,
     progress: Option<u64>,
     /// True while the stream reads from history.
-    catches_up: bool,
+    is_catching_up: bool,
     closed: bool,
     waker: Option<Waker>,
 }
 
-/// The wakers of streams, to be called when no lock is held.
+/// The wakers of streams, which are called when no lock is held.
 #[derive(Default)]
 pub(crate) struct Wakers(Vec<Waker>);
 
@@ -70,7 +70,7 @@ const MESSAGE_EVENTS: usize = 1024;
 /// Starts a watch.
 pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Result<Watch, StoreError> {
     let mut state = shared.state.write();
-    state.open()?;
+    state.check_open()?;
     if after.saturating_add(1) < state.compacted {
         return Err(StoreError::Compacted { compacted: Revision(state.compacted) });
     }
@@ -84,22 +84,23 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
         after,
         options: shared.watch,
         last_event: AtomicU64::new(last_event),
-        buffer: Mutex::new(Buffer { reached: after.max(now), catches_up: last_event > 0, ..Buffer::default() }),
+        buffer: Mutex::new(Buffer { reached: after.max(now), is_catching_up: last_event > 0, ..Buffer::default() }),
     });
     state.hub.0.add(&watcher.range, &watcher);
     drop(state);
-    let feed = Feed {
+    let receiver = WatchReceiver {
         shared: shared.clone(),
         watcher: watcher.clone(),
         catching_up: (last_event > 0).then(|| Span::new(after, now)),
         ended: false,
     };
-    let messages = stream::unfold(feed, |mut feed| async move { Some((feed.next().await?, feed)) }).boxed();
-    Ok(Watch { messages, control: Box::new(Control { shared: shared.clone(), watcher }) })
+    let messages =
+        stream::unfold(receiver, |mut receiver| async move { Some((receiver.next().await?, receiver)) }).boxed();
+    Ok(Watch { messages, control: Box::new(EmbeddedWatchControl { shared: shared.clone(), watcher }) })
 }
 
-/// The receiving end of a watch. Dropping it ends the watch.
-struct Feed {
+/// The receiver of a watch, which ends the watch when it is dropped.
+struct WatchReceiver {
     shared: Arc<Shared>,
     watcher: Arc<Watcher>,
     /// The revisions to read from history before the buffer is used.
@@ -107,14 +108,14 @@ struct Feed {
     ended: bool,
 }
 
-struct Control {
+struct EmbeddedWatchControl {
     shared: Arc<Shared>,
     watcher: Arc<Watcher>,
 }
 
-// === impl Feed ===
+// === impl WatchReceiver ===
 
-impl Feed {
+impl WatchReceiver {
     async fn next(&mut self) -> Option<Result<WatchMessage, StoreError>> {
         if self.ended {
             return None;
@@ -127,7 +128,7 @@ impl Feed {
                 };
                 let done = span.last;
                 self.catching_up = rest;
-                self.watcher.buffer.lock().catches_up = rest.is_some();
+                self.watcher.buffer.lock().is_catching_up = rest.is_some();
                 match (events.is_empty(), rest) {
                     (false, _) => break Ok(WatchMessage::Events(events)),
                     (true, None) => break Ok(WatchMessage::Progress(Revision(done))),
@@ -145,21 +146,21 @@ impl Feed {
     }
 }
 
-impl Drop for Feed {
+impl Drop for WatchReceiver {
     fn drop(&mut self) {
         let mut state = self.shared.state.write();
         state.hub.0.remove(&self.watcher.range, &self.watcher);
-        if !state.hub.0.watches(&self.watcher.range) {
+        if !state.hub.0.has_watcher(&self.watcher.range) {
             state.digests.remove(&self.watcher.range);
         }
     }
 }
 
-// === impl Control ===
+// === impl EmbeddedWatchControl ===
 
-impl WatchControl for Control {
+impl WatchControl for EmbeddedWatchControl {
     fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
-        ready(self.now()).boxed()
+        ready(self.current_barrier()).boxed()
     }
 
     fn digest(&self) -> Option<RangeDigest> {
@@ -176,10 +177,10 @@ impl WatchControl for Control {
     }
 }
 
-impl Control {
-    /// Returns the barrier. Events reach the watcher before the store's revision advances, so `last_event`, read after
-    /// it, covers `current`.
-    fn now(&self) -> Result<Barrier, StoreError> {
+impl EmbeddedWatchControl {
+    /// Returns the barrier. Events reach the watcher before the store's revision advances, so `last_event`, which is
+    /// read after the revision, covers `current`.
+    fn current_barrier(&self) -> Result<Barrier, StoreError> {
         let current = self.shared.current();
         let last_event = Revision(self.watcher.last_event.load(Ordering::Acquire));
         if self.watcher.buffer.lock().closed {
@@ -194,11 +195,11 @@ impl Control {
 impl Hub {
     /// Offers the events of one revision to the watchers of their keys.
     pub(crate) fn dispatch(&self, revision: u64, events: &[Event], wakers: &mut Wakers) {
-        self.0.dispatch(events, |watcher, share| watcher.offer(revision, share, wakers));
+        self.0.dispatch(events, |watcher, events| watcher.offer(revision, events, wakers));
     }
 
     /// Sends progress up to `revision` to watchers without events.
-    pub(crate) fn tell_progress(&self, revision: u64, wakers: &mut Wakers) {
+    pub(crate) fn send_progress(&self, revision: u64, wakers: &mut Wakers) {
         for watcher in self.0.iter() {
             watcher.progress(revision, wakers);
         }
@@ -239,14 +240,14 @@ impl Watcher {
         buffer.events.push_back((revision, events));
     }
 
-    /// Completes the digest of the range.
+    /// Adds the newest event to the digest of the range.
     fn with_last_event(&self, digest: Digest) -> RangeDigest {
         let buffer = self.buffer.lock();
         RangeDigest {
             digest,
             last_event: Revision(self.last_event.load(Ordering::Acquire)),
             has_values: true,
-            is_delayed: buffer.behind.is_some() || buffer.catches_up,
+            is_delayed: buffer.behind.is_some() || buffer.is_catching_up,
         }
     }
 
@@ -268,7 +269,7 @@ impl Watcher {
             return Poll::Ready(Step::End);
         }
         if let Some(behind) = buffer.behind.take() {
-            buffer.catches_up = true;
+            buffer.is_catching_up = true;
             // The events that did not fit end with `last_event`; from now on the buffer is filled again.
             buffer.reached = self.last_event.load(Ordering::Acquire);
             return Poll::Ready(Step::CatchUp(Span::new(behind, buffer.reached)));
@@ -284,7 +285,7 @@ impl Watcher {
 // === impl Buffer ===
 
 impl Buffer {
-    /// Takes the events of one message, whole revisions only.
+    /// Takes the events of one message, complete revisions only.
     fn take(&mut self) -> Option<Vec<Event>> {
         let (_, mut message) = self.events.pop_front()?;
         while message.len() < MESSAGE_EVENTS
@@ -318,7 +319,7 @@ impl State {
             newest = newest.max(entry.newest());
             ControlFlow::Continue(())
         });
-        walked.map_err(|error| read_failed(&error))?;
+        walked.map_err(|error| read_error(&error))?;
         Ok(newest)
     }
 }

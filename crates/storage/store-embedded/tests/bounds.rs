@@ -1,4 +1,4 @@
-//! The bound on the size of the files for all kinds of writes, and writes when the disk is full.
+//! The bound on the size of the files for all kinds of writes, and writes on a full disk.
 
 mod support;
 
@@ -9,9 +9,9 @@ use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use support::model::Model;
-use support::sim_files::{ENOSPC, Fault, SimFiles, Survives};
+use support::sim_files::{ENOSPC, Fault, SimFiles, SurvivingBytes};
 use support::turnstile::Operation;
-use support::work::{Rng, Work};
+use support::work::{RandomOperation, Rng};
 
 const SEGMENT: u64 = 64 << 10;
 
@@ -21,18 +21,18 @@ fn open(files: &SimFiles) -> EmbeddedStore {
         .expect("the store opens")
 }
 
-fn put(key: String, len: usize) -> Work {
+fn put(key: String, len: usize) -> RandomOperation {
     let op = Op::Put { value: Bytes::from(vec![b'v'; len]), lease: None };
-    Work::Txn(Txn { key: key.into(), expect: Expect::Anything, op })
+    RandomOperation::Txn(Txn { key: key.into(), expect: Expect::Anything, op })
 }
 
-fn delete(key: String) -> Work {
-    Work::Txn(Txn { key: key.into(), expect: Expect::Anything, op: Op::Delete })
+fn delete(key: String) -> RandomOperation {
+    RandomOperation::Txn(Txn { key: key.into(), expect: Expect::Anything, op: Op::Delete })
 }
 
-/// Objects of all sizes are updated, created and deleted; a compaction follows some time later.
+/// Objects of all sizes are updated, created and deleted, with a compaction some time later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_stay_within_twice_what_is_kept_and_two_segments() {
+async fn files_stay_within_bound() {
     for (keys, len) in [(4, 20_000), (4, 60_000), (40, 1500), (200, 100)] {
         let files = SimFiles::default();
         let store = open(&files);
@@ -67,9 +67,9 @@ async fn files_stay_within_twice_what_is_kept_and_two_segments() {
     }
 }
 
-/// On a full disk puts are refused with an error; deletions and compactions continue, and free space again.
+/// On a full disk, puts are rejected with an error; deletions and compactions continue, and free space again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_takes_deletions_and_heals() {
+async fn full_disk_accepts_deletions_and_recovers() {
     let files = SimFiles::default();
     let store = open(&files);
     let mut model = Model::default();
@@ -87,7 +87,7 @@ async fn a_full_disk_takes_deletions_and_heals() {
     store.health().await.expect("it serves");
     assert!(store.stats().full);
     model.check(&store, "full").await;
-    Work::Grant.run(&store, &mut model).await.expect("leases are taken");
+    RandomOperation::Grant.run(&store, &mut model).await.expect("leases are taken");
     for n in 0..written / 2 {
         delete(format!("/a/{n}")).run(&store, &mut model).await.expect("deletions are taken");
     }
@@ -95,10 +95,10 @@ async fn a_full_disk_takes_deletions_and_heals() {
     assert!(matches!(again, Err(StoreError::NoSpace(_))), "{again:?}");
     // A process that starts on the full disk finds it unchanged.
     drop(store);
-    let files = files.restarted(Survives::Synced);
+    let files = files.restarted(SurvivingBytes::Synced);
     let store = open(&files);
     model.check(&store, "full, started again").await;
-    Work::Compact(model.revision()).run(&store, &mut model).await.expect("compactions are taken");
+    RandomOperation::Compact(model.revision()).run(&store, &mut model).await.expect("compactions are taken");
     for n in 0..50 {
         put(format!("/b/{n}"), 1000).run(&store, &mut model).await.expect("there is room again");
     }
@@ -109,7 +109,7 @@ async fn a_full_disk_takes_deletions_and_heals() {
 
 /// On a full disk, small values under the reserved prefixes are accepted as long as deletions still have room.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn heartbeats_go_on_in_the_reserve() {
+async fn reserve_accepts_heartbeats_on_full_disk() {
     let files = SimFiles::default();
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
     let reserve_prefixes = vec![Bytes::from_static(b"/leases/")];
@@ -130,7 +130,7 @@ async fn heartbeats_go_on_in_the_reserve() {
         let refused = refused.run(&store, &mut model).await;
         assert!(matches!(refused, Err(StoreError::NoSpace(_))), "{refused:?}");
     }
-    // They end before the reserve does, and all deletions have room.
+    // They end before the reserve does, and there is room for all deletions.
     let mut heartbeats = 0;
     while put("/leases/0".to_owned(), 400).run(&store, &mut model).await.is_ok() {
         heartbeats += 1;
@@ -139,14 +139,14 @@ async fn heartbeats_go_on_in_the_reserve() {
     for n in 0..written {
         delete(format!("/a/{n}")).run(&store, &mut model).await.expect("deletions are taken");
     }
-    Work::Compact(model.revision()).run(&store, &mut model).await.expect("a compaction");
+    RandomOperation::Compact(model.revision()).run(&store, &mut model).await.expect("a compaction");
     put("/a/0".to_owned(), 6000).run(&store, &mut model).await.expect("there is room again");
     model.check(&store, "healed").await;
 }
 
-/// The bound for the end of the log is durable soon after a write, not only when a segment begins.
+/// The bound for the end of the log is durable soon after a write, not only when a segment is started.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_the_log_is_durable_soon() {
+async fn acknowledged_end_is_durable_soon() {
     let files = SimFiles::default();
     let options = EmbeddedOptions::new("");
     let store = EmbeddedStore::open_in(Arc::new(files.clone()), &options).expect("it opens");
@@ -162,7 +162,7 @@ async fn the_end_of_the_log_is_durable_soon() {
         }
         let written = head(&files);
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while head(&files.restarted(Survives::Synced)) != written {
+        while head(&files.restarted(SurvivingBytes::Synced)) != written {
             assert!(std::time::Instant::now() < deadline, "round {round}: it is never synced");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
@@ -193,7 +193,7 @@ async fn torn() -> (SimFiles, Model) {
 
 /// No file can be created any more: deletions overwrite an unfinished frame.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deletions_need_no_room_behind_an_unfinished_write() {
+async fn deletions_overwrite_unfinished_write() {
     let run = |at: Option<u64>, fault: Fault, full: bool| async move {
         let (files, mut model) = torn().await;
         if full {
@@ -213,7 +213,7 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
                 let work = delete(format!("/a/{n}"));
                 match work.run(&store, &mut model).await {
                     Ok(()) => done += 1,
-                    // A process that is killed now may leave the first of them done.
+                    // A process that is killed now may have executed the first of them.
                     Err(StoreError::NoSpace(_) | StoreError::Unavailable(_)) => under_way = under_way.or(Some(work)),
                     Err(_) => {
                         under_way = Some(work);
@@ -229,21 +229,21 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     };
     let (files, model, _, done, operations) = run(None, Fault::Short, true).await;
     assert_eq!(done, 10, "all are taken");
-    model.check(&open(&files.restarted(Survives::Everything)), "on a full disk").await;
+    model.check(&open(&files.restarted(SurvivingBytes::Everything)), "on a full disk").await;
     // While there is space, nothing is written to a segment whose last write may have failed.
     let newest = |files: &SimFiles| files.names().into_iter().rfind(|name| name.starts_with("log-"));
     let (before, _) = torn().await;
-    assert_eq!(newest(&files), newest(&before), "the old segment is gone on with");
+    assert_eq!(newest(&files), newest(&before), "the old segment is continued");
     let (files, _, _, done, _) = run(None, Fault::Short, false).await;
     assert_eq!(done, 10);
-    assert!(newest(&files) > newest(&before), "a new segment was begun");
+    assert!(newest(&files) > newest(&before), "a new segment was started");
     let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Short, Fault::Dropped, Fault::Refused(ENOSPC)];
     for at in 0..operations + 8 {
         for fault in faults {
             for full in [true, false] {
                 let (files, model, under_way, ..) = run(Some(at), fault, full).await;
                 files.limit_space(None);
-                for survives in [Survives::Everything, Survives::Synced, Survives::Some(at)] {
+                for survives in [SurvivingBytes::Everything, SurvivingBytes::Synced, SurvivingBytes::Some(at)] {
                     let context = format!("{fault:?} at operation {at}, full: {full}, {survives:?}");
                     let store = open(&files.restarted(survives));
                     let mut expected = model.clone();
@@ -260,7 +260,7 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
 
 /// The zeros over an unfinished frame cannot be made durable: nothing is written there, and the store waits for room.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_to_wipe_an_unfinished_write_passes() {
+async fn recovers_from_failed_wipe_of_unfinished_write() {
     let (files, mut model) = torn().await;
     files.limit_space(Some(files.used()));
     let store = open(&files);
@@ -275,12 +275,12 @@ async fn a_failure_to_wipe_an_unfinished_write_passes() {
     delete("/a/0".to_owned()).run(&store, &mut model).await.expect("there is room");
     model.check(&store, "with room").await;
     drop(store);
-    model.check(&open(&files.restarted(Survives::Synced)), "started again").await;
+    model.check(&open(&files.restarted(SurvivingBytes::Synced)), "started again").await;
 }
 
 /// Rewriting fails for a while: it is retried, and the store is ready when no segment needs it any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_of_rewriting_passes() {
+async fn recovers_from_failed_rewrite() {
     for refused in [Operation::Rename, Operation::SyncDir] {
         let files = SimFiles::default();
         let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: true };
@@ -291,7 +291,7 @@ async fn a_failure_of_rewriting_passes() {
             put(format!("/a/{}", n % 10), 4000).run(&store, &mut model).await.expect("a put");
         }
         files.refuse(Some(refused));
-        Work::Compact(model.revision()).run(&store, &mut model).await.expect("a compaction");
+        RandomOperation::Compact(model.revision()).run(&store, &mut model).await.expect("a compaction");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let wait = async |ready: bool| {
             while store.readiness().await.is_ok() != ready {

@@ -64,7 +64,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 const BEFORE_KEY: usize = 4 + 46;
 
 #[tokio::test]
-async fn a_damaged_value_is_named_and_all_else_is_read() {
+async fn names_damaged_value_and_reads_the_rest() {
     let dir = tempfile::tempdir().expect("a directory");
     make(dir.path()).await;
     let whole = check(dir.path(), None).expect("it is read");
@@ -86,7 +86,7 @@ async fn a_damaged_value_is_named_and_all_else_is_read() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_apart_is_counted_and_named_by_what_follows() {
+async fn counts_unreadable_bytes_and_names_lost_versions() {
     let dir = tempfile::tempdir().expect("a directory");
     make(dir.path()).await;
     // The frames of revisions 12 and 13 have lost both headers and records.
@@ -112,7 +112,7 @@ async fn what_cannot_be_told_apart_is_counted_and_named_by_what_follows() {
 }
 
 #[tokio::test]
-async fn heads_and_segments_that_are_gone_hide_nothing_else() {
+async fn missing_heads_and_segments_hide_nothing_else() {
     let dir = tempfile::tempdir().expect("a directory");
     make(dir.path()).await;
     let all = segments(dir.path());
@@ -126,14 +126,14 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
     assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
     assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
-    // A wrong bit in each head, of which the others are whole.
+    // One bit is wrong in one head at a time.
     let all = segments(dir.path());
     for (n, path) in all.iter().enumerate() {
         change(path, |bytes| bytes[30 + n] ^= 1 << n);
     }
     let again = check(dir.path(), None).expect("it is read");
     assert_eq!((again.records, again.keys), (checked.records, checked.keys), "{:?}", again.problems);
-    // The identity is whole in one of them, and proved by what was written with it.
+    // The identity is intact in one of them, and proved by the frames that were written with it.
     for (n, path) in all.iter().enumerate() {
         change(path, |bytes| {
             bytes[30 + n] ^= 1 << n;
@@ -142,7 +142,7 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     }
     let again = check(dir.path(), None).expect("it is read");
     assert_eq!((again.records, again.keys), (checked.records, checked.keys), "{:?}", again.problems);
-    // Without any identity, frames cannot be told from user data.
+    // Without any identity, frames cannot be distinguished from user data.
     for path in &all {
         change(path, |bytes| bytes[30..35].fill(9));
     }
@@ -156,7 +156,7 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
 
 /// A damaged record is not copied into a valid frame: its segment stays unchanged.
 #[tokio::test]
-async fn what_is_damaged_is_not_rewritten() {
+async fn does_not_rewrite_damaged_segments() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
     let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir.path()) }).expect("it opens");
@@ -183,25 +183,25 @@ async fn what_is_damaged_is_not_rewritten() {
 }
 
 /// A directory on a disk that cannot read some bytes of a file, and that is never written to.
-struct BadDisk {
+struct BadSectorFiles {
     dir: PathBuf,
     file: String,
     bad: Range<u64>,
 }
 
-struct BadFile {
+struct BadSectorFile {
     file: File,
     bad: Range<u64>,
 }
 
-impl Files for BadDisk {
+impl Files for BadSectorFiles {
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
         panic!("{name} is created")
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
         let bad = if name == self.file { self.bad.clone() } else { 0..0 };
-        Ok(Arc::new(BadFile { file: File::open(self.dir.join(name))?, bad }))
+        Ok(Arc::new(BadSectorFile { file: File::open(self.dir.join(name))?, bad }))
     }
 
     fn rename(&self, from: &str, _: &str) -> io::Result<()> {
@@ -230,7 +230,7 @@ impl Files for BadDisk {
     }
 }
 
-impl LogFile for BadFile {
+impl LogFile for BadSectorFile {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
         const EIO: i32 = 5;
         if at < self.bad.end && self.bad.start < at + buf.len() as u64 {
@@ -261,11 +261,11 @@ impl LogFile for BadFile {
 }
 
 #[tokio::test]
-async fn a_sector_that_cannot_be_read_is_named_and_costs_what_is_in_it() {
+async fn names_unreadable_sector_and_reads_the_rest() {
     let dir = tempfile::tempdir().expect("a directory");
     make(dir.path()).await;
     let check_with = |file: &str, bad: Range<u64>| {
-        check_in(Arc::new(BadDisk { dir: dir.path().to_owned(), file: file.to_owned(), bad }), None)
+        check_in(Arc::new(BadSectorFiles { dir: dir.path().to_owned(), file: file.to_owned(), bad }), None)
     };
     let whole = check_with("", 0..0);
     assert_eq!((whole.problems, whole.records, whole.keys), (Vec::new(), 80, 40));
@@ -278,7 +278,7 @@ async fn a_sector_that_cannot_be_read_is_named_and_costs_what_is_in_it() {
     assert!(problem.is_some_and(|problem| problem.contains("os error 5")), "{:?}", checked.problems);
     let lost: Vec<_> = checked.damaged.iter().map(|lost| (lost.key.as_deref(), lost.revision, lost.remains)).collect();
     assert_eq!((lost, checked.records), (vec![(Some("/k/10"), 52, Remains::Older(12))], 79), "{:?}", checked.problems);
-    // Two neighbours are one problem, and the header of the segment costs nothing but itself.
+    // Two adjacent blocks are one problem, and losing the header of the segment loses nothing else.
     let checked = check_with(&name(&path), block..block + 8192);
     let named = format!("{}: the disk cannot read 8192 bytes from byte {block}: ", name(&path));
     assert!(checked.problems.iter().any(|problem| problem.starts_with(&named)), "{:?}", checked.problems);

@@ -27,7 +27,7 @@ mod in_memory {
     binnacle_store::contract_tests!(store);
 }
 
-/// Every watch falls behind at once, so all events come from history.
+/// Every watch immediately falls behind, so all events come from history.
 mod with_tiny_buffers {
     use super::*;
 
@@ -43,7 +43,7 @@ mod with_tiny_buffers {
     binnacle_store::contract_tests!(store);
 }
 
-/// Everything is read from the disk.
+/// Everything is read from disk.
 mod lean {
     use super::*;
 

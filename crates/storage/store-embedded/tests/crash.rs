@@ -1,5 +1,5 @@
 //! Every single file operation fails, or the power fails at it: no acknowledged write is lost, no partial write
-//! appears, and transient errors pass.
+//! appears, and the store recovers from transient errors.
 
 mod support;
 
@@ -10,10 +10,10 @@ use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use support::model::{Model, list};
-use support::sim_files::{EIO, EMFILE, ENOSPC, Fault, SimFiles, Survives};
-use support::work::{Rng, Work};
+use support::sim_files::{EIO, EMFILE, ENOSPC, Fault, SimFiles, SurvivingBytes};
+use support::work::{RandomOperation, Rng};
 
-/// Returns options with small segments, so that a short run begins, rewrites and removes many of them.
+/// Returns options with small segments, so that a short run starts, rewrites and removes many of them.
 fn options() -> EmbeddedOptions {
     let log = LogOptions { min_segment: 8 << 10, max_segment: 8 << 10, background: false };
     EmbeddedOptions { log, ..EmbeddedOptions::new("") }
@@ -25,8 +25,8 @@ fn open(files: &SimFiles) -> Result<EmbeddedStore, OpenError> {
 
 const STEPS: usize = 90;
 
-/// Works until an error. Returns the model of acknowledged work, and the work that was in progress.
-async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<Work>, Option<EmbeddedStore>) {
+/// Works until an error. Returns the model of acknowledged work, and the work in progress.
+async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<RandomOperation>, Option<EmbeddedStore>) {
     let mut model = Model::default();
     let Ok(store) = open(files) else { return (model, None, None) };
     let mut rng = Rng::new(seed);
@@ -39,7 +39,7 @@ async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<Work>
     (model, None, Some(store))
 }
 
-/// Returns the number of operations of a run, and checks that it includes every kind.
+/// Returns the number of operations of a run, and checks that every kind occurs.
 async fn operations(seed: u64) -> u64 {
     let files = SimFiles::default();
     let (model, _, store) = work_until_failure(&files, seed).await;
@@ -54,17 +54,17 @@ async fn operations(seed: u64) -> u64 {
 async fn check_restart(
     files: &SimFiles,
     model: &Model,
-    under_way: Option<&Work>,
+    under_way: Option<&RandomOperation>,
     seed: u64,
     context: &str,
 ) -> SimFiles {
     let store = open(files).unwrap_or_else(|error| panic!("{context}: {error} {:?}", files.names()));
     let mut expected = model.clone();
-    // The work in progress was done as a whole, or not at all.
+    // The work in progress was executed as a whole, or not at all.
     let revision = store.current_revision().await.expect("a revision").0;
     let compacted = store.compacted_revision().await.expect("a revision").0;
     let lease_is_gone = match under_way {
-        Some(Work::Revoke(lease)) => store.lease_remaining(LeaseId(*lease)).await.is_err(),
+        Some(RandomOperation::Revoke(lease)) => store.lease_remaining(LeaseId(*lease)).await.is_err(),
         _ => false,
     };
     if let Some(work) = under_way
@@ -77,22 +77,23 @@ async fn check_restart(
     let mut rng = Rng::new(seed + 1000);
     for step in 0..12 {
         let work = match step {
-            6 => Work::Compact(expected.revision()),
-            _ => Work::Txn(rng.txn(&expected)),
+            6 => RandomOperation::Compact(expected.revision()),
+            _ => RandomOperation::Txn(rng.txn(&expected)),
         };
         work.run(&store, &mut expected).await.expect("it works again");
     }
     expected.check(&store, context).await;
     drop(store);
     only_needed_files(files, context);
-    // The state that was read by then is durable.
-    let again = files.restarted(Survives::Synced);
+    // The state that was read before is durable.
+    let again = files.restarted(SurvivingBytes::Synced);
     let store = open(&again).unwrap_or_else(|error| panic!("{context}, once more: {error}"));
     expected.check(&store, &format!("{context}, once more")).await;
     again
 }
 
-/// What an earlier process left is gone: each number of a segment is in one file, and nothing else is there.
+/// Checks that the leftovers of earlier processes are removed: each number of a segment is in one file, and there are
+/// no other files.
 fn only_needed_files(files: &SimFiles, context: &str) {
     let names = files.names();
     let mut next = 0;
@@ -105,7 +106,7 @@ fn only_needed_files(files: &SimFiles, context: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn power_goes_at_every_operation() {
+async fn survives_power_failure_at_every_operation() {
     for seed in 0..2 {
         for at in 0..operations(seed).await {
             for fault in [Fault::CutBefore, Fault::CutAfter] {
@@ -113,7 +114,7 @@ async fn power_goes_at_every_operation() {
                 files.plan(at, fault);
                 let (model, under_way, store) = work_until_failure(&files, seed).await;
                 drop(store);
-                for survives in [Survives::Synced, Survives::Some(at), Survives::Some(at + 7777)] {
+                for survives in [SurvivingBytes::Synced, SurvivingBytes::Some(at), SurvivingBytes::Some(at + 7777)] {
                     let context = format!("seed {seed}, {fault:?} at operation {at}, {survives:?}");
                     check_restart(&files.restarted(survives), &model, under_way.as_ref(), seed, &context).await;
                 }
@@ -124,7 +125,7 @@ async fn power_goes_at_every_operation() {
 
 /// A process is killed at every operation, and a second one, which found writes that were not durable, loses power.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_and_then_the_power_at_every_operation() {
+async fn survives_kill_then_power_failure() {
     for at in 0..operations(3).await {
         for fault in [Fault::CutBefore, Fault::CutAfter, Fault::Dropped] {
             let files = SimFiles::default();
@@ -133,14 +134,15 @@ async fn a_kill_and_then_the_power_at_every_operation() {
             // The process is killed: no destructor runs.
             std::mem::forget(store);
             let context = format!("{fault:?} at operation {at}, killed");
-            check_restart(&files.restarted(Survives::Everything), &model, under_way.as_ref(), 3, &context).await;
-            // The same, but power fails as soon as a read of the second process has returned.
-            let second = files.restarted(Survives::Everything);
+            check_restart(&files.restarted(SurvivingBytes::Everything), &model, under_way.as_ref(), 3, &context).await;
+            // The same, but the power fails as soon as a read of the second process has returned.
+            let second = files.restarted(SurvivingBytes::Everything);
             let store = open(&second).unwrap_or_else(|error| panic!("{context}: {error}"));
             let shown = list(&store, &binnacle_store::prefix_range(b"/"), None).await.expect("a list");
             let revision = store.current_revision().await.expect("a revision");
             std::mem::forget(store);
-            let store = open(&second.restarted(Survives::Synced)).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let store =
+                open(&second.restarted(SurvivingBytes::Synced)).unwrap_or_else(|error| panic!("{context}: {error}"));
             assert_eq!(store.current_revision().await.expect("a revision"), revision, "{context}");
             let again = list(&store, &binnacle_store::prefix_range(b"/"), None).await.expect("a list");
             assert_eq!(again, shown, "{context}");
@@ -148,19 +150,19 @@ async fn a_kill_and_then_the_power_at_every_operation() {
     }
 }
 
-/// One operation fails and the next ones do not: the store recovers by itself.
+/// One operation fails and the next ones do not: the store recovers automatically.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_that_passes_at_every_operation() {
+async fn recovers_from_transient_failure_at_every_operation() {
     let faults = [Fault::Refused(EIO), Fault::Refused(ENOSPC), Fault::Refused(EMFILE), Fault::Short, Fault::Dropped];
     for at in 0..operations(1).await {
         for (n, fault) in faults.into_iter().enumerate() {
-            let survives = [Survives::Everything, Survives::Synced, Survives::Some(at)];
+            let survives = [SurvivingBytes::Everything, SurvivingBytes::Synced, SurvivingBytes::Some(at)];
             fail_and_go_on(at, fault, survives[(at as usize + n) % 3]).await;
         }
     }
 }
 
-async fn fail_and_go_on(at: u64, fault: Fault, survives: Survives) {
+async fn fail_and_go_on(at: u64, fault: Fault, survives: SurvivingBytes) {
     let context = format!("{fault:?} at operation {at}, {survives:?}");
     let files = SimFiles::default();
     files.plan(at, fault);
@@ -176,24 +178,25 @@ async fn fail_and_go_on(at: u64, fault: Fault, survives: Survives) {
         if let Err(error) = work.run(&store, &mut model).await {
             assert!(matches!(error, StoreError::NoSpace(_) | StoreError::Unavailable(_)), "{context}: {error:?}");
             model.check(&store, &format!("{context}, refused")).await;
-            // The refused write has no effect, now or later.
+            // The rejected write has no effect, now or later.
             work.run(&store, &mut model).await.unwrap_or_else(|error| panic!("{context}, tried again: {error}"));
         }
     }
     model.check(&store, &context).await;
-    assert_eq!(files.written_after_failure(), None, "{context}: nobody knows what is there");
+    assert_eq!(files.written_after_failure(), None, "{context}: its contents are unknown");
     drop(store);
     check_restart(&files.restarted(survives), &model, None, 1, &context).await;
 }
 
-/// The disk fails permanently: acknowledged writes can be read, new ones are refused, and it is reported once.
+/// The disk fails permanently: acknowledged writes can be read, new ones are rejected, and the failure is reported
+/// once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_for_good() {
+async fn refuses_writes_after_permanent_failure() {
     for at in (40..operations(2).await).step_by(7) {
         let files = SimFiles::default();
         files.plan(at, Fault::RefusedFromNowOn(EIO));
-        let told = Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let count = told.clone();
+        let reports = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let count = reports.clone();
         let count = move |_: &str| {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         };
@@ -202,19 +205,19 @@ async fn a_disk_that_fails_for_good() {
         let mut model = Model::default();
         let mut rng = Rng::new(2);
         let under_way = loop {
-            let work = Work::Txn(rng.txn(&model));
+            let work = RandomOperation::Txn(rng.txn(&model));
             if let Err(error) = work.run(&store, &mut model).await {
                 assert!(matches!(error, StoreError::Io(_)), "{error:?}");
                 break work;
             }
         };
-        let again = Work::Grant.run(&store, &mut model).await;
+        let again = RandomOperation::Grant.run(&store, &mut model).await;
         assert!(matches!(again, Err(StoreError::Io(_))), "{again:?}");
         assert!(matches!(store.health().await, Err(StoreError::Io(_))));
         model.check(&store, "the disk is gone").await;
-        assert_eq!(told.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(reports.load(std::sync::atomic::Ordering::Relaxed), 1);
         drop(store);
-        for survives in [Survives::Everything, Survives::Synced, Survives::Some(at)] {
+        for survives in [SurvivingBytes::Everything, SurvivingBytes::Synced, SurvivingBytes::Some(at)] {
             let context = format!("the disk is gone at {at}, {survives:?}");
             check_restart(&files.restarted(survives), &model, Some(&under_way), 2, &context).await;
         }
@@ -223,7 +226,7 @@ async fn a_disk_that_fails_for_good() {
 
 /// Many concurrent writers share a failing group, and none of them succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_writers_and_a_disk_that_fails() {
+async fn failed_group_fails_for_all_writers() {
     for at in [20, 21, 40, 41, 61] {
         let files = SimFiles::default();
         files.plan(at, Fault::RefusedFromNowOn(EIO));
@@ -256,7 +259,7 @@ async fn concurrent_writers_and_a_disk_that_fails() {
         let keys = |kvs: Vec<binnacle_store::KeyValue>| kvs.into_iter().map(|kv| kv.key).collect::<Vec<_>>();
         assert_eq!(keys(list(&*store, &range, None).await.expect("reads go on")), acknowledged, "{at}");
         drop(store);
-        let store = open(&files.restarted(Survives::Synced)).expect("the store opens");
+        let store = open(&files.restarted(SurvivingBytes::Synced)).expect("the store opens");
         let found = keys(list(&store, &range, None).await.expect("a list"));
         assert!(acknowledged.iter().all(|key| found.binary_search(key).is_ok()), "{at}");
         assert!(found.len() <= acknowledged.len() + 16, "{at}: at most one of each writer was under way");
@@ -265,21 +268,21 @@ async fn concurrent_writers_and_a_disk_that_fails() {
 
 /// A lost file or a changed byte is detected, or makes no difference.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_lost_file_and_any_changed_byte_is_noticed() {
+async fn detects_lost_files_and_changed_bytes() {
     for seed in [5, 6] {
         let files = SimFiles::default();
         let (model, _, store) = work_until_failure(&files, seed).await;
         drop(store);
-        let files = files.restarted(Survives::Everything);
+        let files = files.restarted(SurvivingBytes::Everything);
         for name in files.names() {
-            let lost = files.restarted(Survives::Everything);
+            let lost = files.restarted(SurvivingBytes::Everything);
             lost.lose(&name);
             refused(&lost, &format!("{name} lost"));
             let mut len = 0;
             files.tamper(&name, |bytes| len = bytes.len());
             let mut noticed = 0;
             for at in (0..len).step_by(if name == "head" { 1 } else { 13 }) {
-                let changed = files.restarted(Survives::Everything);
+                let changed = files.restarted(SurvivingBytes::Everything);
                 changed.tamper(&name, |bytes| bytes[at] ^= 4);
                 let context = format!("byte {at} of {name} changed");
                 match open(&changed) {
@@ -302,16 +305,16 @@ fn refused(files: &SimFiles, context: &str) {
     }
 }
 
-/// A read of damaged history returns that error, and nothing else.
+/// A read of damaged history only returns that error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_found_while_running() {
+async fn read_of_damaged_history_fails() {
     let files = SimFiles::default();
     let store = open(&files).expect("the store opens");
     let mut model = Model::default();
     for value in ["one", "two"] {
         let op = Op::Put { value: value.into(), lease: None };
         let txn = binnacle_store::Txn { key: "/a/0".into(), expect: binnacle_store::Expect::Anything, op };
-        Work::Txn(txn).run(&store, &mut model).await.expect("a put");
+        RandomOperation::Txn(txn).run(&store, &mut model).await.expect("a put");
     }
     let segment = files.names().into_iter().find(|name| name.starts_with("log-")).expect("a segment");
     files.tamper(&segment, |bytes| {
@@ -324,9 +327,9 @@ async fn damage_found_while_running() {
     assert_eq!(now.map(|kv| kv.value), Some("two".into()));
 }
 
-/// Without a background thread both the writer and the erasure of a compaction rewrite segments: one after the other.
+/// Without a background thread, both the writer and the erasure of a compaction rewrite segments, one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn segments_are_rewritten_by_one_at_a_time() {
+async fn rewrites_segments_one_at_a_time() {
     for round in 0..8u64 {
         let files = SimFiles::default();
         let store = Arc::new(open(&files).expect("it opens"));
@@ -351,7 +354,8 @@ async fn segments_are_rewritten_by_one_at_a_time() {
         let values = list(&*store, &prefix_range(b"/"), None).await.expect("a list");
         assert_eq!(values.len(), 23);
         drop(store);
-        let store = open(&files.restarted(Survives::Synced)).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        let store =
+            open(&files.restarted(SurvivingBytes::Synced)).unwrap_or_else(|error| panic!("round {round}: {error}"));
         assert_eq!(list(&store, &prefix_range(b"/"), None).await.expect("a list"), values, "round {round}");
     }
 }

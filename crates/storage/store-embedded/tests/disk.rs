@@ -12,7 +12,7 @@ use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, check};
 use bytes::Bytes;
 use futures::StreamExt;
 use support::model::{Model, list};
-use support::work::{Rng, Work};
+use support::work::{RandomOperation, Rng};
 
 fn open(dir: &Path) -> Result<EmbeddedStore, OpenError> {
     EmbeddedStore::open(EmbeddedOptions::new(dir))
@@ -25,7 +25,7 @@ async fn put(store: &dyn Store, key: &str, value: &[u8], lease: Option<binnacle_
 }
 
 #[tokio::test]
-async fn one_store_per_directory() {
+async fn locks_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path()).expect("the store opens");
     let refused = match open(dir.path()) {
@@ -42,7 +42,7 @@ async fn one_store_per_directory() {
 
 /// The directory itself is locked, not only a file in it.
 #[tokio::test]
-async fn one_store_per_directory_even_without_the_lock_file() {
+async fn locks_directory_without_lock_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path()).expect("the store opens");
     fs::remove_file(dir.path().join("lock")).expect("the file goes");
@@ -59,9 +59,9 @@ async fn try_put(store: &dyn Store, key: &str) -> Result<(), StoreError> {
     store.txn(txn).await.map(drop)
 }
 
-/// A store whose directory is moved away takes no more writes, and never touches what is at its path then.
+/// A store whose directory is moved away accepts no more writes, and never changes a new directory at its path.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_moved_directory_is_noticed() {
+async fn detects_moved_directory() {
     let base = tempfile::tempdir().expect("a directory");
     let [path, away, aside] = ["store", "away", "aside"].map(|name| base.path().join(name));
     let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
@@ -73,8 +73,8 @@ async fn a_moved_directory_is_noticed() {
         counts[0] += 1;
     }
     fs::rename(&path, &away).expect("it is moved");
-    let gone = first.readiness().await;
-    assert!(matches!(&gone, Err(StoreError::Io(why)) if why.contains("no longer leads to the store")), "{gone:?}");
+    let result = first.readiness().await;
+    assert!(matches!(&result, Err(StoreError::Io(why)) if why.contains("no longer leads to the store")), "{result:?}");
     let second = open();
     while counts[1] < 300 {
         try_put(&second, &format!("/second/{}", counts[1])).await.expect("a put");
@@ -84,7 +84,7 @@ async fn a_moved_directory_is_noticed() {
     }
     assert!(matches!(first.grant_lease(60).await, Err(StoreError::Unavailable(_))));
     assert_eq!(list(&first, &keys, None).await.expect("reads go on").len(), 300);
-    // The first one goes on when its directory is back.
+    // The first store continues when its directory is back.
     fs::rename(&path, &aside).expect("it is moved");
     fs::rename(&away, &path).expect("it is moved back");
     try_put(&first, "/first/again").await.expect("a put");
@@ -98,16 +98,16 @@ async fn a_moved_directory_is_noticed() {
     fs::rename(&aside, &path).expect("it is moved");
     assert_eq!(list(&open(), &keys, None).await.expect("a list").len(), 300);
     let removed = open();
-    // The store may make a file while the directory is removed.
+    // The store may create a file while the directory is removed.
     while path.exists() {
         let _ = fs::remove_dir_all(&path);
     }
     assert!(matches!(try_put(&removed, "/second/lost").await, Err(StoreError::Unavailable(_))));
 }
 
-/// A segment never replaces a file that this process did not make.
+/// A segment never replaces a file that this process did not create.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_others_are_not_replaced() {
+async fn never_replaces_foreign_files() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
     let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir.path()) }).expect("it opens");
@@ -129,7 +129,7 @@ async fn files_of_others_are_not_replaced() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_used() {
+async fn rejects_unusable_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("file");
     fs::write(&file, "x").expect("a file");
@@ -140,7 +140,7 @@ async fn a_directory_that_cannot_be_used() {
 
 /// A released value is read from the log, and replaced, deleted and compacted like others.
 #[tokio::test]
-async fn released_values() {
+async fn reads_released_values_from_log() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path()).expect("the store opens");
     for (key, value) in [("/a/1", b"one"), ("/a/2", b"two"), ("/a/3", b"six")] {
@@ -158,7 +158,7 @@ async fn released_values() {
     let op = |op| Txn { key: one.clone(), expect: Expect::Anything, op };
     let put = op(Op::Put { value: Bytes::from_static(b"new"), lease: None });
     let Ok(TxnResponse::Done { previous, revision }) = store.txn(put).await else { panic!("the put failed") };
-    assert_eq!(previous, kv, "the previous value is told");
+    assert_eq!(previous, kv, "the previous value is reported");
     store.release(&one, revision);
     let Ok(TxnResponse::Done { previous, .. }) = store.txn(op(Op::Delete)).await else { panic!("the delete failed") };
     assert_eq!(previous.map(|kv| kv.value), Some(Bytes::from_static(b"new")));
@@ -171,7 +171,7 @@ async fn released_values() {
 }
 
 #[tokio::test]
-async fn leases_survive_a_restart() {
+async fn leases_survive_restart() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = open(dir.path()).expect("the store opens");
     let (short, long) = (store.grant_lease(1).await.expect("a lease"), store.grant_lease(3600).await.expect("a lease"));
@@ -180,8 +180,8 @@ async fn leases_survive_a_restart() {
     store.close().await;
     let store = open(dir.path()).expect("the store opens");
     let mut watch = store.watch(prefix_range(b"/a/short"), Revision(3)).await.expect("a watch");
-    let gone = tokio::time::timeout(Duration::from_secs(30), watch.messages.next()).await.expect("it expires");
-    assert!(gone.is_some_and(|message| message.is_ok()));
+    let message = tokio::time::timeout(Duration::from_secs(30), watch.messages.next()).await.expect("it expires");
+    assert!(message.is_some_and(|message| message.is_ok()));
     let left = list(&store, &prefix_range(b"/a/"), None).await.expect("a list");
     assert_eq!(left.iter().map(|kv| (&kv.key[..], kv.lease)).collect::<Vec<_>>(), [(&b"/a/long"[..], Some(long))]);
     store.close().await;
@@ -193,7 +193,7 @@ async fn leases_survive_a_restart() {
 
 /// A lease that ends deletes all its keys, including one that is put at the same moment: the next start has no orphan.
 #[tokio::test]
-async fn a_restart_after_puts_raced_with_the_end_of_their_lease() {
+async fn restart_finds_no_orphan_of_ended_lease() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = std::sync::Arc::new(open(dir.path()).expect("the store opens"));
     binnacle_store::contract::leases::puts_race_with_the_end_of_their_lease(store.clone()).await;
@@ -203,7 +203,7 @@ async fn a_restart_after_puts_raced_with_the_end_of_their_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_is_quick_and_tells_everyone() {
+async fn close_is_quick_and_ends_all_calls() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = std::sync::Arc::new(open(dir.path()).expect("the store opens"));
     let mut watches = Vec::new();
@@ -244,10 +244,10 @@ async fn closing_is_quick_and_tells_everyone() {
     // Open watches hold neither the directory nor its lock.
     let again = open(dir.path()).expect("the store opens again");
     let count = list(&again, &prefix_range(b"/a/"), None).await.expect("a list").len();
-    assert_eq!(count, written, "what was acknowledged, and nothing else");
+    assert_eq!(count, written, "exactly the acknowledged writes");
 }
 
-/// Makes the files of a store with several segments, and returns its contents.
+/// Creates the files of a store with several segments, and returns its contents.
 async fn filled(dir: &Path) -> Model {
     let mut options = EmbeddedOptions::new(dir);
     options.log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
@@ -256,13 +256,13 @@ async fn filled(dir: &Path) -> Model {
     let mut rng = Rng::new(7);
     for n in 0..400 {
         let work = match n {
-            200 => Work::Compact(100),
+            200 => RandomOperation::Compact(100),
             _ => {
                 let mut txn = rng.txn(&model);
                 if let Op::Put { value, lease: None } = &mut txn.op {
                     *value = Bytes::from([&value[..], &[b'.'; 700]].concat());
                 }
-                Work::Txn(txn)
+                RandomOperation::Txn(txn)
             }
         };
         work.run(&store, &mut model).await.expect("nothing fails here");
@@ -289,9 +289,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// After any change of the files, the store refuses to start, or a read fails, or the contents are unchanged.
+/// After any change of the files, the store fails to start, or a read fails, or the contents are unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damaged_files_never_give_wrong_answers() {
+async fn damaged_files_never_return_wrong_data() {
     let original = tempfile::tempdir().expect("a directory");
     let model = filled(original.path()).await;
     let trimmed = tempfile::tempdir().expect("a directory");
@@ -306,7 +306,7 @@ async fn damaged_files_never_give_wrong_answers() {
         let file = &all[rng.below(all.len() as u64) as usize];
         let mut bytes = fs::read(file).expect("a file");
         let at = rng.below(bytes.len() as u64) as usize;
-        let what = match rng.below(3) {
+        let damage = match rng.below(3) {
             0 => {
                 bytes[at] ^= 1 << rng.below(8);
                 "a flipped bit"
@@ -322,7 +322,7 @@ async fn damaged_files_never_give_wrong_answers() {
             }
         };
         fs::write(file, bytes).expect("the file is replaced");
-        let context = format!("round {round}: {what} at byte {at} of {}", file.display());
+        let context = format!("round {round}: {damage} at byte {at} of {}", file.display());
         let dir = dir.path().to_owned();
         match tokio::task::spawn_blocking(move || open(&dir)).await {
             Ok(Ok(store)) => {
@@ -338,9 +338,9 @@ async fn damaged_files_never_give_wrong_answers() {
     assert!(refused > 20, "damage is found at all");
 }
 
-/// A lost file is an error: the store must not show an older state.
+/// A lost file is an error: the store must not return an older state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_files_are_noticed() {
+async fn detects_lost_files() {
     let original = tempfile::tempdir().expect("a directory");
     let model = filled(original.path()).await;
     for file in files(original.path()) {

@@ -1,4 +1,4 @@
-//! A real file system that is full.
+//! Tests on a real file system that is full.
 
 mod support;
 
@@ -15,7 +15,7 @@ use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, Salvage, check};
 use bytes::Bytes;
 use support::small_disk;
 
-/// The longest wait for what happens in the background.
+/// The timeout of background work.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(dir: &Path) -> Arc<EmbeddedStore> {
@@ -44,7 +44,7 @@ async fn fill(store: &dyn Store, prefix: &str, len: usize) -> usize {
     unreachable!("the disk is small")
 }
 
-/// Waits until the store takes objects up to this number, as space is given back in the background, and is ready.
+/// Waits until the store accepts objects up to this number, as space is freed in the background, and is ready.
 async fn heal(store: &dyn Store, objects: std::ops::Range<usize>, len: usize, context: &str) {
     let deadline = Instant::now() + PATIENCE;
     for n in objects {
@@ -59,10 +59,10 @@ async fn heal(store: &dyn Store, objects: std::ops::Range<usize>, len: usize, co
     }
 }
 
-/// A reservation that cannot succeed takes nothing meanwhile.
+/// A reservation that cannot succeed takes no space in the meantime.
 #[test]
-fn a_reservation_larger_than_the_disk_takes_nothing() {
-    let Some(dir) = small_disk::enter("a_reservation_larger_than_the_disk_takes_nothing", 8) else { return };
+fn failed_reservation_takes_no_space() {
+    let Some(dir) = small_disk::enter("failed_reservation_takes_no_space", 8) else { return };
     let file = File::create_new(dir.join("file")).expect("a file");
     let refused = LogFile::allocate(&file, 64 << 20).expect_err("it is larger than the disk");
     assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull, "{refused}");
@@ -71,10 +71,10 @@ fn a_reservation_larger_than_the_disk_takes_nothing() {
     assert!(file.metadata().expect("a file").blocks() * 512 >= 2 << 20);
 }
 
-/// Deletions and the compactor's turns make a full disk writable again, in the same process and after a restart.
+/// Deletions and the rounds of the compactor make a full disk writable again, in the same process and after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_compactor_heals_a_full_disk() {
-    let Some(dir) = small_disk::enter("the_compactor_heals_a_full_disk", 96) else { return };
+async fn compactor_frees_full_disk() {
+    let Some(dir) = small_disk::enter("compactor_frees_full_disk", 96) else { return };
     const LEN: usize = 900_000;
     for restarts in [false, true] {
         let mut store = open(&dir);
@@ -82,8 +82,8 @@ async fn the_compactor_heals_a_full_disk() {
         let count = fill(&*store, "/a/", LEN).await;
         assert!(count > 30, "{count}");
         assert!(matches!(store.readiness().await, Err(StoreError::NoSpace(_))));
-        let kept = count / 8;
-        for n in kept..count {
+        let first = count / 8;
+        for n in first..count {
             delete(&*store, format!("/a/{n}")).await;
         }
         if restarts {
@@ -92,7 +92,7 @@ async fn the_compactor_heals_a_full_disk() {
             store = open(&dir);
         }
         let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), |_| {});
-        heal(&*store, kept..count / 2, LEN, &format!("restarts: {restarts}")).await;
+        heal(&*store, first..count / 2, LEN, &format!("restarts: {restarts}")).await;
         for n in 0..count / 2 {
             delete(&*store, format!("/a/{n}")).await;
         }
@@ -101,11 +101,11 @@ async fn the_compactor_heals_a_full_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tools_read_stores_on_disks_that_take_nothing() {
-    let Some(dir) = small_disk::enter("tools_read_stores_on_disks_that_take_nothing", 64) else { return };
+async fn tools_read_stores_on_full_disks() {
+    let Some(dir) = small_disk::enter("tools_read_stores_on_full_disks", 64) else { return };
     let store = open(&dir);
     fill(&*store, "/k", 500 << 10).await;
-    // What the store gives back at its end is taken, too.
+    // The space that the store frees when it closes is filled as well.
     store.close().await;
     drop(store);
     let filled = std::fs::write(dir.join("filler"), vec![1; 64 << 20]);

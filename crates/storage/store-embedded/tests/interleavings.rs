@@ -1,5 +1,5 @@
-//! Writes, deletions and compactions between the operations of a thread that rewrites segments, and power cuts between
-//! them: nothing that is gone comes back, and nothing else is lost.
+//! Writes, deletions and compactions between the operations of a thread that rewrites segments, and power failures
+//! between them: no deleted object reappears, and nothing else is lost.
 
 mod support;
 
@@ -12,9 +12,9 @@ use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use futures::future::join_all;
 use support::model::{Model, list};
-use support::sim_files::{Fault, SimFiles, Survives};
+use support::sim_files::{Fault, SimFiles, SurvivingBytes};
 use support::turnstile::Operation;
-use support::work::{Rng, Work};
+use support::work::{RandomOperation, Rng};
 
 fn try_open(files: &SimFiles, segment: u64, background: bool) -> Result<EmbeddedStore, OpenError> {
     let log = LogOptions { min_segment: segment, max_segment: segment, background };
@@ -25,38 +25,38 @@ fn open(files: &SimFiles, segment: u64, background: bool) -> EmbeddedStore {
     try_open(files, segment, background).unwrap_or_else(|error| panic!("{error}: {:?}", files.names()))
 }
 
-fn put(key: &str, len: usize) -> Work {
+fn put(key: &str, len: usize) -> RandomOperation {
     let op = Op::Put { value: Bytes::from(vec![b'v'; len]), lease: None };
-    Work::Txn(Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op })
+    RandomOperation::Txn(Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op })
 }
 
-fn delete(key: &str) -> Work {
-    Work::Txn(Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op: Op::Delete })
+fn delete(key: &str) -> RandomOperation {
+    RandomOperation::Txn(Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op: Op::Delete })
 }
 
-async fn run(works: impl IntoIterator<Item = Work>, store: &EmbeddedStore, model: &mut Model) {
+async fn run(works: impl IntoIterator<Item = RandomOperation>, store: &EmbeddedStore, model: &mut Model) {
     for work in works {
         work.run(store, model).await.expect("nothing fails");
     }
 }
 
-/// Compares the files with the model as they would be after a power cut now, and after the first work of a start.
-async fn check_cut(files: &SimFiles, survives: Survives, model: &Model, context: &str) {
+/// Compares the files with the model as they would be after a power failure now, and after the first work of a start.
+async fn check_cut(files: &SimFiles, survives: SurvivingBytes, model: &Model, context: &str) {
     let mut left = files.restarted(survives);
     for round in 0..2 {
         let store = try_open(&left, SMALL, false).unwrap_or_else(|error| panic!("{context}, start {round}: {error}"));
         model.check(&store, &format!("{context}, start {round}")).await;
         drop(store);
-        left = left.restarted(Survives::Synced);
+        left = left.restarted(SurvivingBytes::Synced);
     }
 }
 
-/// The size of segments of which a few writes fill one.
+/// The size of segments that a few writes fill.
 const SMALL: u64 = 8 << 10;
 
-/// The mover is held at each of its operations while clients go on; the power fails between any two steps of either.
+/// The mover is held at each of its operations while clients continue; the power fails between any two steps of either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_power_fails_while_segments_are_rewritten_beside_writes() {
+async fn survives_power_failure_during_rewrite() {
     let (mut moves, mut steps) = (0, 0);
     for seed in 0..12 {
         let files = SimFiles::default();
@@ -71,9 +71,9 @@ async fn the_power_fails_while_segments_are_rewritten_beside_writes() {
                 steps += u64::from(held.step());
             }
             let survives = match rng.below(15) {
-                0 => Survives::Synced,
-                1 => Survives::Some(seed * 1000 + step as u64),
-                2 => Survives::Everything,
+                0 => SurvivingBytes::Synced,
+                1 => SurvivingBytes::Some(seed * 1000 + step as u64),
+                2 => SurvivingBytes::Everything,
                 _ => continue,
             };
             check_cut(&files, survives, &model, &format!("seed {seed}, step {step}, {survives:?}")).await;
@@ -82,14 +82,14 @@ async fn the_power_fails_while_segments_are_rewritten_beside_writes() {
         model.check(&store, &format!("seed {seed}")).await;
         moves += store.stats().moves;
         drop(store);
-        check_cut(&files, Survives::Synced, &model, &format!("seed {seed}, closed")).await;
+        check_cut(&files, SurvivingBytes::Synced, &model, &format!("seed {seed}, closed")).await;
     }
     assert!(moves > 12 && steps > 200, "{moves} segments are rewritten, in {steps} steps");
 }
 
-/// An object dies while its segment is rewritten: its deletion stays in the log as long as the object does.
+/// An object is deleted while its segment is rewritten: its deletion stays in the log as long as the object does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_that_is_deleted_during_a_rewrite_stays_deleted() {
+async fn object_deleted_during_rewrite_stays_deleted() {
     const SEGMENT: u64 = 32 << 10;
     let filler = |n: usize| put(&format!("/a/{}", n % 4), 600);
     for at in [Operation::Write, Operation::Resize, Operation::Rename, Operation::SyncDir] {
@@ -98,15 +98,15 @@ async fn an_object_that_is_deleted_during_a_rewrite_stays_deleted() {
         let mut model = Model::default();
         run([put("/gone", 600)], &store, &mut model).await;
         run((0..100).map(filler), &store, &mut model).await;
-        // The first write of the mover is one of a rewrite; spare files are only created.
+        // The first write of the mover belongs to a rewrite, since spare files are only created.
         let held = files.mover.hold(Some(Operation::Write));
-        run([Work::Compact(model.revision())], &store, &mut model).await;
+        run([RandomOperation::Compact(model.revision())], &store, &mut model).await;
         held.wait();
         if at != Operation::Write {
             held.go_on_to(at);
         }
         run([delete("/gone"), put("/b", 10)], &store, &mut model).await;
-        run([Work::Compact(model.revision())], &store, &mut model).await;
+        run([RandomOperation::Compact(model.revision())], &store, &mut model).await;
         held.go_on_to(Operation::Remove);
         let rewritten = |name: &String| name.starts_with("log-0000000000-") && !name.ends_with("-0000000000");
         assert!(files.names().iter().any(rewritten), "{at:?}: the object was not in {:?}", files.names());
@@ -116,8 +116,8 @@ async fn an_object_that_is_deleted_during_a_rewrite_stays_deleted() {
         while has(&files, b"/gone") {
             assert!(Instant::now() < deadline, "{at:?}: it is kept forever");
             run((0..20).map(filler), &store, &mut model).await;
-            run([Work::Compact(model.revision())], &store, &mut model).await;
-            check_cut(&files, Survives::Synced, &model, &format!("{at:?}")).await;
+            run([RandomOperation::Compact(model.revision())], &store, &mut model).await;
+            check_cut(&files, SurvivingBytes::Synced, &model, &format!("{at:?}")).await;
         }
     }
 }
@@ -131,16 +131,16 @@ fn has(files: &SimFiles, bytes: &[u8]) -> bool {
     })
 }
 
-/// More objects are created and deleted than one step of an erasure marks as dead.
+/// The number of objects that are created and deleted: more than one step of an erasure marks as dead.
 const MANY: usize = 2300;
 const LARGE: u64 = 16 << 10;
-/// One of so many objects stays.
+/// One in this many objects stays.
 const STAYS: usize = 5;
-/// One of so many operations is tried; no kind of operation comes at such intervals.
+/// One in this many operations is tried. No kind of operation occurs at such intervals.
 const TRIED: usize = 13;
 
 /// Returns the files of a store in which many objects were created, and most of them deleted.
-async fn many_gone() -> SimFiles {
+async fn mostly_deleted_store() -> SimFiles {
     let files = SimFiles::default();
     let store = open(&files, LARGE, false);
     let key = |n: usize| Bytes::from(format!("/{}/{n}", if n.is_multiple_of(STAYS) { "left" } else { "gone" }));
@@ -148,14 +148,14 @@ async fn many_gone() -> SimFiles {
     let puts = (0..all).map(|n| (key(n), Op::Put { value: vec![b'v'; 60].into(), lease: None }));
     let deletions = (0..all).filter(|n| !n.is_multiple_of(STAYS)).map(|n| (key(n), Op::Delete));
     let txns: Vec<_> = puts.chain(deletions).map(|(key, op)| Txn { key, expect: Expect::Anything, op }).collect();
-    // Many in each frame, so that nearly all bytes are those of records.
+    // Many in each frame, so that nearly all bytes belong to records.
     for together in txns.chunks(50) {
         for done in join_all(together.iter().map(|txn| store.txn(txn.clone()))).await {
             done.expect("nothing fails");
         }
     }
     drop(store);
-    files.restarted(Survives::Synced)
+    files.restarted(SurvivingBytes::Synced)
 }
 
 async fn compact_all(store: &EmbeddedStore) -> Result<(), StoreError> {
@@ -176,21 +176,21 @@ async fn all_gone_stay_gone(files: &SimFiles, context: &str) {
     assert_eq!(left.len(), (MANY * STAYS / (STAYS - 1)).div_ceil(STAYS), "{context}");
 }
 
-/// An erasure takes several steps, between which segments are rewritten. The power fails meanwhile, and again in
-/// the start that goes on with it.
+/// An erasure takes several steps, between which segments are rewritten. The power fails in the meantime, and again in
+/// the start that resumes the erasure.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_power_fails_during_a_long_erasure() {
-    let before = many_gone().await;
-    let begun = before.restarted(Survives::Synced);
-    let store = open(&begun, LARGE, false);
-    let first = begun.operations();
+async fn survives_power_failure_during_erasure() {
+    let before = mostly_deleted_store().await;
+    let interrupted = before.restarted(SurvivingBytes::Synced);
+    let store = open(&interrupted, LARGE, false);
+    let first = interrupted.operations();
     compact_all(&store).await.expect("nothing fails");
     finish_erasure(&store).await.expect("nothing fails");
-    let (operations, finished) = (begun.operations() - 1, store.stats());
+    let (operations, finished) = (interrupted.operations() - 1, store.stats());
     assert!(finished.moves > 3, "{finished:?}");
     drop(store);
     for at in (first..operations).step_by(TRIED) {
-        let files = before.restarted(Survives::Synced);
+        let files = before.restarted(SurvivingBytes::Synced);
         files.plan(at, Fault::CutAfter);
         let store = open(&files, LARGE, false);
         let cut = async {
@@ -199,45 +199,46 @@ async fn the_power_fails_during_a_long_erasure() {
         };
         assert!(cut.await.is_err(), "operation {at}");
         drop(store);
-        all_gone_stay_gone(&files.restarted(Survives::Synced), &format!("operation {at}")).await;
+        all_gone_stay_gone(&files.restarted(SurvivingBytes::Synced), &format!("operation {at}")).await;
     }
 
     // The marker of the compaction is durable, and nothing is marked as dead yet.
-    let files = before.restarted(Survives::Synced);
+    let files = before.restarted(SurvivingBytes::Synced);
     files.plan(first + 1, Fault::CutAfter);
     let store = open(&files, LARGE, false);
     compact_all(&store).await.expect_err("the power fails");
     drop(store);
-    let marked = files.restarted(Survives::Synced);
-    let again = marked.restarted(Survives::Synced);
+    let marked = files.restarted(SurvivingBytes::Synced);
+    let again = marked.restarted(SurvivingBytes::Synced);
     let store = open(&again, LARGE, false);
     assert!(store.compacted_revision().await.expect("a revision").0 > 1);
     finish_erasure(&store).await.expect("nothing fails");
-    assert_eq!(store.stats().needed_bytes, finished.needed_bytes, "what an earlier process left is erased");
+    assert_eq!(store.stats().needed_bytes, finished.needed_bytes, "leftovers of an earlier process are erased");
     let operations = again.operations();
     drop(store);
     for at in (0..operations).step_by(TRIED) {
-        let files = marked.restarted(Survives::Synced);
+        let files = marked.restarted(SurvivingBytes::Synced);
         files.plan(at, Fault::CutAfter);
         if let Ok(store) = try_open(&files, LARGE, false) {
-            // It ends with the power, at the latest.
+            // It ends with the power failure at the latest.
             let _ = finish_erasure(&store).await;
         }
-        all_gone_stay_gone(&files.restarted(Survives::Synced), &format!("operation {at} of the second process")).await;
+        all_gone_stay_gone(&files.restarted(SurvivingBytes::Synced), &format!("operation {at} of the second process"))
+            .await;
     }
 }
 
-/// A power cut leaves an old `head`. That is safe, but it names each segment in which a write was acknowledged: if a disk
-/// loses the newest one, that is noticed.
+/// A power failure leaves an old `head`. That is safe, but it lists each segment in which a write was acknowledged: if
+/// a disk loses the newest one, that is detected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_segment_that_is_lost_with_the_power_is_noticed() {
+async fn detects_segment_lost_in_power_failure() {
     let files = SimFiles::default();
     let store = open(&files, SMALL, false);
     let mut model = Model::default();
     let (mut seen, mut rng) = (Vec::new(), Rng::new(5));
     for step in 0..90 {
         run([rng.bulky_work(&model, step)], &store, &mut model).await;
-        let left = files.restarted(Survives::Synced);
+        let left = files.restarted(SurvivingBytes::Synced);
         let newest = left.names().into_iter().rfind(|name| name.starts_with("log-")).expect("a segment");
         let head = {
             let mut head = Vec::new();

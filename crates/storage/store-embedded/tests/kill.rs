@@ -1,6 +1,6 @@
 //! A process that is killed while many clients write: the next process finds everything that it acknowledged.
 //!
-//! The test runs itself as the process to be killed. `KILL_ROUNDS` sets how often (100).
+//! The test runs itself as the process to be killed. `KILL_ROUNDS` sets the number of rounds (100).
 
 mod support;
 
@@ -9,17 +9,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
-use support::victim::{self, Told};
+use support::victim::{self, AcknowledgedWrites};
 use support::work::Rng;
 
-/// Not a test of its own: the process that is killed.
+/// Not a test: the process that is killed.
 #[test]
 fn victim() {
     victim::run();
 }
 
 #[test]
-fn killed_at_any_time() {
+fn survives_kill_at_any_time() {
     if victim::is_running() {
         return;
     }
@@ -29,26 +29,26 @@ fn killed_at_any_time() {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
-    let mut told = Told::default();
+    let mut writes = AcknowledgedWrites::default();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let mut opening = Duration::ZERO;
     for round in 0..rounds {
-        run_and_kill(dir.path(), Duration::from_micros(rng.below(150_000)), &mut told);
+        run_and_kill(dir.path(), Duration::from_micros(rng.below(150_000)), &mut writes);
         let started = Instant::now();
         let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path()))
             .unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
         opening = opening.max(started.elapsed());
-        runtime.block_on(told.check(&store, &format!("seed {seed}, round {round}")));
+        runtime.block_on(writes.check(&store, &format!("seed {seed}, round {round}")));
         runtime.block_on(store.close());
     }
-    println!("{} writes acknowledged in {rounds} rounds, slowest opening {opening:?}", told.acknowledged);
-    assert!(told.acknowledged > rounds, "the victims did write");
+    println!("{} writes acknowledged in {rounds} rounds, slowest opening {opening:?}", writes.acknowledged);
+    assert!(writes.acknowledged > rounds, "the processes wrote");
 }
 
 /// The first start may be interrupted at any moment.
 #[test]
-fn killed_while_it_is_created() {
+fn survives_kill_during_creation() {
     if victim::is_running() {
         return;
     }
@@ -58,30 +58,30 @@ fn killed_while_it_is_created() {
     for round in 0..40 {
         let dir = tempfile::tempdir().expect("a directory");
         let data = dir.path().join("some/where");
-        let mut told = Told::default();
+        let mut writes = AcknowledgedWrites::default();
         let mut victim = victim::command(&data).spawn().expect("the victim starts");
         let lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
         std::thread::sleep(Duration::from_micros(rng.below(30_000)));
         victim.kill().expect("the victim is killed");
-        victim.wait().expect("the victim is gone");
-        lines.map_while(Result::ok).for_each(|line| told.hear(&line));
+        victim.wait().expect("the process ends");
+        lines.map_while(Result::ok).for_each(|line| writes.record_line(&line));
         let store =
             EmbeddedStore::open(EmbeddedOptions::new(&data)).unwrap_or_else(|error| panic!("round {round}: {error}"));
-        runtime.block_on(told.check(&store, &format!("round {round}")));
+        runtime.block_on(writes.check(&store, &format!("round {round}")));
     }
 }
 
-fn run_and_kill(dir: &Path, after: Duration, told: &mut Told) {
+fn run_and_kill(dir: &Path, after: Duration, writes: &mut AcknowledgedWrites) {
     let mut victim = victim::command(dir).spawn().expect("the victim starts");
     let mut lines = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
     let opened = lines.by_ref().map_while(Result::ok).any(|line| line == "open");
     assert!(opened, "the victim opens its store");
     let listener = std::thread::spawn(|| lines.map_while(Result::ok).collect::<Vec<String>>());
-    // The point in time is random; there is no condition to wait for.
+    // The point in time is random, so there is no condition to wait for.
     std::thread::sleep(after);
     victim.kill().expect("the victim is killed");
-    victim.wait().expect("the victim is gone");
+    victim.wait().expect("the process ends");
     for line in listener.join().expect("the listener") {
-        told.hear(&line);
+        writes.record_line(&line);
     }
 }

@@ -15,7 +15,7 @@ const SEEDS: u64 = 12;
 const STEPS: usize = 250;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_memory_with_restarts() {
+async fn memory_store_matches_model() {
     for seed in 0..SEEDS {
         let mut rng = Rng::new(seed);
         let mut model = Model::default();
@@ -42,7 +42,7 @@ fn open(disk: &SimFiles, rng: &mut Rng) -> EmbeddedStore {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_disk_with_restarts() {
+async fn disk_store_matches_model() {
     for seed in 100..104 {
         let dir = tempfile::tempdir().expect("a directory");
         let mut rng = Rng::new(seed);

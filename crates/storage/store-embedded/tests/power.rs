@@ -1,7 +1,7 @@
 //! A process that is recorded while many clients write: if the power had failed at any system call, everything
-//! acknowledged before it would be there.
+//! acknowledged before the call would still exist.
 //!
-//! Unlike the simulated files of the crash tests, it uses real ones. `POWER_CUTS` sets the number of tested points in
+//! Unlike the simulated files of the crash tests, this uses real ones. `POWER_CUTS` sets the number of tested points in
 //! time (60).
 
 mod support;
@@ -11,17 +11,17 @@ use std::time::Duration;
 
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::recording::Recording;
-use support::victim::{self, Told};
+use support::victim::{self, AcknowledgedWrites};
 use support::work::Rng;
 
-/// Not a test of its own: the process that is recorded.
+/// Not a test: the process that is recorded.
 #[test]
 fn victim() {
     victim::run();
 }
 
 #[test]
-fn the_power_fails_at_any_call() {
+fn survives_power_failure_at_any_call() {
     if victim::is_running() || !Recording::available() {
         return;
     }
@@ -31,23 +31,23 @@ fn the_power_fails_at_any_call() {
     std::fs::create_dir(&dir).expect("a directory");
     let mut child = Recording::around(&victim::command(&dir), &record, &dir).spawn().expect("the recorder starts");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let (mut opened, mut said) = (None, 0);
+    let (mut opened, mut puts) = (None, 0);
     for line in lines.map_while(Result::ok) {
-        said += usize::from(line.starts_with("put"));
+        puts += usize::from(line.starts_with("put"));
         if line == "open" {
             opened = Some(std::time::Instant::now());
         }
-        // Long enough for segments to be begun and rewritten.
-        if said >= 3000 || opened.is_some_and(|since| since.elapsed() > Duration::from_secs(20)) {
+        // Long enough for segments to be started and rewritten.
+        if puts >= 3000 || opened.is_some_and(|since| since.elapsed() > Duration::from_secs(20)) {
             break;
         }
     }
     child.kill().expect("the victim is killed");
-    child.wait().expect("the victim is gone");
+    child.wait().expect("the process ends");
 
     let recording = Recording::read(&record);
     let seed = u64::from(std::process::id());
-    println!("seed {seed}, {} calls, {said} puts", recording.len());
+    println!("seed {seed}, {} calls, {puts} puts", recording.len());
     let mut rng = Rng::new(seed);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -57,22 +57,22 @@ fn the_power_fails_at_any_call() {
         let left = place.path().join(format!("left-{cut}"));
         std::fs::create_dir(&left).expect("a directory");
         recording.cut(before, &mut rng, &left);
-        let mut told = Told::default();
-        recording.said(before).flat_map(str::lines).for_each(|line| told.hear(line));
+        let mut writes = AcknowledgedWrites::default();
+        recording.printed(before).flat_map(str::lines).for_each(|line| writes.record_line(line));
         let context = format!("seed {seed}, cut {cut} before call {before}");
         let store =
             EmbeddedStore::open(EmbeddedOptions::new(&left)).unwrap_or_else(|error| panic!("{context}: {error}"));
-        runtime.block_on(told.check(&store, &context));
-        acknowledged += told.acknowledged;
+        runtime.block_on(writes.check(&store, &context));
+        acknowledged += writes.acknowledged;
         runtime.block_on(store.close());
         std::fs::remove_dir_all(&left).expect("the directory goes");
     }
     assert!(acknowledged > cuts, "writes were acknowledged before the cuts");
 }
 
-/// Directories that the store creates are durable in theirs before the store is used.
+/// Directories that the store creates are durable in their parents before the store is used.
 #[test]
-fn the_names_of_new_directories_are_durable() {
+fn new_directories_are_durable() {
     if victim::is_running() || !Recording::available() {
         return;
     }
@@ -85,7 +85,7 @@ fn the_names_of_new_directories_are_durable() {
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         assert!(lines.any(|line| line.is_ok_and(|line| line == "open")), "it opens");
         child.kill().expect("the victim is killed");
-        child.wait().expect("the victim is gone");
+        child.wait().expect("the process ends");
         let syncs = Recording::read(record.path()).directory_syncs_before("open");
         assert!(syncs > 0, "{} is not synced", parent.display());
     }

@@ -1,4 +1,4 @@
-//! Whatever is damaged, every other object is read, what is lost is named, and the damaged store is not changed.
+//! Whatever is damaged, every other object is read, the losses are listed, and the damaged store is not changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,8 +28,8 @@ fn value(revision: u64) -> String {
     format!("value {revision} ").repeat(1500)
 }
 
-/// Revisions 2 to 41 are of forty objects, 42 to 61 of every second one, 62 to 71 delete ten that were not changed, and 72
-/// is of an object with a lease. The compaction is at 45.
+/// Revisions 2 to 41 are of forty objects, 42 to 61 of every second one, 62 to 71 delete ten that were not changed, and
+/// 72 is of an object with a lease. The compaction is at 45.
 async fn make(dir: &Path) -> BTreeMap<String, u64> {
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
     let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir) }).expect("it opens");
@@ -67,7 +67,7 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(|path| (name(&path), fs::read(&path).expect("a file"))).collect()
 }
 
-/// Copies a store, with one of its files changed; without a new content it is lost.
+/// Copies a store, with one of its files changed. Without new contents the file is lost.
 fn damaged(from: &Path, to: &Path, file: &str, change: impl FnOnce(Vec<u8>) -> Option<Vec<u8>>) {
     fs::create_dir(to).expect("a directory");
     for (known, bytes) in files(from) {
@@ -80,7 +80,7 @@ fn damaged(from: &Path, to: &Path, file: &str, change: impl FnOnce(Vec<u8>) -> O
     }
 }
 
-/// Returns the segment that has a text, and where.
+/// Returns the segment with a text, and the position.
 fn find(dir: &Path, text: &str) -> (String, usize) {
     let mut found = segments(dir).into_iter().filter_map(|path| {
         let bytes = fs::read(&path).expect("a segment");
@@ -105,7 +105,7 @@ fn objects(salvage: &Salvage) -> BTreeMap<String, u64> {
     objects
 }
 
-/// Opens a store that must stay as it is.
+/// Opens a store that must stay unchanged.
 fn salvage(dir: &Path) -> (Salvage, BTreeMap<String, u64>) {
     let before = files(dir);
     let salvage = Salvage::open(dir).expect("it is read");
@@ -115,14 +115,14 @@ fn salvage(dir: &Path) -> (Salvage, BTreeMap<String, u64>) {
     (salvage, found)
 }
 
-/// Returns key, revision and rest of all lost versions.
+/// Returns the key, the revision and the remains of all lost versions.
 fn lost(salvage: &Salvage) -> Vec<(Option<&str>, u64, Remains)> {
     let damaged = salvage.damage().damaged.iter();
     damaged.map(|lost| (lost.key.as_deref(), lost.revision, lost.remains)).collect()
 }
 
 #[tokio::test]
-async fn an_undamaged_store_is_read_completely() {
+async fn reads_undamaged_store_completely() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let live = make(&dir).await;
@@ -135,53 +135,53 @@ async fn an_undamaged_store_is_read_completely() {
     assert_eq!(leases, [Duration::from_secs(900)]);
 }
 
-/// Where a bit is flipped.
-type Place = fn(&Path) -> (String, usize);
+/// Returns the position of the flipped bit.
+type FlipLocator = fn(&Path) -> (String, usize);
 
 #[tokio::test]
-async fn a_flipped_bit_costs_at_most_the_record_that_has_it() {
+async fn flipped_bit_costs_at_most_its_record() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let live = make(&dir).await;
-    // Before a key are the length field of its record and the fixed fields, before these the header of the frame.
-    let header: Place = |dir| {
+    // A key is preceded by the length field of its record and the fixed fields, and these by the header of the frame.
+    let header: FlipLocator = |dir| {
         let (file, at) = find(dir, "/k/21value 23 ");
         (file, at - 50 - 48 + 9)
     };
-    let mark: Place = |dir| {
+    let mark: FlipLocator = |dir| {
         let (file, at) = find(dir, "/k/21value 23 ");
         (file, at - 50 - 48)
     };
-    let length: Place = |dir| {
+    let length: FlipLocator = |dir| {
         let (file, at) = find(dir, "/k/21value 23 ");
         (file, at - 50 + 1)
     };
-    let key: Place = |dir| {
+    let key: FlipLocator = |dir| {
         let (file, at) = find(dir, "/k/21value 23 ");
         (file, at + 4)
     };
-    let value: Place = |dir| find(dir, "value 23 ");
-    let changed: Place = |dir| find(dir, "value 52 ");
-    let deletion: Place = |dir| {
+    let value: FlipLocator = |dir| find(dir, "value 23 ");
+    let changed: FlipLocator = |dir| find(dir, "value 52 ");
+    let deletion: FlipLocator = |dir| {
         // The checksum of the record that deletes the first object.
         let path = segments(dir).pop().expect("a segment");
         let bytes = fs::read(&path).expect("a segment");
         let at = bytes.windows(5).rposition(|window| window == b"/k/01").expect("its key");
         (name(&path), at - 34)
     };
-    let first_head: Place = |dir| (name(&segments(dir)[0]), 90);
-    let last_head: Place = |dir| (name(&segments(dir).pop().expect("a segment")), 25);
-    let head: Place = |_| ("head".to_owned(), 40);
-    let gone = |key: &'static str| vec![(Some(key), None)];
-    // What is different then: a key that is gone or has an older revision, and what is told of it.
-    type Lost = Vec<(Option<&'static str>, u64, Remains)>;
-    type Different = Vec<(Option<&'static str>, Option<u64>)>;
-    let cases: Vec<(&str, Place, Different, Lost)> = vec![
+    let first_head: FlipLocator = |dir| (name(&segments(dir)[0]), 90);
+    let last_head: FlipLocator = |dir| (name(&segments(dir).pop().expect("a segment")), 25);
+    let head: FlipLocator = |_| ("head".to_owned(), 40);
+    let missing = |key: &'static str| vec![(Some(key), None)];
+    // The expected losses: keys that are missing or have an older revision, and their report.
+    type ExpectedLosses = Vec<(Option<&'static str>, u64, Remains)>;
+    type ExpectedDifferences = Vec<(Option<&'static str>, Option<u64>)>;
+    let cases: Vec<(&str, FlipLocator, ExpectedDifferences, ExpectedLosses)> = vec![
         ("the header of a frame", header, Vec::new(), Vec::new()),
         ("the mark of a frame", mark, vec![(Some("/k/21"), None)], vec![(None, 23, Remains::Unknown)]),
-        ("the length of a record", length, gone("/k/21"), vec![(None, 23, Remains::Unknown)]),
-        ("a key", key, gone("/k/21"), vec![(None, 23, Remains::Unknown)]),
-        ("a value", value, gone("/k/21"), vec![(Some("/k/21"), 23, Remains::Nothing)]),
+        ("the length of a record", length, missing("/k/21"), vec![(None, 23, Remains::Unknown)]),
+        ("a key", key, missing("/k/21"), vec![(None, 23, Remains::Unknown)]),
+        ("a value", value, missing("/k/21"), vec![(Some("/k/21"), 23, Remains::Nothing)]),
         (
             "the value of a later version",
             changed,
@@ -211,20 +211,20 @@ async fn a_flipped_bit_costs_at_most_the_record_that_has_it() {
         }
         let problems = &salvage.damage().problems;
         assert_eq!(found, expected, "{case}: {problems:?}");
-        assert_eq!(lost(&salvage), told, "{case}: {problems:?}");
+        assert_eq!(lost(&salvage), expected_losses, "{case}: {problems:?}");
         assert!(case == "head" || !problems.is_empty(), "{case}");
     }
 }
 
-/// What is missing in a case, which objects are gone or older then, and what is told of it.
+/// Each case lists the missing file, the objects that are missing or older, and their report.
 #[tokio::test]
-async fn lost_segments_and_ends_cost_what_was_in_them() {
+async fn lost_segments_cost_only_their_records() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let live = make(&dir).await;
     let all = segments(&dir);
     assert!(all.len() > 3, "{all:?}");
-    // Nothing in the cases is newer than what the whole store has, and each difference is told of.
+    // Nothing in the cases is newer than in the intact store, and each difference is reported.
     let check_case = |copy: &Path, newest: u64| {
         let (salvage, found) = salvage(copy);
         let damage = salvage.damage();
@@ -243,7 +243,7 @@ async fn lost_segments_and_ends_cost_what_was_in_them() {
             assert!(named || unknown || compacted, "{key} at {revision}: {damage:?}");
         }
         for key in found.keys().filter(|key| !live.contains_key(*key)) {
-            // Its deletion is lost.
+            // The deletion of the object is lost.
             let unknown = |range: &std::ops::Range<u64>| range.clone().any(|revision| (62..72).contains(&revision));
             assert!(damage.unidentified.iter().any(unknown), "{key}: {damage:?}");
         }
@@ -262,14 +262,14 @@ async fn lost_segments_and_ends_cost_what_was_in_them() {
         });
         assert_eq!(check_case(&copy, 72) > 0, n > 0, "segment {n} had objects behind the place");
     }
-    // Without head, the end of the log is what is found.
+    // Without `head`, the log ends where its last frame ends.
     let copy = base.path().join("no-head");
     damaged(&dir, &copy, "head", |_| None);
     assert_eq!(check_case(&copy, 72), 0);
 }
 
 #[tokio::test]
-async fn stores_in_use_and_of_other_formats_are_refused() {
+async fn rejects_stores_in_use_and_of_other_formats() {
     let base = tempfile::tempdir().expect("a directory");
     let dir = base.path().join("store");
     let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("it opens");
@@ -279,9 +279,9 @@ async fn stores_in_use_and_of_other_formats_are_refused() {
     drop(store);
     assert!(matches!(Salvage::open(base.path()), Err(OpenError::Io { .. })), "there is no store");
     mark_salvaged(&dir, "Made today.\nThis was lost.\n").expect("it is marked");
-    assert!(mark_salvaged(&dir, "again").is_err(), "what was lost is not forgotten");
+    assert!(mark_salvaged(&dir, "again").is_err(), "the mark is not replaced");
     assert_eq!(check(&dir, None).expect("it is read").salvaged.as_deref(), Some("Made today."));
-    // The store is used as any other.
+    // The store is used like any other.
     let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("it opens");
     put(&store, "/a", "c").await;
     store.close().await;

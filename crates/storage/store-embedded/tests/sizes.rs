@@ -14,11 +14,11 @@ use bytes::Bytes;
 
 const SEGMENT: u64 = 16 << 20;
 const WRITERS: usize = 8;
-/// The time in which the space of a compaction must be freed.
+/// The time within which the space of a compaction must be freed.
 const CATCHES_UP: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_of_all_sizes_stay_within_the_bound() {
+async fn files_stay_within_bound_for_all_value_sizes() {
     // A file system in memory is the fastest.
     let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     for (size, keys, writes) in
@@ -80,8 +80,8 @@ fn watch_bound(store: &EmbeddedStore, dir: &Path, largest: u64, stop: &AtomicBoo
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let disk: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum();
         let most = needed.iter().map(|(_, needed)| *needed).max().unwrap_or_default();
-        // What all writers write at once is one group, of which one may have come since the bound was compared, and another
-        // one since the needed bytes were asked for.
+        // The concurrent writes of all writers are one group. One group may have been written since the bound was
+        // compared, and another one since the needed bytes were read.
         let bound = 2 * most + 2 * SEGMENT + 2 * WRITERS as u64 * largest;
         assert!(disk <= bound, "{disk} of {bound}: {:?}", store.stats());
         std::thread::sleep(Duration::from_millis(10));

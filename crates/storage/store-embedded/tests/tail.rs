@@ -1,4 +1,4 @@
-//! The end of the log, as earlier versions, power cuts and clients may leave it.
+//! The end of the log, as earlier versions, power failures and clients may leave it.
 
 mod support;
 
@@ -11,7 +11,7 @@ use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, check};
 use bytes::Bytes;
 use support::model::list;
-use support::sim_files::{SimFiles, Survives};
+use support::sim_files::{SimFiles, SurvivingBytes};
 
 async fn put(store: &dyn Store, key: &str, value: Vec<u8>) {
     let op = Op::Put { value: value.into(), lease: None };
@@ -23,7 +23,8 @@ fn newest(files: &SimFiles) -> String {
     files.names().into_iter().rfind(|name| name.starts_with("log-")).expect("a segment")
 }
 
-/// Returns what looks like the beginnings of many frames of an earlier version, each as long as all that follows.
+/// Returns bytes that look like the starts of many frames of an earlier version, each as long as all the following
+/// bytes.
 fn fake_frames(len: usize) -> Vec<u8> {
     let mut value = Vec::with_capacity(len);
     while value.len() + 48 <= len {
@@ -35,10 +36,10 @@ fn fake_frames(len: usize) -> Vec<u8> {
     value
 }
 
-/// A client's value full of fake frames, in the last write, whose first page and whose note in `head` a power cut took:
-/// each byte is read a few times at most.
+/// A client's value full of fake frames, in the last write, whose first page and whose note in `head` were lost in a
+/// power failure: each byte is read a few times at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_search_for_whole_frames_is_linear() {
+async fn search_for_complete_frames_is_linear() {
     let files = SimFiles::default();
     let log = LogOptions { background: false, ..LogOptions::default() };
     let open = |files: &SimFiles| {
@@ -52,7 +53,7 @@ async fn the_search_for_whole_frames_is_linear() {
     files.tamper(&segment, |bytes| begin = bytes.iter().rposition(|byte| *byte != 0).expect("a frame") + 1);
     put(&store, "/a/b/2", fake_frames(900_000)).await;
     std::mem::forget(store);
-    let files = files.restarted(Survives::Everything);
+    let files = files.restarted(SurvivingBytes::Everything);
     files.tamper("head", |bytes| *bytes = head);
     let begin = begin.next_multiple_of(8);
     files.tamper(&segment, |bytes| {
@@ -91,7 +92,7 @@ fn newest_on_disk(dir: &Path) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_of_an_earlier_version_is_read_and_continued() {
+async fn opens_and_continues_store_of_earlier_version() {
     let dir = earlier_version();
     let checked = check(dir.path(), None).expect("it is read");
     assert_eq!((checked.problems, checked.revision, checked.compacted), (Vec::new(), 130, 90));
@@ -128,9 +129,9 @@ async fn open_again(dir: &Path, running: Option<&EmbeddedStore>) -> EmbeddedStor
     open(dir).expect("it opens")
 }
 
-/// Writes that an earlier version did not finish are told from damage.
+/// Writes that an earlier version did not finish are distinguished from damage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_store_of_an_earlier_version() {
+async fn tells_unfinished_writes_of_earlier_version_from_damage() {
     let dir = earlier_version();
     let segment = newest_on_disk(dir.path());
     let whole = fs::read(&segment).expect("a segment");
@@ -147,7 +148,7 @@ async fn the_end_of_a_store_of_an_earlier_version() {
     assert!(matches!(&refused, OpenError::Damaged { detail, .. } if detail.contains("the log goes on")), "{refused}");
 }
 
-/// Two stores that went on from one copy: each has the same positions and numbers, but other contents.
+/// Two stores that continued from one copy: each has the same positions and numbers, but other contents.
 async fn two_histories(until: usize) -> [SimFiles; 2] {
     let log = LogOptions { min_segment: 16 << 10, max_segment: 16 << 10, background: false };
     let open = |files: &SimFiles| {
@@ -156,14 +157,14 @@ async fn two_histories(until: usize) -> [SimFiles; 2] {
     };
     let first = SimFiles::default();
     put(&open(&first), "/a/0", vec![b'0'; 100]).await;
-    let histories = [first.restarted(Survives::Everything), first.restarted(Survives::Everything)];
+    let histories = [first.restarted(SurvivingBytes::Everything), first.restarted(SurvivingBytes::Everything)];
     for (files, value) in histories.iter().zip([b'1', b'2']) {
         let store = open(files);
         for n in 0..until {
             put(&store, "/a/0", vec![value + (n % 2) as u8; 400]).await;
         }
     }
-    histories.map(|files| files.restarted(Survives::Everything))
+    histories.map(|files| files.restarted(SurvivingBytes::Everything))
 }
 
 fn refusal(files: &SimFiles) -> String {
@@ -171,10 +172,11 @@ fn refusal(files: &SimFiles) -> String {
     opened.map(drop).expect_err("it has writes of another history").to_string()
 }
 
-/// A disk, or a person, mixes files of two copies of a store. Each frame names the one before it, also across segments.
+/// A disk, or a person, mixes files of two copies of a store. Each frame identifies the one before it, also across
+/// segments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_of_another_history_are_not_taken_for_ones_of_this() {
-    // A frame of the other history behind the last one that both have in the same place.
+async fn rejects_frames_of_another_history() {
+    // A frame of the other history behind the last one that both have in the same position.
     let (mut begin, mut bytes) = (0, Vec::new());
     let [shorter, _] = two_histories(1).await;
     let segment = newest(&shorter);
@@ -186,7 +188,7 @@ async fn writes_of_another_history_are_not_taken_for_ones_of_this() {
     let refused = refusal(&this);
     assert!(refused.contains("does not follow the one before it"), "{refused}");
 
-    // A whole segment of the other history, between others of this.
+    // A whole segment of the other history, between segments of this one.
     let [this, other] = two_histories(100).await;
     let segment = this.names().into_iter().find(|name| name.starts_with("log-")).expect("a segment");
     other.show(&segment, |all| bytes = all.to_vec());

@@ -26,7 +26,7 @@ async fn put(store: &EmbeddedStore, key: &str, value: Bytes) -> Revision {
 }
 
 #[tokio::test]
-async fn a_watch_without_events_hears_how_far_it_has_come() {
+async fn watch_without_events_gets_progress() {
     let store = open(WatchOptions { progress_interval: Duration::from_millis(1), ..WatchOptions::default() });
     let mut watch = store.watch(prefix_range(b"/quiet/"), Revision(1)).await.expect("a watch");
     for n in 0..3 {
@@ -40,14 +40,14 @@ async fn a_watch_without_events_hears_how_far_it_has_come() {
                 }
             }
         };
-        let told = tokio::time::timeout(Duration::from_secs(30), wait).await.expect("progress is told");
-        assert_eq!(told, written);
+        let progress = tokio::time::timeout(Duration::from_secs(30), wait).await.expect("progress is reported");
+        assert_eq!(progress, written);
     }
 }
 
-/// Events that a watcher does not read are not buffered for it: later it reads them from history.
+/// Events that a watcher does not read are not buffered for it. Later it reads them from history.
 #[tokio::test]
-async fn buffers_are_bounded() {
+async fn bounds_buffers_of_slow_watchers() {
     const VALUE: usize = 64 << 10;
     for (events, bytes) in [(10, usize::MAX), (usize::MAX, 10 * VALUE)] {
         let store = open(WatchOptions { buffer_events: events, buffer_bytes: bytes, ..WatchOptions::default() });
@@ -63,7 +63,7 @@ async fn buffers_are_bounded() {
                 sizes.push(events.len());
             }
         }
-        assert_eq!(sizes[0], 10, "what was buffered, of all that was written: {sizes:?}");
+        assert_eq!(sizes[0], 10, "only the buffered events: {sizes:?}");
         assert!(sizes.iter().all(|size| size * VALUE <= 5 << 20), "history comes in pieces: {sizes:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The messages of etcd's v3 API that this engine uses, with the field numbers of `rpc.proto` and `kv.proto`.
 //!
-//! Written by hand: generated code would have four times as many messages (`docs/dependencies.md`), and these never
-//! change. Unused fields are left out; protobuf skips unknown ones.
+//! They are written by hand: generated code would have four times as many messages (`docs/dependencies.md`), and these
+//! never change. Unused fields are omitted; protobuf skips unknown ones.
 
 use prost::{Message, Oneof};
 
@@ -18,7 +18,7 @@ pub(crate) mod path {
     pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 }
 
-/// The header of every response. Its revision is that of the member's store at that time.
+/// The header of every response. Its revision is the one of the member's store at that time.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
@@ -46,7 +46,7 @@ pub(crate) struct KeyValue {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Event {
-    /// 0 put, 1 delete.
+    /// 0 is a put, 1 a delete.
     #[prost(int32, tag = "1")]
     pub(crate) kind: i32,
     #[prost(message, optional, tag = "2")]
@@ -93,7 +93,7 @@ pub(crate) struct PutRequest {
     pub(crate) lease: i64,
     #[prost(bool, tag = "4")]
     pub(crate) prev_kv: bool,
-    /// Keeps the present value of the key.
+    /// Whether to keep the current value of the key.
     #[prost(bool, tag = "5")]
     pub(crate) ignore_value: bool,
     #[prost(bool, tag = "6")]
@@ -158,13 +158,13 @@ pub(crate) enum ResponseUnion {
     Txn(TxnResponse),
 }
 
-/// A condition on a property of a key. All properties are 0 for a key that does not exist.
+/// A condition on a property of a key. All properties of a key that does not exist are 0.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Compare {
-    /// 0 stands for "equal".
+    /// 0 means "equal".
     #[prost(int32, tag = "1")]
     pub(crate) result: i32,
-    /// The compared property, as its index.
+    /// The index of the compared property.
     #[prost(int32, tag = "2")]
     pub(crate) target: i32,
     #[prost(bytes = "bytes", tag = "3")]
@@ -247,7 +247,7 @@ pub(crate) struct WatchCreateRequest {
     pub(crate) start_revision: i64,
     #[prost(bool, tag = "6")]
     pub(crate) prev_kv: bool,
-    /// Large responses may come in pieces.
+    /// Whether large responses may be split into fragments.
     #[prost(bool, tag = "8")]
     pub(crate) fragment: bool,
 }
@@ -263,12 +263,12 @@ pub(crate) struct WatchResponse {
     pub(crate) created: bool,
     #[prost(bool, tag = "4")]
     pub(crate) canceled: bool,
-    /// Not 0 when the watch was refused because its start was compacted at this revision.
+    /// Not 0 if the watch was rejected because its start was compacted at this revision.
     #[prost(int64, tag = "5")]
     pub(crate) compact_revision: i64,
     #[prost(string, tag = "6")]
     pub(crate) cancel_reason: String,
-    /// More pieces follow.
+    /// True if more fragments follow.
     #[prost(bool, tag = "7")]
     pub(crate) fragment: bool,
     #[prost(message, repeated, tag = "11")]
@@ -306,7 +306,7 @@ pub(crate) struct LeaseTimeToLiveRequest {
 pub(crate) struct LeaseTimeToLiveResponse {
     #[prost(int64, tag = "2")]
     pub(crate) id: i64,
-    /// The seconds left, -1 if there is no such lease.
+    /// The remaining seconds, or -1 if there is no such lease.
     #[prost(int64, tag = "3")]
     pub(crate) ttl: i64,
 }

@@ -1,4 +1,4 @@
-//! The `grpc_client_*` families of kube-apiserver's etcd client.
+//! The `grpc_client_*` metrics of kube-apiserver's etcd client.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ families! {
     }
 }
 
-/// The families, shared by all stores of a server.
+/// The metrics, shared by all stores of a server.
 #[derive(Clone)]
 pub(crate) struct CallMetrics(Arc<Families>);
 
-/// A call that is counted as handled when it ends; as canceled if it is dropped before.
+/// A call, which is counted as handled when it ends, or as canceled if it is dropped before.
 pub(crate) struct CallCount {
     families: Arc<Families>,
     /// Type, service and method.
@@ -40,24 +40,24 @@ pub(crate) struct CallCount {
 impl CallMetrics {
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let families = Families::build()?;
-        // Not kept: the library that kube-apiserver calls etcd with does not forget what it counted at a reset.
+        // Not resettable: kube-apiserver's etcd client library keeps its counts at a reset.
         registry.register(families.clone())?;
         Ok(Self(Arc::new(families)))
     }
 
     /// Counts a call with one message in each direction.
     pub(crate) fn unary(&self, path: &'static str) -> CallCount {
-        let call = self.begin("unary", path);
+        let call = self.start("unary", path);
         call.sent();
         call
     }
 
     /// Counts a call whose messages are counted one by one.
     pub(crate) fn stream(&self, path: &'static str) -> CallCount {
-        self.begin("bidi_stream", path)
+        self.start("bidi_stream", path)
     }
 
-    fn begin(&self, kind: &'static str, path: &'static str) -> CallCount {
+    fn start(&self, kind: &'static str, path: &'static str) -> CallCount {
         let (service, method) = service_and_method(path);
         let labels = [kind, service, method];
         self.0.started.with_label_values(&labels).inc();
@@ -82,12 +82,12 @@ impl CallCount {
         self.received.inc();
     }
 
-    pub(crate) fn ended(mut self, code: Code) {
+    pub(crate) fn finish(mut self, code: Code) {
         self.code = code;
     }
 
     /// Sets the code with which the call ends when this is dropped.
-    pub(crate) fn ends(&mut self, code: Code) {
+    pub(crate) fn set_code(&mut self, code: Code) {
         self.code = code;
     }
 }
@@ -99,7 +99,7 @@ impl Drop for CallCount {
     }
 }
 
-/// Splits `/etcdserverpb.KV/Range`.
+/// Splits a path such as `/etcdserverpb.KV/Range` into service and method.
 fn service_and_method(path: &'static str) -> (&'static str, &'static str) {
     path.trim_start_matches('/').split_once('/').unwrap_or(("unknown", "unknown"))
 }
@@ -132,12 +132,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_counted_by_method() {
+    fn counts_calls_by_method() {
         let registry = Registry::new();
         let metrics = CallMetrics::new(&registry).expect("a new registry takes them");
         let call = metrics.unary("/etcdserverpb.KV/Range");
         call.received();
-        call.ended(Code::Ok);
+        call.finish(Code::Ok);
         let watch = metrics.stream("/etcdserverpb.Watch/Watch");
         watch.sent();
         (0..3).for_each(|_| watch.received());
@@ -153,7 +153,7 @@ mod tests {
             format!("grpc_client_handled_total{{grpc_code=\"Canceled\",{watch} 1"),
             format!("grpc_client_msg_received_total{{{watch} 3"),
         ] {
-            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+            assert!(text.lines().any(|actual| actual == line), "{line} in {text}");
         }
     }
 }

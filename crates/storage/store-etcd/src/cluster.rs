@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_store::{CallSpan, CallTrace, caller_trace};
+use binnacle_store::{CallSpan, CallTrace, current_trace};
 use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::{sleep, timeout};
@@ -20,7 +20,7 @@ use crate::connector::{channel, tls_config};
 use crate::error::Failure;
 use crate::options::{ConnectError, EtcdOptions};
 
-/// All members, called in turn.
+/// All members of a cluster, which are called in turn.
 pub(crate) struct Cluster {
     members: Vec<Arc<Member>>,
     next: AtomicUsize,
@@ -31,7 +31,7 @@ pub(crate) struct Member {
     pub(crate) endpoint: String,
     channel: Channel,
     pub(crate) calls: CallMetrics,
-    /// The time until which it is avoided because it did not answer, in milliseconds since the start.
+    /// Until when the member is avoided because it did not respond, in milliseconds since the start.
     avoided_until: AtomicU64,
 }
 
@@ -39,28 +39,28 @@ pub(crate) struct Member {
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     pub(crate) path: &'static str,
-    /// True when a call may be carried out twice.
+    /// Whether the call may be executed twice.
     pub(crate) repeatable: bool,
-    /// The time limit for one member.
-    pub(crate) patience: Duration,
+    /// The timeout for one member.
+    pub(crate) timeout: Duration,
 }
 
-/// The time for which a call is tried before the caller gets the failure: as long as etcd's Go client repeats a read (a
-/// hundred times, every 25 milliseconds), and then some for an election.
-const TRY_FOR: Duration = Duration::from_secs(5);
+/// How long a call is retried before the caller gets the failure. etcd's Go client retries a read a hundred times,
+/// every 25 milliseconds; this leaves additional time for an election.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// The time for which a failed member is avoided while there are others.
-const AVOID: Duration = Duration::from_secs(2);
-/// Lists come in one answer.
-/// The attribute of a span that has the code of the answer.
+const MAX_PAUSE: Duration = Duration::from_millis(250);
+/// How long a failed member is avoided while others are available.
+const AVOID_FOR: Duration = Duration::from_secs(2);
+/// The span attribute with the code of the response.
 const STATUS_CODE: &str = "rpc.response.status_code";
-const MAX_ANSWER: usize = i32::MAX as usize;
+/// No limit, since a list is one response.
+const MAX_RESPONSE_BYTES: usize = i32::MAX as usize;
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Does not connect yet.
+    /// Creates the members without connecting to them.
     pub(crate) fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
         if options.endpoints.is_empty() {
             return Err(ConnectError::NoEndpoint);
@@ -80,7 +80,7 @@ impl Cluster {
         Ok(Self { members, next: AtomicUsize::new(0), started: Instant::now() })
     }
 
-    /// Returns the next member in turn; one that failed lately only if all did.
+    /// Returns the next member in turn. Members that failed recently are only returned if all of them did.
     pub(crate) fn pick(&self) -> &Arc<Member> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let in_turn = || (0..self.members.len()).map(|n| &self.members[first.wrapping_add(n) % self.members.len()]);
@@ -94,7 +94,7 @@ impl Cluster {
 
     /// Makes `pick` skip a member for a while.
     pub(crate) fn avoid(&self, member: &Member) {
-        let until = self.now() + u64::try_from(AVOID.as_millis()).unwrap_or(u64::MAX);
+        let until = self.now() + u64::try_from(AVOID_FOR.as_millis()).unwrap_or(u64::MAX);
         member.avoided_until.store(until, Ordering::Relaxed);
     }
 
@@ -102,15 +102,15 @@ impl Cluster {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Calls one member after the other until one answers or the time is over.
+    /// Calls one member after another until one responds or the time limit is reached.
     pub(crate) async fn call<Q, A>(&self, call: Call, request: Q) -> Result<A, Failure>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut pause = FIRST_PAUSE;
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let member = self.pick();
             let failure = match member.call(call, request.clone()).await {
@@ -124,14 +124,14 @@ impl Cluster {
             };
             self.avoid(member);
             tracing::debug!(endpoint = member.endpoint, path = call.path, ?failure, again, "etcd did not answer");
-            if !again || begun.elapsed() >= TRY_FOR {
+            if !again || started.elapsed() >= RETRY_TIMEOUT {
                 return Err(failure);
             }
-            tries += 1;
-            // Another member is tried at once; after all of them, only waiting helps.
-            if tries % self.members.len() == 0 {
+            attempts += 1;
+            // Another member is tried at once. After all of them have failed, only waiting helps.
+            if attempts % self.members.len() == 0 {
                 sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
         }
     }
@@ -140,26 +140,26 @@ impl Cluster {
 // === impl Member ===
 
 impl Member {
-    /// Calls this member, once.
+    /// Calls this member once.
     pub(crate) async fn call<Q, A>(&self, call: Call, request: Q) -> Result<A, Failure>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        match timeout(call.patience, self.ask(call.path, request)).await {
+        match timeout(call.timeout, self.send(call.path, request)).await {
             Ok(answer) => answer,
             Err(_) => Err(Failure::Unknown("context deadline exceeded".to_owned())),
         }
     }
 
-    async fn ask<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Failure>
+    async fn send<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Failure>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let mut request = tonic::Request::new(request);
         require_leader(&mut request);
-        let mut span = caller_trace().map(|trace| self.begin_span(&*trace, path));
+        let mut span = current_trace().map(|trace| self.begin_span(&*trace, path));
         if let Some(trace) = span.as_ref().and_then(|span| span.header().parse().ok()) {
             request.metadata_mut().insert("traceparent", trace);
         }
@@ -178,11 +178,11 @@ impl Member {
                 }
             }
         }
-        count.ended(answer.as_ref().map_or_else(tonic::Status::code, |_| Code::Ok));
+        count.finish(answer.as_ref().map_or_else(tonic::Status::code, |_| Code::Ok));
         answer.map(tonic::Response::into_inner).map_err(|status| Failure::of(&status))
     }
 
-    /// Begins the span of a call, with the name and attributes of Go's instrumentation.
+    /// Starts the span of a call, with the name and attributes of Go's instrumentation.
     fn begin_span(&self, trace: &dyn CallTrace, path: &'static str) -> Box<dyn CallSpan> {
         let method = path.trim_start_matches('/');
         let mut span = trace.begin(method);
@@ -201,19 +201,19 @@ impl Member {
 
     /// Returns a client whose connection is ready for a request.
     pub(crate) async fn grpc(&self) -> Result<Grpc<Channel>, Failure> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER);
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES);
         match grpc.ready().await {
             Ok(()) => Ok(grpc),
             Err(error) => Err(Failure::NotDone(format!("rpc error: code = Unavailable desc = {error}"))),
         }
     }
 
-    pub(crate) async fn status(&self, patience: Duration) -> Result<StatusResponse, Failure> {
-        self.call(Call { path: path::STATUS, repeatable: true, patience }, StatusRequest {}).await
+    pub(crate) async fn status(&self, timeout: Duration) -> Result<StatusResponse, Failure> {
+        self.call(Call { path: path::STATUS, repeatable: true, timeout }, StatusRequest {}).await
     }
 }
 
-/// Makes a member without a leader refuse the request instead of waiting for one.
+/// Makes a member without a leader reject the request instead of waiting for a leader.
 pub(crate) fn require_leader<T>(request: &mut tonic::Request<T>) {
     request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
 }

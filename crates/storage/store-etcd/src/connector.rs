@@ -1,4 +1,4 @@
-//! Connections to one member: TCP or a unix socket, or TLS over either.
+//! Connections to one member: TCP or a Unix socket, optionally with TLS.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,18 +19,18 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::options::{ConnectError, TlsPaths};
 
-/// As in kube-apiserver, where shorter times broke TLS on small machines (kubernetes issue 64649); with several members
-/// another one is tried long before.
+/// The same as in kube-apiserver, where shorter timeouts broke TLS on small machines (kubernetes issue 64649). With
+/// several members, another one is tried long before.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// A silent failure of a member is detected after the sum of both. etcd refuses pings more often than every five
-/// seconds.
+/// A silent failure of a member is detected after the sum of both. etcd does not accept pings more often than every
+/// five seconds.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Lists come in pages of several megabytes, beside other answers on the same connection.
+/// Lists have pages of several megabytes, and share the connection with other responses.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// The address of a member, and the dialer to reach it.
+/// The address of a member, and the dialer for it.
 #[derive(Clone)]
 struct Target {
     address: Address,
@@ -48,29 +48,29 @@ trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// Returns a channel to a member, which connects at its first use and whenever the connection is lost.
+/// Returns a channel to a member, which connects on first use and whenever the connection is lost.
 pub(crate) fn channel(
     endpoint: &str,
     tls: Option<&Arc<ClientConfig>>,
-    secure: bool,
+    has_tls_files: bool,
     dialer: Option<Arc<Dialer>>,
 ) -> Result<Channel, ConnectError> {
-    let bad = |reason: String| ConnectError::Endpoint { endpoint: endpoint.to_owned(), reason };
+    let invalid = |reason: String| ConnectError::Endpoint { endpoint: endpoint.to_owned(), reason };
     let (scheme, address) = match endpoint.split_once("://") {
         Some((scheme, address)) => (scheme, address),
-        None if secure => ("https", endpoint),
+        None if has_tls_files => ("https", endpoint),
         None => ("http", endpoint),
     };
     let (authority, host, address) = match scheme {
-        // The socket's path stands in place of a host; TLS verifies the name of this machine.
+        // The path of the socket replaces the host. TLS verifies the name of this machine.
         "unix" | "unixs" if !address.is_empty() => {
             (http::uri::Authority::from_static("localhost"), "localhost".to_owned(), Address::Unix(address.into()))
         }
         _ => {
             let authority: http::uri::Authority =
-                address.trim_end_matches('/').parse().map_err(|error| bad(format!("{error}")))?;
+                address.trim_end_matches('/').parse().map_err(|error| invalid(format!("{error}")))?;
             let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-            let port = authority.port_u16().ok_or_else(|| bad("it has no port".to_owned()))?;
+            let port = authority.port_u16().ok_or_else(|| invalid("it has no port".to_owned()))?;
             let address = Address::Tcp(host.clone(), port);
             (authority, host, address)
         }
@@ -78,14 +78,14 @@ pub(crate) fn channel(
     let tls = match (scheme, tls) {
         ("http" | "unix", _) => None,
         ("https" | "unixs", Some(config)) => {
-            let name = ServerName::try_from(host.clone()).map_err(|error| bad(error.to_string()))?;
+            let name = ServerName::try_from(host.clone()).map_err(|error| invalid(error.to_string()))?;
             Some((TlsConnector::from(Arc::clone(config)), name))
         }
-        _ => return Err(bad(format!("scheme {scheme:?} is not supported"))),
+        _ => return Err(invalid(format!("scheme {scheme:?} is not supported"))),
     };
     let target = Target { address, tls, dialer };
-    // The connector does TLS; the channel sees plain HTTP/2.
-    let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| bad(error.to_string()))?;
+    // The connector handles TLS; the channel uses plain HTTP/2.
+    let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| invalid(error.to_string()))?;
     let endpoint = endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
@@ -122,7 +122,7 @@ async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io
     Ok(TokioIo::new(connection))
 }
 
-/// Returns the configuration of all TLS connections. Returns an error if a configured file cannot be used.
+/// Returns the configuration of all TLS connections, or an error if a configured file cannot be used.
 pub(crate) fn tls_config(paths: &TlsPaths) -> Result<Arc<ClientConfig>, ConnectError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -167,7 +167,7 @@ fn unusable(path: &Path, reason: &dyn fmt::Display) -> ConnectError {
     ConnectError::Tls { path: path.display().to_string(), reason: reason.to_string() }
 }
 
-/// The client's certificate, read again from its files for each connection.
+/// The client certificate, which is read from its files for each connection.
 #[derive(Debug)]
 struct Identity {
     certificate: PathBuf,
@@ -206,10 +206,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn endpoints() {
+    async fn accepts_endpoints_with_supported_scheme_and_port() {
         let tls = tls_config(&TlsPaths::default()).expect("no file is named");
-        // endpoint, whether TLS files were named, whether it can be used
-        for (endpoint, secure, good) in [
+        // endpoint, whether TLS files are set, whether it is valid
+        for (endpoint, has_tls_files, good) in [
             ("http://127.0.0.1:2379", false, true),
             ("https://127.0.0.1:2379", false, true),
             ("https://etcd.example:2379/", false, true),
@@ -227,12 +227,12 @@ mod tests {
             ("", false, false),
             ("https://not a host:1", false, false),
         ] {
-            assert_eq!(channel(endpoint, Some(&tls), secure, None).is_ok(), good, "{endpoint}");
+            assert_eq!(channel(endpoint, Some(&tls), has_tls_files, None).is_ok(), good, "{endpoint}");
         }
     }
 
     #[test]
-    fn files() {
+    fn rejects_unusable_tls_files() {
         let dir = tempfile::tempdir().expect("a directory");
         let empty = dir.path().join("empty");
         std::fs::write(&empty, "").expect("a file");

@@ -1,18 +1,18 @@
-//! Meanings of failed calls: whether a call was carried out, and whether a repetition makes sense.
+//! The classification of failed calls: whether a call was executed, and whether it can be retried.
 
 use binnacle_store::{Revision, StoreError};
 use tonic::{Code, Status};
 
-/// A failed call, for the code that decides whether to repeat it.
+/// A failed call, for the code that decides whether to retry it.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// etcd answered, and a repetition would get the same answer.
+    /// etcd responded, and a retry would get the same response.
     Answered(StoreError),
-    /// etcd has compacted the requested revision; its answer lacks the revision of the compaction.
+    /// etcd has compacted the requested revision. The response does not contain the revision of the compaction.
     Compacted,
-    /// Nothing was carried out; another member, or this one later, may do it.
+    /// Nothing was executed. Another member may execute it, or this one later.
     NotDone(String),
-    /// The connection or the member was lost: whether the call was carried out is unknown.
+    /// The connection or the member was lost. It is unknown whether the call was executed.
     Unknown(String),
 }
 
@@ -41,17 +41,17 @@ impl Failure {
             Code::OutOfRange if message.contains("future revision") => {
                 Self::Answered(StoreError::FutureRevision { current: Revision(0) })
             }
-            _ if never_sent(status) => Self::NotDone(describe(status)),
+            _ if is_connect_error(status) => Self::NotDone(describe(status)),
             // Both are returned before anything is proposed to the cluster.
             Code::Unavailable if message.ends_with("no leader") || message.ends_with("not capable") => {
                 Self::NotDone(describe(status))
             }
             Code::ResourceExhausted if message.ends_with("too many requests") => Self::NotDone(describe(status)),
-            // The rights of users changed while the call was queued; nothing of it was carried out.
+            // The permissions of users changed while the call was queued. Nothing of it was executed.
             Code::InvalidArgument if message.ends_with("revision of auth store is old") => {
                 Self::NotDone(describe(status))
             }
-            // A learner returns this for most calls: with one code in 3.4, the other since 3.5.
+            // A learner returns this for most calls, with one code in 3.4 and the other since 3.5.
             Code::Unavailable | Code::FailedPrecondition if message.ends_with("rpc not supported for learner") => {
                 Self::NotDone(describe(status))
             }
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// Converts to the error for the caller of the store.
+    /// Converts the failure to the error for the caller of the store.
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             Self::Answered(error) => error,
@@ -72,7 +72,7 @@ impl Failure {
     }
 }
 
-/// Describes a status as etcd's Go client does: its own errors by their text, others with their code.
+/// Describes a status as etcd's Go client does: its own errors with their text, others with their code.
 fn describe(status: &Status) -> String {
     let message = status.message();
     if message.starts_with("etcdserver: ") || message.starts_with("mvcc: ") {
@@ -93,8 +93,8 @@ fn describe(status: &Status) -> String {
     }
 }
 
-/// Returns true if no connection could be made, so that nothing was sent.
-fn never_sent(status: &Status) -> bool {
+/// Returns true if no connection could be established, so that nothing was sent.
+fn is_connect_error(status: &Status) -> bool {
     let mut source = std::error::Error::source(status);
     while let Some(error) = source {
         if error.is::<tonic::ConnectError>() {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meanings() {
+    fn classifies_failures_by_code_and_message() {
         for (code, message, want) in [
             (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted", "Compacted"),
             (Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision", "Answered(FutureRevision"),

@@ -1,8 +1,8 @@
 //! The shared watch of etcd, and its watchers.
 //!
-//! The hub has a position: every event up to it was offered to the watchers. It keeps a window of the newest events, so
-//! that a watch from the revision of a list finds them here. A watch from an earlier revision reads etcd's history
-//! first, and joins the hub when it has caught up.
+//! The hub has a position: every event up to it was offered to the watchers. It keeps a window of the newest events for
+//! watches that start at the revision of a recent list. A watch from an earlier revision reads etcd's history first,
+//! and joins the hub when it has caught up.
 
 mod history;
 mod window;
@@ -22,13 +22,13 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 pub use self::window::WatchLimits;
-use self::window::{State, share};
+use self::window::{State, events_in_range};
 use crate::api::{RangeRequest, RangeResponse, path};
 use crate::cluster::{Call, Cluster};
 use crate::error::Failure;
 use crate::metrics::Metrics;
-use crate::stream::{Ended, Heard, Progress, Row, first_key, unsigned};
-use crate::watcher::{Ending, Watcher};
+use crate::stream::{Progress, Row, StreamEnd, StreamMessage, first_key, unsigned};
+use crate::watcher::{EndReason, Watcher};
 
 pub(crate) struct Hub {
     pub(crate) cluster: Cluster,
@@ -36,38 +36,38 @@ pub(crate) struct Hub {
     limits: WatchLimits,
     metrics: Metrics,
     state: Mutex<State>,
-    /// Notified when the position moves, when a watcher caught up, and when watches end.
+    /// Notified when the position moves, when a watcher has caught up, and when watches end.
     moved: Notify,
     /// Notified when a caller waits for the position to move, since events alone may not move it.
-    wanted: Notify,
-    /// Notified when the member that is followed does not answer, while others may.
+    progress_wanted: Notify,
+    /// Notified when the watched member does not respond, while others may.
     stuck: Notify,
-    asked: AtomicU64,
-    revision: tokio::sync::Mutex<Fresh>,
+    requested_turns: AtomicU64,
+    revision: tokio::sync::Mutex<RevisionRead>,
     task: Mutex<Option<AbortHandle>>,
 }
 
 /// The newest revision that was read from etcd.
 #[derive(Default)]
-struct Fresh {
+struct RevisionRead {
     revision: u64,
     /// The last turn whose caller may use this revision.
     turn: u64,
 }
 
 /// A read with a small response.
-pub(crate) const QUICK_READ: Call = Call { path: path::RANGE, repeatable: true, patience: Duration::from_secs(2) };
+pub(crate) const QUICK_READ: Call = Call { path: path::RANGE, repeatable: true, timeout: Duration::from_secs(2) };
 
-const STATUS_PATIENCE: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// The interval at which watchers without events are sent progress.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// The interval at which progress is sent to watchers without events.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which progress is requested while a caller waits for it, as in kube-apiserver.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const PROGRESS_REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 /// The time after which the hub tries another member if its position has not moved while a caller waits for it.
 const STUCK_AFTER: Duration = Duration::from_millis(1500);
-/// The time limit for a barrier.
+/// The timeout of a barrier.
 const REACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 // === impl Hub ===
@@ -81,9 +81,9 @@ impl Hub {
             metrics,
             state: Mutex::default(),
             moved: Notify::new(),
-            wanted: Notify::new(),
+            progress_wanted: Notify::new(),
             stuck: Notify::new(),
-            asked: AtomicU64::new(0),
+            requested_turns: AtomicU64::new(0),
             revision: tokio::sync::Mutex::default(),
             task: Mutex::default(),
         }
@@ -93,8 +93,8 @@ impl Hub {
         self.moved.notified()
     }
 
-    /// Starts to follow etcd, and waits until the position is known.
-    pub(crate) async fn begun(self: &Arc<Self>) -> Result<(), StoreError> {
+    /// Starts to watch etcd, and waits for the initial position.
+    pub(crate) async fn wait_started(self: &Arc<Self>) -> Result<(), StoreError> {
         {
             let mut task = self.task.lock();
             if task.is_none() {
@@ -130,25 +130,25 @@ impl Hub {
         }
         let mut state = self.state.lock();
         state.closed = true;
-        state.end_all(Ending::Closed);
+        state.end_all(EndReason::Closed);
         drop(state);
         self.moved.notify_waiters();
     }
 
-    /// Returns a revision that etcd had after this was called. Callers that arrive during a request share the next one.
+    /// Returns a revision that etcd had after the call. Callers that arrive during a request share the next one.
     pub(crate) async fn fresh_revision(&self) -> Result<u64, StoreError> {
-        let turn = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
-        let mut fresh = self.revision.lock().await;
-        if fresh.turn < turn {
-            let answers = self.asked.load(Ordering::Acquire);
+        let turn = self.requested_turns.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut newest = self.revision.lock().await;
+        if newest.turn < turn {
+            let last_turn = self.requested_turns.load(Ordering::Acquire);
             let before = self.state.lock().position;
             let revision = self.read_revision().await.map_err(Failure::into_store_error)?;
             if revision < before {
-                self.restored(revision);
+                self.handle_restore(revision);
             }
-            *fresh = Fresh { revision, turn: answers };
+            *newest = RevisionRead { revision, turn: last_turn };
         }
-        Ok(fresh.revision)
+        Ok(newest.revision)
     }
 
     async fn read_revision(&self) -> Result<u64, Failure> {
@@ -159,8 +159,8 @@ impl Hub {
     }
 
     /// Waits until the hub has offered everything up to a revision.
-    pub(crate) async fn reach(&self, revision: u64) -> Result<(), StoreError> {
-        let begun = Instant::now();
+    pub(crate) async fn wait_for(&self, revision: u64) -> Result<(), StoreError> {
+        let started = Instant::now();
         loop {
             let moved = self.moved.notified();
             let before = {
@@ -173,18 +173,18 @@ impl Hub {
             if before >= revision {
                 return Ok(());
             }
-            if begun.elapsed() > REACH_TIMEOUT {
+            if started.elapsed() > REACH_TIMEOUT {
                 return Err(StoreError::Timeout);
             }
-            self.wanted.notify_one();
-            let _ = timeout(ASK_AGAIN, moved).await;
-            if begun.elapsed() > STUCK_AFTER {
+            self.progress_wanted.notify_one();
+            let _ = timeout(PROGRESS_REQUEST_INTERVAL, moved).await;
+            if started.elapsed() > STUCK_AFTER {
                 self.stuck.notify_one();
             }
         }
     }
 
-    /// Returns the barrier of a watcher; `None` while `last_event` is unknown.
+    /// Returns the barrier of a watcher, or `None` while its `last_event` is not available.
     pub(crate) fn barrier(
         &self,
         last_event: impl FnOnce() -> Result<Option<u64>, StoreError>,
@@ -195,16 +195,16 @@ impl Hub {
         Ok(last_event()?.map(barrier))
     }
 
-    /// Returns the epoch of a watcher that begins now.
+    /// Returns the epoch of a watcher that starts now.
     pub(crate) fn epoch(&self) -> u64 {
         self.state.lock().epoch
     }
 
     /// Sends a watcher the events after `after`: from the window, or from history first.
-    pub(crate) fn enter(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
+    pub(crate) fn add(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
         if !self.join(watcher, after) {
             let (hub, reader) = (Arc::clone(self), Arc::clone(watcher));
-            // Events that the watcher already has are skipped if history is read again.
+            // If history is read again, events that the watcher already has are skipped.
             let reading = supervise("etcd history", move || {
                 let (hub, reader) = (Arc::clone(&hub), Arc::clone(&reader));
                 async move { hub.read_history(&reader, after).await }
@@ -214,47 +214,47 @@ impl Hub {
         }
     }
 
-    /// Sends a watcher that has emptied its buffer the events that had no room in it.
+    /// Sends the omitted events to a watcher that has emptied its buffer.
     pub(crate) fn catch_up(self: &Arc<Self>, watcher: &Arc<Watcher>) {
-        self.leave(watcher);
-        if let Some(after) = watcher.take_behind() {
+        self.remove(watcher);
+        if let Some(after) = watcher.take_dropped() {
             watcher.set_live(false);
-            self.enter(watcher, after);
+            self.add(watcher, after);
         }
     }
 
-    pub(crate) fn leave(&self, watcher: &Arc<Watcher>) {
+    pub(crate) fn remove(&self, watcher: &Arc<Watcher>) {
         let mut state = self.state.lock();
         state.watchers.remove(&watcher.range, watcher);
         state.remove_reader(watcher);
     }
 
-    /// Adds a watcher that has everything up to `after` to the live watchers; returns `false` if the window does not
-    /// reach back that far, and the watcher must read history. It may be ahead of the hub, which follows another
-    /// member. An ended watcher is ignored.
+    /// Adds a watcher that has everything up to `after` to the live watchers. Returns `false` if the window does not
+    /// reach back that far, so that the watcher must read history. The watcher may be ahead of the hub, which watches
+    /// another member. An ended watcher is ignored.
     fn join(&self, watcher: &Arc<Watcher>, after: u64) -> bool {
         let mut state = self.state.lock();
         if state.closed {
-            watcher.end(Ending::Closed);
+            watcher.end(EndReason::Closed);
             return true;
         }
         if watcher.is_ended() {
             return true;
         }
         if watcher.epoch != state.epoch {
-            watcher.end(Ending::Restored);
+            watcher.end(EndReason::Restored);
             return true;
         }
         state.remove_reader(watcher);
-        if after < state.floor {
+        if after < state.baseline {
             state.readers.push(Arc::clone(watcher));
             return false;
         }
-        let missed = state.window.partition_point(|row| row.revision <= after);
-        for row in state.window.range(missed..) {
-            let share = share(row, &watcher.range);
-            if !share.is_empty() {
-                watcher.offer(row.revision, &|| share.clone());
+        let first_missed = state.window.partition_point(|row| row.revision <= after);
+        for row in state.window.range(first_missed..) {
+            let events = events_in_range(row, &watcher.range);
+            if !events.is_empty() {
+                watcher.offer(row.revision, &|| events.clone());
             }
         }
         watcher.set_live(true);
@@ -268,54 +268,54 @@ impl Hub {
     async fn run(&self) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let begun = Instant::now();
-            let ended = match self.begin().await {
-                Ok(position) => self.follow(position).await,
-                Err(failure) => Ended::Lost(failure.into_store_error().to_string()),
+            let started = Instant::now();
+            let ended = match self.resume_position().await {
+                Ok(position) => self.watch_etcd(position).await,
+                Err(failure) => StreamEnd::Lost(failure.into_store_error().to_string()),
             };
-            if begun.elapsed() > LONGEST_PAUSE {
+            if started.elapsed() > MAX_PAUSE {
                 pause = FIRST_PAUSE;
             }
             match ended {
-                Ended::Compacted(revision) => {
+                StreamEnd::Compacted(revision) => {
                     tracing::warn!(revision, "etcd compacted what was not heard yet, all watches begin anew");
-                    self.break_off(Ending::Compacted(revision));
+                    self.end_watches(EndReason::Compacted(revision));
                 }
-                Ended::Lost(reason) => {
+                StreamEnd::Lost(reason) => {
                     tracing::warn!(reason, "watch of etcd ended, going on with the next member");
                     sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_PAUSE);
                 }
             }
         }
     }
 
-    /// Returns the position to continue from.
-    async fn begin(&self) -> Result<u64, Failure> {
+    /// Returns the position from which the hub resumes.
+    async fn resume_position(&self) -> Result<u64, Failure> {
         let (position, newest) = {
             let state = self.state.lock();
             (state.position, state.newest())
         };
         let revision = self.read_revision().await?;
-        if revision >= position && position > 0 && self.still_has(newest).await? {
+        if revision >= position && position > 0 && self.has_event(newest).await? {
             return Ok(position);
         }
         if position > 0 {
             // etcd was restored while the hub was not connected, and events up to the position would be missed.
-            self.restored(revision);
+            self.handle_restore(revision);
         }
         {
             let mut state = self.state.lock();
             state.position = revision;
-            state.floor = revision;
+            state.baseline = revision;
         }
         self.moved.notify_waiters();
         Ok(revision)
     }
 
-    /// Returns false if etcd does not have the newest event: it was restored, and has since been written up to the same
+    /// Returns false if etcd does not have the newest event: it was restored, and writes have since reached the same
     /// revision. A compacted revision cannot be compared.
-    async fn still_has(&self, newest: Option<Event>) -> Result<bool, Failure> {
+    async fn has_event(&self, newest: Option<Event>) -> Result<bool, Failure> {
         let Some(event) = newest else { return Ok(true) };
         let revision = i64::try_from(event.revision().0).unwrap_or(i64::MAX);
         let request = RangeRequest { key: event.key().clone(), revision, ..RangeRequest::default() };
@@ -331,43 +331,43 @@ impl Hub {
         })
     }
 
-    async fn follow(&self, position: u64) -> Ended {
+    async fn watch_etcd(&self, position: u64) -> StreamEnd {
         let (mut stream, progress, member) = match self.open(&self.watched, position).await {
             Ok(opened) => opened,
             Err(ended) => return ended,
         };
-        let mut tell = interval(PROGRESS_INTERVAL);
-        tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard_at = Instant::now();
+        let mut progress_ticker = interval(PROGRESS_INTERVAL);
+        progress_ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last_message = Instant::now();
         loop {
             tokio::select! {
                 biased;
-                heard = stream.next() => {
-                    heard_at = Instant::now();
-                    match heard {
-                        Ok(Heard::Rows(rows)) => self.take(rows),
-                        Ok(Heard::Progress(revision)) => self.advance(revision),
+                message = stream.next() => {
+                    last_message = Instant::now();
+                    match message {
+                        Ok(StreamMessage::Rows(rows)) => self.dispatch_rows(rows),
+                        Ok(StreamMessage::Progress(revision)) => self.advance(revision),
                         Err(ended) => return ended,
                     }
                 }
-                () = self.wanted.notified(), if progress == Progress::OnRequest => stream.request_progress(),
+                () = self.progress_wanted.notified(), if progress == Progress::OnRequest => stream.request_progress(),
                 () = self.stuck.notified() => {
-                    if heard_at.elapsed() > STUCK_AFTER {
+                    if last_message.elapsed() > STUCK_AFTER {
                         self.cluster.avoid(member);
-                        return Ended::Lost("the member tells nothing while others have news".to_owned());
+                        return StreamEnd::Lost("the member tells nothing while others have news".to_owned());
                     }
                 }
-                _ = tell.tick() => self.tell_progress(),
+                _ = progress_ticker.tick() => self.send_progress(),
             }
-            // The store was restored meanwhile.
+            // The store was restored in the meantime.
             if self.state.lock().position == 0 {
-                return Ended::Lost("the store went back to an earlier revision".to_owned());
+                return StreamEnd::Lost("the store went back to an earlier revision".to_owned());
             }
         }
     }
 
     /// Offers new events to the watchers.
-    fn take(&self, rows: Vec<Row>) {
+    fn dispatch_rows(&self, rows: Vec<Row>) {
         let mut state = self.state.lock();
         if state.position == 0 {
             return;
@@ -381,10 +381,10 @@ impl Hub {
                 self.metrics.event(event.key());
             }
             if !row.events.is_empty() {
-                state.watchers.dispatch(&row.events, |watcher, share| watcher.offer(row.revision, share));
+                state.watchers.dispatch(&row.events, |watcher, events| watcher.offer(row.revision, events));
             }
             state.position = row.revision;
-            state.keep(row, &self.limits);
+            state.push(row, &self.limits);
         }
         drop(state);
         self.moved.notify_waiters();
@@ -400,31 +400,31 @@ impl Hub {
         self.moved.notify_waiters();
     }
 
-    fn tell_progress(&self) {
+    fn send_progress(&self) {
         let state = self.state.lock();
         for watcher in state.watchers.iter() {
             watcher.progress(state.position);
         }
     }
 
-    /// Ends all watches: events after the position are lost.
-    fn break_off(&self, ending: Ending) {
+    /// Ends all watches, since events after the position are lost.
+    fn end_watches(&self, end_reason: EndReason) {
         let mut state = self.state.lock();
-        state.end_all(ending);
+        state.end_all(end_reason);
         state.position = 0;
         state.epoch += 1;
-        // No watcher may join before the start of the new window is known.
-        state.floor = u64::MAX;
+        // No watcher may join before the start of the new window is set.
+        state.baseline = u64::MAX;
         drop(state);
         self.moved.notify_waiters();
     }
 
-    fn restored(&self, revision: u64) {
+    fn handle_restore(&self, revision: u64) {
         tracing::error!(
             revision,
             "etcd is at an earlier revision than before: it was restored, all watches begin anew"
         );
-        self.break_off(Ending::Restored);
+        self.end_watches(EndReason::Restored);
         self.stuck.notify_one();
     }
 }

@@ -1,8 +1,8 @@
 //! The storage engine on etcd.
 //!
-//! All watches of a server share one watch of etcd, which the hub distributes: each event is sent once
-//! for all resources, and one position answers every consistent read. The messages are in `api`, the members and
-//! retries in `cluster`. A [`Sequence`] writes to etcd in a given order.
+//! All watches of a server share one watch of etcd, which the hub distributes: etcd sends each event once for all
+//! resources, and one position answers every consistent read. The module `api` has the messages, `cluster` the members
+//! and retries. A [`Sequence`] writes to etcd in a given order.
 
 mod api;
 mod calls;

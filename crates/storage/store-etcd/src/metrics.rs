@@ -1,4 +1,4 @@
-//! The metric families of kube-apiserver for requests to etcd.
+//! kube-apiserver's metrics for requests to etcd.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,7 +42,7 @@ struct Shared {
 /// The resource whose objects have keys that start with `prefix`.
 #[derive(Clone, Debug)]
 pub struct KeyOwner {
-    /// Ends with a slash.
+    /// The prefix, which ends with a slash.
     pub prefix: String,
     pub group: String,
     pub resource: String,
@@ -51,18 +51,18 @@ pub struct KeyOwner {
 // === impl Metrics ===
 
 impl Metrics {
-    /// Registers the families. Keys that belong to none of `resources` are counted under empty labels.
+    /// Registers the metrics. Keys that belong to none of `resources` are counted with empty labels.
     pub fn new(registry: &Registry, mut resources: Vec<KeyOwner>) -> Result<Self, prometheus::Error> {
         resources.sort_by(|a, b| a.prefix.cmp(&b.prefix));
         let families = Families::register(registry)?;
         Ok(Self(Arc::new(Shared { families, calls: CallMetrics::new(registry)?, resources })))
     }
 
-    /// Counts a request about `key` that began at `begun`.
-    pub fn request(&self, operation: &str, key: &[u8], begun: Instant, failed: bool) {
+    /// Counts a request about `key` that started at `started`.
+    pub fn request(&self, operation: &str, key: &[u8], started: Instant, failed: bool) {
         let (group, resource) = self.0.owner(key);
         let labels = [operation, group, resource];
-        self.0.families.duration.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
+        self.0.families.duration.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
         self.0.families.requests.with_label_values(&labels).inc();
         if failed {
             self.0.families.errors.with_label_values(&labels).inc();
@@ -71,7 +71,7 @@ impl Metrics {
 
     pub(crate) fn event(&self, key: &[u8]) {
         let (group, resource) = self.0.owner(key);
-        // Keys of no resource are watched only if all keys are.
+        // Keys without a resource are only watched if all keys are.
         if resource.is_empty() {
             return;
         }
@@ -82,7 +82,7 @@ impl Metrics {
         &self.0.calls
     }
 
-    /// Counts progress, without a resource: all resources share one watch.
+    /// Counts progress without a resource, since all resources share one watch.
     pub(crate) fn bookmark(&self) {
         self.0.families.bookmarks.with_label_values(&["", ""]).inc();
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_belong_to_resources() {
+    fn finds_resource_of_key() {
         let owner = |prefix: &str, group: &str, resource: &str| KeyOwner {
             prefix: prefix.to_owned(),
             group: group.to_owned(),

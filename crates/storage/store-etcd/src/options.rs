@@ -1,4 +1,4 @@
-//! The addresses of an etcd cluster, and our range of its keys.
+//! The addresses of an etcd cluster, and the range of keys in it.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct EtcdOptions {
     /// The members' client URLs: `http://host:port`, `https://host:port`, `unix:///path`, or `host:port`.
     pub endpoints: Vec<String>,
     pub tls: TlsPaths,
-    /// The watched keys; every range for [`Store::watch`](binnacle_store::Store::watch) lies within.
+    /// The watched keys. Every range for [`Store::watch`](binnacle_store::Store::watch) is a part of it.
     pub watched: Range<Bytes>,
     pub metrics: Metrics,
     /// The proxy for connections, if they are not direct.
@@ -25,13 +25,13 @@ pub struct EtcdOptions {
 /// PEM files for TLS to etcd. Certificate and key are read for every connection, so that they can be rotated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsPaths {
-    /// The authorities that sign the members' certificates; the system's if there is none.
+    /// The certificate authorities of the members' certificates, or `None` for those of the system.
     pub ca: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
 
-/// Errors of making a store.
+/// The error of creating a store.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("--etcd-servers must be specified")]
@@ -47,7 +47,7 @@ pub enum ConnectError {
 // === impl TlsPaths ===
 
 impl TlsPaths {
-    /// Returns true if any file is set: then endpoints without a scheme use TLS.
+    /// Returns true if any file is set. Endpoints without a scheme use TLS in that case.
     pub fn any(&self) -> bool {
         self.ca.is_some() || self.certificate.is_some() || self.key.is_some()
     }

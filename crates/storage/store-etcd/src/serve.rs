@@ -1,5 +1,5 @@
 //! A read-only server of etcd's API for a store of this process: ranges, watches with progress, the remaining time of
-//! leases. [`EtcdStore`](crate::EtcdStore) and `etcdctl` are its clients.
+//! leases. Its clients are [`EtcdStore`](crate::EtcdStore) and `etcdctl`.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -27,9 +27,9 @@ use crate::api::{
 };
 use crate::store::signed;
 
-/// The version that clients see: its watches answer requests for progress reliably.
+/// The version reported to clients. Watches of this version respond reliably to progress requests.
 const VERSION: &str = "3.6.0";
-/// The pause in accepting connections after the system refused one.
+/// The pause before connections are accepted again after an error.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves all connections until the future is dropped.
@@ -41,7 +41,7 @@ pub async fn serve(store: Arc<dyn Store>, listener: UnixListener) {
             Ok((stream, _)) => {
                 let store = Arc::clone(&store);
                 connections.spawn(async move {
-                    let service = hyper::service::service_fn(move |request| answer(Arc::clone(&store), request));
+                    let service = hyper::service::service_fn(move |request| handle(Arc::clone(&store), request));
                     let http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                     if let Err(error) = http2.serve_connection(TokioIo::new(stream), service).await {
                         tracing::debug!(%error, "a connection to the offered store broke");
@@ -56,38 +56,38 @@ pub async fn serve(store: Arc<dyn Store>, listener: UnixListener) {
     }
 }
 
-async fn answer(store: Arc<dyn Store>, request: http::Request<Incoming>) -> Result<http::Response<Body>, Infallible> {
+async fn handle(store: Arc<dyn Store>, request: http::Request<Incoming>) -> Result<http::Response<Body>, Infallible> {
     Ok(match request.uri().path() {
         path::RANGE => {
-            let answer = tower::service_fn(move |request: Request<api::RangeRequest>| {
+            let service = tower::service_fn(move |request: Request<api::RangeRequest>| {
                 let store = Arc::clone(&store);
                 async move { range(&*store, request.into_inner()).await.map(Response::new) }
             });
             let codec = ProstCodec::<api::RangeResponse, api::RangeRequest>::default();
-            tonic::server::Grpc::new(codec).unary(answer, request).await
+            tonic::server::Grpc::new(codec).unary(service, request).await
         }
         path::WATCH => {
-            let answer = tower::service_fn(move |request: Request<Streaming<WatchRequest>>| {
+            let service = tower::service_fn(move |request: Request<Streaming<WatchRequest>>| {
                 let (sender, receiver) = mpsc::channel(4);
                 tokio::spawn(watch(Arc::clone(&store), request.into_inner(), sender));
                 async move { Ok::<_, Status>(Response::new(ReceiverStream::new(receiver))) }
             });
             let codec = ProstCodec::<WatchResponse, WatchRequest>::default();
-            tonic::server::Grpc::new(codec).streaming(answer, request).await
+            tonic::server::Grpc::new(codec).streaming(service, request).await
         }
         path::LEASE_TIME_TO_LIVE => {
-            let answer = tower::service_fn(move |request: Request<LeaseTimeToLiveRequest>| {
+            let service = tower::service_fn(move |request: Request<LeaseTimeToLiveRequest>| {
                 let store = Arc::clone(&store);
                 async move { time_to_live(&*store, request.into_inner().id).await.map(Response::new) }
             });
             let codec = ProstCodec::<LeaseTimeToLiveResponse, LeaseTimeToLiveRequest>::default();
-            tonic::server::Grpc::new(codec).unary(answer, request).await
+            tonic::server::Grpc::new(codec).unary(service, request).await
         }
         path::STATUS => {
-            let answer = tower::service_fn(move |_: Request<StatusRequest>| {
+            let service = tower::service_fn(move |_: Request<StatusRequest>| {
                 let store = Arc::clone(&store);
                 async move {
-                    let revision = store.current_revision().await.map_err(refusal)?;
+                    let revision = store.current_revision().await.map_err(status_of)?;
                     Ok(Response::new(StatusResponse {
                         header: header(revision),
                         version: VERSION.to_owned(),
@@ -96,7 +96,7 @@ async fn answer(store: Arc<dyn Store>, request: http::Request<Incoming>) -> Resu
                 }
             });
             let codec = ProstCodec::<StatusResponse, StatusRequest>::default();
-            tonic::server::Grpc::new(codec).unary(answer, request).await
+            tonic::server::Grpc::new(codec).unary(service, request).await
         }
         path::TXN | path::COMPACT | path::LEASE_GRANT | path::LEASE_REVOKE => {
             Status::permission_denied("etcdserver: permission denied").into_http()
@@ -108,18 +108,18 @@ async fn answer(store: Arc<dyn Store>, request: http::Request<Incoming>) -> Resu
 async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::RangeResponse, Status> {
     let revision = u64::try_from(request.revision).ok().filter(|revision| *revision > 0).map(Revision);
     if request.range_end.is_empty() {
-        let (kv, current) = store.get(request.key, revision).await.map_err(refusal)?;
+        let (kv, current) = store.get(request.key, revision).await.map_err(status_of)?;
         let count = i64::from(kv.is_some());
         let kvs = kv.filter(|_| !request.count_only).map(to_api);
         return Ok(api::RangeResponse { header: header(current), kvs: kvs.into_iter().collect(), more: false, count });
     }
-    let wanted = RangeRequest {
+    let request = RangeRequest {
         range: bounds(request.key, request.range_end),
         revision,
         limit: usize::try_from(request.limit).unwrap_or(0),
         count_only: request.count_only,
     };
-    let found = store.range(wanted).await.map_err(refusal)?;
+    let found = store.range(request).await.map_err(status_of)?;
     Ok(api::RangeResponse {
         header: header(found.revision),
         kvs: found.kvs.into_iter().map(to_api).collect(),
@@ -128,7 +128,8 @@ async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::Ran
     })
 }
 
-/// Converts etcd's notation of a range: a zero byte as the end means all keys from the start on, an empty end one key.
+/// Converts etcd's notation of a range: a zero byte as the end means all keys from the start on, an empty end means one
+/// key.
 fn bounds(key: Bytes, end: Bytes) -> Range<Bytes> {
     match &*end {
         [] => key.clone()..Bytes::from([&*key, b"\0"].concat()),
@@ -139,26 +140,28 @@ fn bounds(key: Bytes, end: Bytes) -> Range<Bytes> {
 
 async fn time_to_live(store: &dyn Store, id: i64) -> Result<LeaseTimeToLiveResponse, Status> {
     let ttl = match store.lease_remaining(LeaseId(id)).await {
-        Ok(left) => i64::try_from(left.as_secs() + u64::from(left.subsec_nanos() > 0)).unwrap_or(i64::MAX),
+        Ok(remaining) => {
+            i64::try_from(remaining.as_secs() + u64::from(remaining.subsec_nanos() > 0)).unwrap_or(i64::MAX)
+        }
         Err(StoreError::LeaseNotFound) => -1,
-        Err(error) => return Err(refusal(error)),
+        Err(error) => return Err(status_of(error)),
     };
     Ok(LeaseTimeToLiveResponse { id, ttl })
 }
 
-type Answers = mpsc::Sender<Result<WatchResponse, Status>>;
+type WatchResponses = mpsc::Sender<Result<WatchResponse, Status>>;
 
-/// Serves one watch: the first request has its range, later ones ask for progress.
-async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, answers: Answers) {
+/// Serves one watch: the first request has its range, later ones request progress.
+async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, responses: WatchResponses) {
     let create = match requests.message().await {
         Ok(Some(WatchRequest { request: Some(WatchUnion::Create(create)) })) => create,
         _ => return,
     };
-    let begun = match u64::try_from(create.start_revision) {
+    let start = match u64::try_from(create.start_revision) {
         Ok(first) if first > 0 => Ok(Revision(first - 1)),
         _ => store.current_revision().await,
     };
-    let opened = match begun {
+    let opened = match start {
         Ok(after) => store.watch(bounds(create.key, create.range_end), after).await,
         Err(error) => Err(error),
     };
@@ -167,48 +170,52 @@ async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, ans
         Err(StoreError::Compacted { compacted }) => {
             let compact_revision = signed(compacted.0);
             let refused = WatchResponse { created: true, canceled: true, compact_revision, ..WatchResponse::default() };
-            drop(answers.send(Ok(refused)).await);
+            drop(responses.send(Ok(refused)).await);
             return;
         }
-        Err(error) => return drop(answers.send(Err(refusal(error))).await),
+        Err(error) => return drop(responses.send(Err(status_of(error))).await),
     };
     let created = WatchResponse { created: true, ..WatchResponse::default() };
-    // A client that has left needs no answer.
-    if answers.send(Ok(created)).await.is_ok() {
-        let _ = tell(opened, requests, &answers).await;
+    // A client that has disconnected needs no response.
+    if responses.send(Ok(created)).await.is_ok() {
+        let _ = send_events(opened, requests, &responses).await;
     }
 }
 
 /// Sends events, and progress after all events before it.
-async fn tell(watch: Watch, mut requests: Streaming<WatchRequest>, answers: &Answers) -> Result<(), ()> {
+async fn send_events(
+    watch: Watch,
+    mut requests: Streaming<WatchRequest>,
+    responses: &WatchResponses,
+) -> Result<(), ()> {
     let Watch { mut messages, control } = watch;
-    let mut told = Revision(0);
-    let mut asked: Option<Barrier> = None;
+    let mut sent_to = Revision(0);
+    let mut pending_barrier: Option<Barrier> = None;
     loop {
-        if let Some(barrier) = asked.filter(|barrier| told >= barrier.last_event) {
-            asked = None;
-            send(answers, progress(barrier.current)).await?;
+        if let Some(barrier) = pending_barrier.filter(|barrier| sent_to >= barrier.last_event) {
+            pending_barrier = None;
+            send(responses, progress(barrier.current)).await?;
         }
         tokio::select! {
             message = messages.next() => match message {
                 Some(Ok(WatchMessage::Events(events))) => {
-                    told = events.last().map_or(told, Event::revision);
+                    sent_to = events.last().map_or(sent_to, Event::revision);
                     let events = events.into_iter().map(event).collect();
-                    send(answers, WatchResponse { header: header(told), events, ..WatchResponse::default() }).await?;
+                    send(responses, WatchResponse { header: header(sent_to), events, ..WatchResponse::default() }).await?;
                 }
-                Some(Ok(WatchMessage::Progress(revision))) => send(answers, progress(revision)).await?,
+                Some(Ok(WatchMessage::Progress(revision))) => send(responses, progress(revision)).await?,
                 Some(Err(StoreError::Compacted { compacted })) => {
                     let compact_revision = signed(compacted.0);
-                    return send(answers, WatchResponse { canceled: true, compact_revision, ..Default::default() }).await;
+                    return send(responses, WatchResponse { canceled: true, compact_revision, ..Default::default() }).await;
                 }
-                Some(Err(error)) => return answers.send(Err(refusal(error))).await.map_err(drop),
+                Some(Err(error)) => return responses.send(Err(status_of(error))).await.map_err(drop),
                 None => return Ok(()),
             },
             request = requests.message() => match request {
                 Ok(Some(WatchRequest { request: Some(WatchUnion::Progress(_)) })) => {
                     match control.barrier().await {
-                        Ok(barrier) => asked = Some(barrier),
-                        Err(error) => return answers.send(Err(refusal(error))).await.map_err(drop),
+                        Ok(barrier) => pending_barrier = Some(barrier),
+                        Err(error) => return responses.send(Err(status_of(error))).await.map_err(drop),
                     }
                 }
                 Ok(Some(_)) => {}
@@ -218,8 +225,8 @@ async fn tell(watch: Watch, mut requests: Streaming<WatchRequest>, answers: &Ans
     }
 }
 
-async fn send(answers: &Answers, response: WatchResponse) -> Result<(), ()> {
-    answers.send(Ok(response)).await.map_err(drop)
+async fn send(responses: &WatchResponses, response: WatchResponse) -> Result<(), ()> {
+    responses.send(Ok(response)).await.map_err(drop)
 }
 
 fn progress(revision: Revision) -> WatchResponse {
@@ -253,7 +260,7 @@ fn header(revision: Revision) -> Option<ResponseHeader> {
 }
 
 /// Returns the status with etcd's message.
-fn refusal(error: StoreError) -> Status {
+fn status_of(error: StoreError) -> Status {
     match error {
         StoreError::Compacted { .. } => Status::out_of_range("etcdserver: mvcc: required revision has been compacted"),
         StoreError::FutureRevision { .. } => {

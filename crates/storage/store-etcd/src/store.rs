@@ -1,4 +1,4 @@
-//! The implementation of [`Store`](binnacle_store::Store), call by call.
+//! The implementation of [`Store`](binnacle_store::Store) with calls to etcd.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::error::Failure;
 use crate::hub::{Hub, QUICK_READ, WatchLimits};
 use crate::metrics::Metrics;
 use crate::options::{ConnectError, EtcdOptions};
-use crate::stream::{Ended, first_key, key_value, unsigned};
-use crate::watcher::{Control, Feed, Watcher};
+use crate::stream::{StreamEnd, first_key, key_value, unsigned};
+use crate::watcher::{Control, WatchReceiver, Watcher};
 
 /// A store in an etcd cluster.
 pub struct EtcdStore {
@@ -35,25 +35,25 @@ pub struct EtcdStore {
 const WRITE: Duration = Duration::from_secs(15);
 /// Large responses take long.
 const READ: Duration = Duration::from_secs(15);
-const RANGE: Call = Call { path: path::RANGE, repeatable: true, patience: READ };
-pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, patience: WRITE };
+const RANGE: Call = Call { path: path::RANGE, repeatable: true, timeout: READ };
+pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, timeout: WRITE };
 /// An empty value may be written twice.
-const PUT_NOTHING: Call = Call { path: path::PUT, repeatable: true, patience: WRITE };
-const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, patience: WRITE };
-/// If the answer is lost, the lease expires by itself.
-const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, patience: WRITE };
-const TIME_TO_LIVE: Call = Call { path: path::LEASE_TIME_TO_LIVE, repeatable: true, patience: READ };
-const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, patience: WRITE };
+const PUT_NOTHING: Call = Call { path: path::PUT, repeatable: true, timeout: WRITE };
+const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, timeout: WRITE };
+/// If the response is lost, the lease expires automatically.
+const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, timeout: WRITE };
+const TIME_TO_LIVE: Call = Call { path: path::LEASE_TIME_TO_LIVE, repeatable: true, timeout: READ };
+const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, timeout: WRITE };
 
 // === impl EtcdStore ===
 
 impl EtcdStore {
-    /// Makes a store of a cluster, without connecting to it.
+    /// Creates a store on a cluster, without connecting to it.
     pub fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
         Self::with_limits(options, WatchLimits::default())
     }
 
-    /// As [`EtcdStore::new`], with other limits on the memory of watches.
+    /// Creates a store like [`EtcdStore::new`], with other limits on the memory of watches.
     pub fn with_limits(options: &EtcdOptions, limits: WatchLimits) -> Result<Self, ConnectError> {
         let cluster = Cluster::new(options)?;
         let (watched, metrics) = (options.watched.clone(), options.metrics.clone());
@@ -73,20 +73,20 @@ impl EtcdStore {
         Ok(unsigned(status.map_err(Failure::into_store_error)?.db_size))
     }
 
-    /// Returns the unique id of the cluster.
+    /// Returns the unique ID of the cluster.
     pub async fn cluster_id(&self) -> Result<u64, StoreError> {
         let request = api::RangeRequest { key: self.health_key.clone(), count_only: true, ..Default::default() };
         let answer = self.read("get", QUICK_READ, request).await?;
         Ok(answer.header.map_or(0, |header| header.cluster_id))
     }
 
-    /// Puts an empty value under a key, once or more often, just to advance etcd's revision. Returns a revision that
-    /// etcd has then.
+    /// Puts an empty value under a key, once or more often, only to advance etcd's revision. Returns a revision that
+    /// etcd has after that.
     pub async fn put_nothing(&self, key: Bytes) -> Result<Revision, StoreError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let request = PutRequest { key: key.clone(), ..Default::default() };
         let answer = self.hub.cluster.call::<_, api::PutResponse>(PUT_NOTHING, request).await;
-        self.metrics.request("update", &key, begun, answer.is_err());
+        self.metrics.request("update", &key, started, answer.is_err());
         let answer = answer.map_err(Failure::into_store_error)?;
         Ok(Revision(answer.header.map_or(0, |header| unsigned(header.revision))))
     }
@@ -97,19 +97,19 @@ impl EtcdStore {
         call: Call,
         request: api::RangeRequest,
     ) -> Result<api::RangeResponse, StoreError> {
-        let (begun, key) = (Instant::now(), request.key.clone());
+        let (started, key) = (Instant::now(), request.key.clone());
         let answer = self.hub.cluster.call(call, request).await;
-        self.metrics.request(operation, &key, begun, answer.is_err());
+        self.metrics.request(operation, &key, started, answer.is_err());
         match answer {
             Ok(answer) => Ok(answer),
             Err(failure) => Err(self.explain(failure).await),
         }
     }
 
-    /// Converts to an error with its revision, which etcd's answer lacks.
+    /// Converts a failure to an error with its revision, which is missing in etcd's response.
     async fn explain(&self, failure: Failure) -> StoreError {
         match failure {
-            Failure::Compacted => match self.hub.compacted().await {
+            Failure::Compacted => match self.hub.compacted_revision().await {
                 Ok(revision) => StoreError::Compacted { compacted: Revision(revision) },
                 Err(reason) => StoreError::Unavailable(reason),
             },
@@ -133,7 +133,7 @@ impl EtcdStore {
         let Range { start, end } = request.range;
         let operation = if request.count_only { "listWithCount" } else { "list" };
         if start >= end {
-            // etcd reads such a range as an error or as another notation.
+            // etcd interprets such a range as an error or as another notation.
             let current = Revision(self.hub.fresh_revision().await?);
             return Ok(RangeResponse { kvs: Vec::new(), more: false, count: 0, revision: current });
         }
@@ -154,14 +154,14 @@ impl EtcdStore {
     }
 
     async fn carry_out(&self, txn: Txn) -> Result<TxnResponse, StoreError> {
-        let (begun, key) = (Instant::now(), txn.key.clone());
+        let (started, key) = (Instant::now(), txn.key.clone());
         let operation = match (&txn.op, txn.expect) {
             (Op::Delete, _) => "delete",
             (Op::Put { .. }, Expect::Absent) => "create",
             (Op::Put { .. }, _) => "update",
         };
         let answer = self.hub.cluster.call::<_, api::TxnResponse>(TXN, request_of(txn)).await;
-        self.metrics.request(operation, &key, begun, answer.is_err());
+        self.metrics.request(operation, &key, started, answer.is_err());
         match answer {
             Ok(answer) => Ok(response_of(answer)),
             Err(failure) => Err(self.explain(failure).await),
@@ -169,17 +169,20 @@ impl EtcdStore {
     }
 
     async fn begin_watch(&self, range: Range<Bytes>, after: Revision) -> Result<Watch, StoreError> {
-        self.hub.begun().await?;
+        self.hub.wait_started().await?;
         let epoch = self.hub.epoch();
-        match self.hub.reachable(after.0).await {
+        match self.hub.check_reachable(after.0).await {
             Ok(()) => {}
-            Err(Ended::Compacted(compacted)) => return Err(StoreError::Compacted { compacted: Revision(compacted) }),
-            Err(Ended::Lost(reason)) => return Err(StoreError::Unavailable(reason)),
+            Err(StreamEnd::Compacted(compacted)) => {
+                return Err(StoreError::Compacted { compacted: Revision(compacted) });
+            }
+            Err(StreamEnd::Lost(reason)) => return Err(StoreError::Unavailable(reason)),
         }
         let watcher = Arc::new(Watcher::new(range, after.0, self.limits, epoch));
-        self.hub.enter(&watcher, after.0);
-        let feed = Feed { hub: self.hub.clone(), watcher: watcher.clone(), ended: false };
-        let messages = stream::unfold(feed, |mut feed| async move { Some((feed.next().await?, feed)) }).boxed();
+        self.hub.add(&watcher, after.0);
+        let receiver = WatchReceiver { hub: self.hub.clone(), watcher: watcher.clone(), ended: false };
+        let messages =
+            stream::unfold(receiver, |mut receiver| async move { Some((receiver.next().await?, receiver)) }).boxed();
         Ok(Watch { messages, control: Box::new(Control { hub: self.hub.clone(), watcher }) })
     }
 }
@@ -227,7 +230,7 @@ impl Store for EtcdStore {
     }
 
     fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        async { self.hub.compacted().await.map(Revision).map_err(StoreError::Unavailable) }.boxed()
+        async { self.hub.compacted_revision().await.map(Revision).map_err(StoreError::Unavailable) }.boxed()
     }
 
     fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>> {

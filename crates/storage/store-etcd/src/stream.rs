@@ -26,8 +26,8 @@ pub(crate) struct Row {
 
 /// A message of a stream.
 #[derive(Debug)]
-pub(crate) enum Heard {
-    /// Whole revisions, in order.
+pub(crate) enum StreamMessage {
+    /// Complete revisions, in order.
     Rows(Vec<Row>),
     /// The progress: every event up to this revision was received.
     Progress(u64),
@@ -35,29 +35,29 @@ pub(crate) enum Heard {
 
 /// The reason why a stream ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
-    /// Its start lies before the last compaction.
+pub(crate) enum StreamEnd {
+    /// The start of the watch is before the last compaction.
     Compacted(u64),
     Lost(String),
 }
 
-/// A running watch. Dropping it ends it.
+/// A running watch, which ends when it is dropped.
 pub(crate) struct EventStream {
     requests: mpsc::Sender<WatchRequest>,
-    answers: Streaming<WatchResponse>,
+    responses: Streaming<WatchResponse>,
     /// Events of a revision that may be incomplete.
-    held: Vec<Event>,
+    incomplete: Vec<Event>,
     reliable_progress: bool,
     count: CallCount,
 }
 
-/// The way in which a member reports the progress of a watch.
+/// How a member reports the progress of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It answers requests for progress, and no earlier event comes after the answer.
+    /// The member responds to progress requests, and sends no earlier event after the response.
     OnRequest,
-    /// Its answers may overtake events (etcd issues 15220 and 17507): only events show progress. Therefore every key
-    /// has to be watched, so that each revision has events.
+    /// The responses to progress requests may overtake events (etcd issues 15220 and 17507), so only events indicate
+    /// progress. Therefore every key has to be watched, so that each revision has events.
     ByEvents,
 }
 
@@ -66,7 +66,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 // === impl Progress ===
 
 impl Progress {
-    /// Returns the way in which a version of etcd reports progress.
+    /// Returns how a version of etcd reports progress.
     pub(crate) fn of_version(version: &str) -> Self {
         let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -75,7 +75,7 @@ impl Progress {
         if version >= fixed { Self::OnRequest } else { Self::ByEvents }
     }
 
-    /// Returns the keys that must be watched to see all changes in `range`.
+    /// Returns the keys that must be watched to receive all changes in `range`.
     pub(crate) fn range(self, range: &Range<Bytes>) -> Range<Bytes> {
         match self {
             Self::OnRequest => range.clone(),
@@ -113,87 +113,89 @@ impl EventStream {
         let opening = async {
             let mut grpc = member.grpc().await?;
             let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
-            let answers = grpc.streaming(request, PathAndQuery::from_static(path::WATCH), codec).await;
-            answers.map_err(|status| {
-                count.ends(status.code());
+            let responses = grpc.streaming(request, PathAndQuery::from_static(path::WATCH), codec).await;
+            responses.map_err(|status| {
+                count.set_code(status.code());
                 Failure::of(&status)
             })
         };
-        let answers = match timeout(OPEN_TIMEOUT, opening).await {
-            Ok(answers) => answers?.into_inner(),
+        let responses = match timeout(OPEN_TIMEOUT, opening).await {
+            Ok(responses) => responses?.into_inner(),
             Err(_) => return Err(Failure::Unknown("context deadline exceeded".to_owned())),
         };
         let reliable_progress = progress == Progress::OnRequest;
-        Ok(Self { requests, answers, held: Vec::new(), reliable_progress, count })
+        Ok(Self { requests, responses, incomplete: Vec::new(), reliable_progress, count })
     }
 
-    /// Requests a [`Heard::Progress`]. None comes while the member itself is behind.
+    /// Requests a [`StreamMessage::Progress`]. The member does not send it while the member itself is behind.
     pub(crate) fn request_progress(&self) {
         let request = WatchRequest { request: Some(WatchUnion::Progress(WatchProgressRequest {})) };
-        // One more request does not help while earlier ones are unsent.
+        // Another request does not help while earlier ones are unsent.
         if self.requests.try_send(request).is_ok() {
             self.count.sent();
         }
     }
 
     /// Waits for the next message. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Result<Heard, Ended> {
+    pub(crate) async fn next(&mut self) -> Result<StreamMessage, StreamEnd> {
         loop {
-            let answer = match self.answers.message().await {
-                Ok(Some(answer)) => answer,
+            let response = match self.responses.message().await {
+                Ok(Some(response)) => response,
                 Ok(None) => {
-                    self.count.ends(Code::Ok);
-                    return Err(Ended::Lost("the member ended the watch".to_owned()));
+                    self.count.set_code(Code::Ok);
+                    return Err(StreamEnd::Lost("the member ended the watch".to_owned()));
                 }
                 Err(status) => {
-                    self.count.ends(status.code());
-                    return Err(Ended::Lost(Failure::of(&status).into_store_error().to_string()));
+                    self.count.set_code(status.code());
+                    return Err(StreamEnd::Lost(Failure::of(&status).into_store_error().to_string()));
                 }
             };
             self.count.received();
-            if answer.compact_revision != 0 {
-                return Err(Ended::Compacted(unsigned(answer.compact_revision)));
+            if response.compact_revision != 0 {
+                return Err(StreamEnd::Compacted(unsigned(response.compact_revision)));
             }
-            if answer.canceled {
-                return Err(Ended::Lost(answer.cancel_reason));
+            if response.canceled {
+                return Err(StreamEnd::Lost(response.cancel_reason));
             }
-            if answer.created {
+            if response.created {
                 continue;
             }
-            if answer.events.is_empty() && !answer.fragment && self.held.is_empty() {
-                match answer.header {
-                    Some(header) if self.reliable_progress => return Ok(Heard::Progress(unsigned(header.revision))),
+            if response.events.is_empty() && !response.fragment && self.incomplete.is_empty() {
+                match response.header {
+                    Some(header) if self.reliable_progress => {
+                        return Ok(StreamMessage::Progress(unsigned(header.revision)));
+                    }
                     _ => continue,
                 }
             }
-            let rows = self.whole_revisions(answer);
+            let rows = self.whole_revisions(response);
             if !rows.is_empty() {
-                return Ok(Heard::Rows(rows));
+                return Ok(StreamMessage::Rows(rows));
             }
         }
     }
 
-    /// Groups events by revision, and holds back the last one while it is incomplete.
-    fn whole_revisions(&mut self, answer: WatchResponse) -> Vec<Row> {
+    /// Groups events by revision, and holds the last one back while it is incomplete.
+    fn whole_revisions(&mut self, response: WatchResponse) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
-        let held = std::mem::take(&mut self.held);
-        for event in held.into_iter().chain(answer.events.into_iter().filter_map(event)) {
+        let incomplete = std::mem::take(&mut self.incomplete);
+        for event in incomplete.into_iter().chain(response.events.into_iter().filter_map(event)) {
             let revision = revision_of(&event);
             match rows.last_mut() {
                 Some(row) if row.revision == revision => row.events.push(event),
                 _ => rows.push(Row { revision, events: vec![event] }),
             }
         }
-        if answer.fragment
+        if response.fragment
             && let Some(last) = rows.pop()
         {
-            self.held = last.events;
+            self.incomplete = last.events;
         }
         rows
     }
 }
 
-/// Replaces the empty key, which etcd does not have, by the smallest one.
+/// Replaces the empty key, which etcd does not allow, with the smallest one.
 pub(crate) fn first_key(key: Bytes) -> Bytes {
     if key.is_empty() { Bytes::from_static(b"\0") } else { key }
 }
@@ -234,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions() {
+    fn trusts_progress_of_fixed_etcd_versions() {
         for (version, want) in [
             ("3.4.23", Progress::ByEvents),
             ("3.4.31", Progress::OnRequest),

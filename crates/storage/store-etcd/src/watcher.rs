@@ -16,19 +16,19 @@ use tokio::task::AbortHandle;
 
 use crate::hub::{Hub, WatchLimits};
 
-/// The most events in one message.
+/// The maximum number of events in one message.
 const MESSAGE_EVENTS: usize = 1024;
 
 pub(crate) struct Watcher {
     pub(crate) range: Range<Bytes>,
-    /// The hub's epoch when the watch began.
+    /// The hub's epoch at the start of the watch.
     pub(crate) epoch: u64,
     limits: WatchLimits,
-    /// When both are needed, the hub's state is locked first.
+    /// If this and the hub's state are both locked, the hub's state is locked first.
     buffer: Mutex<Buffer>,
-    /// Notified when there is room in the buffer, and when a caller begins to wait for a barrier.
+    /// Notified when there is room in the buffer, and when a caller starts to wait for a barrier.
     room: Notify,
-    /// The number of callers that wait for a barrier.
+    /// The number of callers that are waiting for a barrier.
     barriers: AtomicUsize,
     /// The task that reads history into the buffer.
     catching_up: Mutex<Option<AbortHandle>>,
@@ -41,24 +41,24 @@ struct Buffer {
     bytes: usize,
     /// All events up to this revision are in the buffer or were read from it.
     reached: u64,
-    /// True if events after `reached` had no room in the buffer.
-    behind: bool,
-    /// All events up to this revision were buffered or left out.
-    heard: u64,
+    /// True if events after `reached` were dropped because the buffer was full.
+    has_dropped: bool,
+    /// All events up to this revision were buffered or dropped.
+    seen: u64,
     /// The newest event of this watch.
     last_event: u64,
-    /// True if the hub offers new events; otherwise history is being read.
+    /// True if the hub offers new events; false while history is being read.
     live: bool,
     progress: Option<u64>,
-    ending: Option<Ending>,
+    end_reason: Option<EndReason>,
     waker: Option<Waker>,
 }
 
 /// The reason why a watch ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ending {
+pub(crate) enum EndReason {
     Compacted(u64),
-    /// The store's data was replaced, as by a restore from a backup.
+    /// The store's data was replaced, for example by a restore from a backup.
     Restored,
     Closed,
 }
@@ -67,7 +67,7 @@ pub(crate) enum Ending {
 enum Step {
     Deliver(WatchMessage),
     CatchUp,
-    End(Ending),
+    End(EndReason),
 }
 
 // === impl Watcher ===
@@ -78,25 +78,25 @@ impl Watcher {
             range,
             epoch,
             limits,
-            buffer: Mutex::new(Buffer { reached: after, heard: after, ..Buffer::default() }),
+            buffer: Mutex::new(Buffer { reached: after, seen: after, ..Buffer::default() }),
             room: Notify::new(),
             barriers: AtomicUsize::new(0),
             catching_up: Mutex::default(),
         }
     }
 
-    /// Adds the events of a revision. Never waits: events without room are left to history.
+    /// Adds the events of a revision without waiting. Events that do not fit are read from history later.
     pub(crate) fn offer(&self, revision: u64, share: &dyn Fn() -> Vec<Event>) {
         let mut buffer = self.buffer.lock();
-        if revision <= buffer.heard {
+        if revision <= buffer.seen {
             return;
         }
-        buffer.heard = revision;
+        buffer.seen = revision;
         buffer.last_event = buffer.last_event.max(revision);
         buffer.progress = None;
-        if !buffer.behind {
+        if !buffer.has_dropped {
             if buffer.is_full(&self.limits) {
-                buffer.behind = true;
+                buffer.has_dropped = true;
             } else {
                 buffer.push(revision, share());
             }
@@ -104,14 +104,14 @@ impl Watcher {
         buffer.wake();
     }
 
-    /// Adds the events of a revision from history. Waits for room, unless a caller waits for a barrier: it may be the
-    /// reader itself.
-    pub(crate) async fn offer_past(&self, revision: u64, events: Vec<Event>) {
+    /// Adds the events of a revision from history. Waits for room, unless a caller is waiting for a barrier: that
+    /// caller may be the reader itself.
+    pub(crate) async fn offer_history(&self, revision: u64, events: Vec<Event>) {
         loop {
             let room = self.room.notified();
             {
                 let buffer = self.buffer.lock();
-                let waits = buffer.is_full(&self.limits) && !buffer.behind && buffer.ending.is_none();
+                let waits = buffer.is_full(&self.limits) && !buffer.has_dropped && buffer.end_reason.is_none();
                 if !waits || self.barriers.load(Ordering::Acquire) > 0 {
                     break;
                 }
@@ -122,10 +122,10 @@ impl Watcher {
     }
 
     /// Records that there are no further events up to a revision.
-    pub(crate) fn scanned(&self, revision: u64) {
+    pub(crate) fn advance(&self, revision: u64) {
         let mut buffer = self.buffer.lock();
-        buffer.heard = buffer.heard.max(revision);
-        if !buffer.behind {
+        buffer.seen = buffer.seen.max(revision);
+        if !buffer.has_dropped {
             buffer.reached = buffer.reached.max(revision);
         }
     }
@@ -133,40 +133,40 @@ impl Watcher {
     pub(crate) fn set_live(&self, live: bool) {
         let mut buffer = self.buffer.lock();
         buffer.live = live;
-        // Events that were left out while history was read can be read now, and no later event may wake the reader.
-        if live && buffer.behind {
+        // Dropped events can be read now, and there may be no later event that wakes the reader.
+        if live && buffer.has_dropped {
             buffer.wake();
         }
     }
 
-    /// Returns the revision after which events are still to be read, if some were left out.
-    pub(crate) fn take_behind(&self) -> Option<u64> {
+    /// Returns the revision after which events still have to be read, if some were dropped.
+    pub(crate) fn take_dropped(&self) -> Option<u64> {
         let mut buffer = self.buffer.lock();
-        if !buffer.behind || !buffer.live {
+        if !buffer.has_dropped || !buffer.live {
             return None;
         }
-        buffer.behind = false;
-        buffer.heard = buffer.reached;
+        buffer.has_dropped = false;
+        buffer.seen = buffer.reached;
         Some(buffer.reached)
     }
 
     pub(crate) fn progress(&self, revision: u64) {
         let mut buffer = self.buffer.lock();
-        if buffer.events.is_empty() && !buffer.behind && buffer.reached < revision {
+        if buffer.events.is_empty() && !buffer.has_dropped && buffer.reached < revision {
             buffer.progress = Some(revision);
             buffer.reached = revision;
             buffer.wake();
         }
     }
 
-    pub(crate) fn end(&self, ending: Ending) {
+    pub(crate) fn end(&self, end_reason: EndReason) {
         let mut buffer = self.buffer.lock();
-        buffer.ending.get_or_insert(ending);
+        buffer.end_reason.get_or_insert(end_reason);
         buffer.wake();
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        self.buffer.lock().ending.is_some()
+        self.buffer.lock().end_reason.is_some()
     }
 
     pub(crate) fn set_task(&self, task: AbortHandle) {
@@ -182,10 +182,10 @@ impl Watcher {
             self.room.notify_one();
             return Poll::Ready(Step::Deliver(WatchMessage::Events(events)));
         }
-        if let Some(ending) = buffer.ending {
-            return Poll::Ready(Step::End(ending));
+        if let Some(end_reason) = buffer.end_reason {
+            return Poll::Ready(Step::End(end_reason));
         }
-        if buffer.behind && buffer.live {
+        if buffer.has_dropped && buffer.live {
             return Poll::Ready(Step::CatchUp);
         }
         if let Some(revision) = buffer.progress.take() {
@@ -210,7 +210,7 @@ impl Buffer {
         self.events.push_back((revision, events));
     }
 
-    /// Takes the events of a message, whole revisions only.
+    /// Takes the events of a message, complete revisions only.
     fn take(&mut self) -> Option<Vec<Event>> {
         let (_, mut message) = self.events.pop_front()?;
         while message.len() < MESSAGE_EVENTS
@@ -230,9 +230,9 @@ impl Buffer {
     }
 }
 
-// === impl Ending ===
+// === impl EndReason ===
 
-impl Ending {
+impl EndReason {
     fn error(self) -> StoreError {
         match self {
             Self::Compacted(revision) => StoreError::Compacted { compacted: Revision(revision) },
@@ -242,14 +242,14 @@ impl Ending {
     }
 }
 
-/// The receiver of a watch. Dropping it ends the watch.
-pub(crate) struct Feed {
+/// The receiver of a watch, which ends the watch when it is dropped.
+pub(crate) struct WatchReceiver {
     pub(crate) hub: Arc<Hub>,
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) ended: bool,
 }
 
-impl Feed {
+impl WatchReceiver {
     pub(crate) async fn next(&mut self) -> Option<Result<WatchMessage, StoreError>> {
         if self.ended {
             return None;
@@ -258,18 +258,18 @@ impl Feed {
             match poll_fn(|cx| self.watcher.poll_step(cx)).await {
                 Step::Deliver(message) => return Some(Ok(message)),
                 Step::CatchUp => self.hub.catch_up(&self.watcher),
-                Step::End(ending) => {
+                Step::End(end_reason) => {
                     self.ended = true;
-                    return Some(Err(ending.error()));
+                    return Some(Err(end_reason.error()));
                 }
             }
         }
     }
 }
 
-impl Drop for Feed {
+impl Drop for WatchReceiver {
     fn drop(&mut self) {
-        self.hub.leave(&self.watcher);
+        self.hub.remove(&self.watcher);
         if let Some(task) = self.watcher.catching_up.lock().take() {
             task.abort();
         }
@@ -286,8 +286,8 @@ impl WatchControl for Control {
     fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
         async {
             let current = self.hub.fresh_revision().await?;
-            self.hub.reach(current).await?;
-            let _waiting = Waiting::new(&self.watcher);
+            self.hub.wait_for(current).await?;
+            let _waiting = BarrierWait::new(&self.watcher);
             loop {
                 let moved = self.hub.moved();
                 if let Some(barrier) = self.hub.barrier(|| self.watcher.last_event())? {
@@ -301,20 +301,20 @@ impl WatchControl for Control {
 }
 
 impl Watcher {
-    /// Returns the revision of the newest event; `None` while history is being read.
+    /// Returns the revision of the newest event, or `None` while history is being read.
     fn last_event(&self) -> Result<Option<u64>, StoreError> {
         let buffer = self.buffer.lock();
-        match buffer.ending {
-            Some(ending) => Err(ending.error()),
+        match buffer.end_reason {
+            Some(end_reason) => Err(end_reason.error()),
             None => Ok(buffer.live.then_some(buffer.last_event)),
         }
     }
 }
 
-/// A caller's wait for a barrier.
-struct Waiting<'a>(&'a Watcher);
+/// A caller that is waiting for a barrier.
+struct BarrierWait<'a>(&'a Watcher);
 
-impl<'a> Waiting<'a> {
+impl<'a> BarrierWait<'a> {
     fn new(watcher: &'a Watcher) -> Self {
         watcher.barriers.fetch_add(1, Ordering::AcqRel);
         watcher.room.notify_one();
@@ -322,7 +322,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for BarrierWait<'_> {
     fn drop(&mut self) {
         self.0.barriers.fetch_sub(1, Ordering::AcqRel);
     }

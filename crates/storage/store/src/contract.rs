@@ -1,6 +1,8 @@
-//! The test suite that every engine passes: the promises of the trait, tested through its methods.
+//! The conformance tests that every engine passes: they verify the contract of [`Store`](crate::Store) through its
+//! methods.
 //!
-//! [`contract_tests!`](crate::contract_tests) makes a test of each case. A case gets a store without other writers.
+//! [`contract_tests!`](crate::contract_tests) expands to one test per case. Each case gets a store without other
+//! writers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,32 +21,32 @@ pub mod ranges;
 pub mod transactions;
 pub mod watches;
 
-/// Makes a `#[tokio::test]` of every case. The argument is a path to an `async fn() -> (impl Sized, Arc<dyn Store>)`;
-/// the first value (a directory, a server) is kept until the case has run. Attributes before it, such as `#[ignore]`, are
-/// those of each test.
+/// Expands to one `#[tokio::test]` per case. The argument is a path to an `async fn() -> (impl Sized, Arc<dyn Store>)`;
+/// the first value (a directory or a server) is held until the case ends. Attributes in front of the path, such as
+/// `#[ignore]`, are applied to every test.
 #[macro_export]
 macro_rules! contract_tests {
     ($(#[$attribute:meta])* $factory:path) => {
-        $crate::contract_tests! { @ [$(#[$attribute])*] $factory; ranges: counts; }
-        $crate::contract_tests! { @ but_counts [$(#[$attribute])*] $factory }
+        $crate::contract_tests! { @ [$(#[$attribute])*] $factory; ranges: count_includes_keys_beyond_limit; }
+        $crate::contract_tests! { @ without_counts [$(#[$attribute])*] $factory }
     };
-    // Without the case of counts, for a store that does not count the keys beyond a limit.
-    (but_counts $factory:path) => {
-        $crate::contract_tests! { @ but_counts [] $factory }
+    // Omits the case on counts, for a store that does not count the keys beyond a limit.
+    (without_counts $factory:path) => {
+        $crate::contract_tests! { @ without_counts [] $factory }
     };
-    (@ but_counts $attributes:tt $factory:path) => {
+    (@ without_counts $attributes:tt $factory:path) => {
         $crate::contract_tests! { @ $attributes $factory;
-            transactions: revisions_count_up, revisions_of_a_key, expectations, deleting_what_is_absent,
-                large_and_odd_values, many_writers_on_one_counter, concurrent_creates_have_one_winner;
-            ranges: order_and_bounds, limits, pages_at_one_revision, prefixes;
-            compaction: reads_at_revisions, compaction_forgets, compaction_is_refused_where_it_makes_no_sense,
-                compactor_follows_at_a_distance,
+            transactions: each_write_gets_the_next_revision, key_has_create_and_mod_revision, writes_only_if_expectation_holds, deleting_absent_key_changes_nothing,
+                stores_empty_binary_and_large_values, concurrent_writers_lose_no_increment, concurrent_creates_have_one_winner;
+            ranges: range_is_ordered_and_excludes_its_end, limit_is_reported_by_more, pages_show_one_revision_despite_writes, prefix_range_has_exactly_keys_with_prefix;
+            compaction: reads_return_contents_at_revision, compaction_drops_earlier_revisions, rejects_compaction_to_past_or_future_revision,
+                compactor_compacts_to_previous_revision,
                 compactor_compacts_after_its_first_interval;
-            watches: events_with_previous_values, from_an_older_revision, only_the_range, compacted_history,
-                barrier_covers_what_was_acknowledged, barrier_of_a_watch_from_the_past, order_under_load,
-                a_slow_reader_misses_nothing, from_a_future_revision;
-            leases: revoking_deletes_the_keys, expiry_deletes_the_keys, unknown_leases, what_is_left_of_a_lease,
-                a_key_changes_its_lease, puts_race_with_the_end_of_their_lease;
+            watches: events_have_previous_values, watch_from_older_revision_replays_history, watch_delivers_only_its_range, rejects_watch_of_compacted_history,
+                barrier_covers_acknowledged_writes, barrier_covers_history_of_watch, watches_are_complete_and_ordered_under_load,
+                slow_reader_misses_no_event, watch_starts_at_future_revision;
+            leases: revoking_lease_deletes_its_keys, expired_lease_deletes_its_keys, rejects_unknown_lease, lease_has_remaining_time,
+                newest_put_sets_lease_of_key, put_during_revocation_leaves_no_key;
         }
     };
     (@ case [$(#[$attribute:meta])*] $factory:path; $module:ident $case:ident) => {
@@ -62,7 +64,7 @@ macro_rules! contract_tests {
     };
 }
 
-/// The timeout for something that must happen.
+/// The timeout of expected events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn bytes(text: impl AsRef<str>) -> Bytes {
@@ -114,7 +116,7 @@ pub(crate) fn unmet(response: TxnResponse) -> (Option<KeyValue>, Revision) {
     }
 }
 
-/// Returns keys and values as texts, for comparisons.
+/// Returns keys and values as strings, for comparisons.
 pub(crate) fn pairs(kvs: &[KeyValue]) -> Vec<(String, String)> {
     kvs.iter().map(|kv| (text(&kv.key), text(&kv.value))).collect()
 }

@@ -1,4 +1,4 @@
-//! Digests of ranges, which tell whether two copies of a range hold the same objects.
+//! Digests of ranges, which show whether two copies of a range hold the same objects.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
 
@@ -15,8 +15,8 @@ pub struct Fingerprint {
     value: u128,
 }
 
-/// The sums of the fingerprints of all objects of a range. They do not depend on the order in which objects came and
-/// went, so that a digest is kept up to date in constant time.
+/// The sums of the fingerprints of all objects of a range. They do not depend on the order of additions and removals,
+/// so a digest is updated in constant time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     objects: u64,
@@ -24,16 +24,16 @@ pub struct Digest {
     values: u128,
 }
 
-/// The digest of the range of a watch, as its engine counts it.
+/// The digest of the range of a watch, as the engine computes it.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeDigest {
     pub digest: Digest,
-    /// A reader of the watch has this digest after the event with this revision (0: before the first one).
+    /// The digest applies to a reader of the watch after the event with this revision (0: before the first one).
     pub last_event: Revision,
-    /// False if the reader sees other values than the engine (they are encrypted, for example): then only keys and
-    /// revisions can be compared.
+    /// False if the reader sees other values than the engine, for example because they are encrypted. Only keys and
+    /// revisions can be compared in that case.
     pub has_values: bool,
-    /// True if events up to `last_event` may still be read or converted before they come.
+    /// True if events up to `last_event` may still be waiting for a read or a conversion before they are delivered.
     pub is_delayed: bool,
 }
 
@@ -61,16 +61,16 @@ impl Fingerprint {
 // === impl Digest ===
 
 impl Digest {
-    pub fn add(&mut self, object: Fingerprint) {
+    pub fn add(&mut self, fingerprint: Fingerprint) {
         self.objects = self.objects.wrapping_add(1);
-        self.versions = self.versions.wrapping_add(object.version);
-        self.values = self.values.wrapping_add(object.value);
+        self.versions = self.versions.wrapping_add(fingerprint.version);
+        self.values = self.values.wrapping_add(fingerprint.value);
     }
 
-    pub fn remove(&mut self, object: Fingerprint) {
+    pub fn remove(&mut self, fingerprint: Fingerprint) {
         self.objects = self.objects.wrapping_sub(1);
-        self.versions = self.versions.wrapping_sub(object.version);
-        self.values = self.values.wrapping_sub(object.value);
+        self.versions = self.versions.wrapping_sub(fingerprint.version);
+        self.values = self.values.wrapping_sub(fingerprint.value);
     }
 
     /// Returns the number of objects.
@@ -82,7 +82,7 @@ impl Digest {
 // === impl RangeDigest ===
 
 impl RangeDigest {
-    /// Returns true if a reader with the digest `own` has the same objects, as far as can be compared.
+    /// Returns true if a reader with the digest `own` has the same objects, as far as they can be compared.
     pub fn matches(&self, own: &Digest) -> bool {
         let digest = &self.digest;
         digest.objects == own.objects
@@ -95,24 +95,24 @@ impl RangeDigest {
 mod tests {
     use super::*;
 
-    fn object(path: &str, revision: u64, value: &str) -> Fingerprint {
+    fn fingerprint(path: &str, revision: u64, value: &str) -> Fingerprint {
         Fingerprint::new(path.as_bytes(), Revision(revision), ValueHash::of(value.as_bytes()))
     }
 
     fn digest(objects: &[Fingerprint]) -> Digest {
         let mut digest = Digest::default();
-        objects.iter().for_each(|object| digest.add(*object));
+        objects.iter().for_each(|fingerprint| digest.add(*fingerprint));
         digest
     }
 
     #[test]
-    fn the_order_of_changes_does_not_matter() {
-        let (a, b, c) = (object("a", 2, "1"), object("b", 3, "2"), object("c", 4, "3"));
+    fn digest_is_independent_of_order() {
+        let (a, b, c) = (fingerprint("a", 2, "1"), fingerprint("b", 3, "2"), fingerprint("c", 4, "3"));
         let mut other = digest(&[c, b, a]);
         assert_eq!(digest(&[a, b, c]), other);
         other.remove(b);
         assert_eq!(digest(&[a, c]), other);
-        // A sum may be below zero for a while: a removal that overtook its addition.
+        // A sum may be negative for a while: a removal may be applied before its addition.
         let mut early = Digest::default();
         early.remove(b);
         early.add(b);
@@ -120,20 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn path_revision_and_value_count() {
+    fn digest_depends_on_path_revision_and_value() {
         let digests =
-            [object("a", 2, "1"), object("b", 2, "1"), object("a", 3, "1"), object("a", 2, "2")].map(|o| digest(&[o]));
+            [fingerprint("a", 2, "1"), fingerprint("b", 2, "1"), fingerprint("a", 3, "1"), fingerprint("a", 2, "2")]
+                .map(|o| digest(&[o]));
         for (at, one) in digests.iter().enumerate() {
             assert!(digests[at + 1..].iter().all(|other| other != one));
         }
-        // Two objects that exchanged their values.
-        let straight = digest(&[object("a", 2, "1"), object("b", 2, "2")]);
-        assert_ne!(straight, digest(&[object("a", 2, "2"), object("b", 2, "1")]));
+        // Two objects with exchanged values.
+        let straight = digest(&[fingerprint("a", 2, "1"), fingerprint("b", 2, "2")]);
+        assert_ne!(straight, digest(&[fingerprint("a", 2, "2"), fingerprint("b", 2, "1")]));
     }
 
     #[test]
-    fn values_that_have_another_form_are_not_compared() {
-        let (stored, read) = (digest(&[object("a", 2, "sealed")]), digest(&[object("a", 2, "open")]));
+    fn ignores_values_unless_reader_sees_them() {
+        let (stored, read) = (digest(&[fingerprint("a", 2, "sealed")]), digest(&[fingerprint("a", 2, "open")]));
         let of = |has_values| RangeDigest { digest: stored, last_event: Revision(2), has_values, is_delayed: true };
         assert!(of(false).matches(&read));
         assert!(!of(true).matches(&read));

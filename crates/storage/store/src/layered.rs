@@ -1,4 +1,5 @@
-//! A store whose values have another form than callers see: encrypted, or in another version.
+//! A store that transforms values: its callers see another encoding than the inner store, for example because the
+//! values are encrypted or converted to another version.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use crate::{
     TxnResponse, Watch, WatchControl, WatchMessage,
 };
 
-/// Converts values between the stored form and the callers' form.
-pub trait Values: Send + Sync + 'static {
-    /// True if the stored form may change, so that values in an earlier form are stale.
+/// Converts values between the stored encoding and the callers' encoding.
+pub trait ValueTransformer: Send + Sync + 'static {
+    /// True if the stored encoding may change, so that values in an earlier encoding are stale.
     const MAY_BE_STALE: bool = false;
 
     /// Converts stored values in place.
     ///
-    /// An error has the key; then no value has been changed.
-    fn open<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>>;
+    /// An error contains the key; no value has been changed in that case.
+    fn transform_from_storage<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Returns the stored form of a value; by default the value itself.
-    fn seal(&self, _key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
+    /// Returns the stored encoding of a value. The default is the value itself.
+    fn transform_to_storage(&self, _key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
         Ok(value)
     }
 
@@ -33,44 +34,50 @@ pub trait Values: Send + Sync + 'static {
     }
 }
 
-/// A store with converted [`Values`]. Revisions, leases and keys are the inner store's.
+/// A store whose values pass through a [`ValueTransformer`]. Revisions, leases and keys are those of the inner store.
 pub struct LayeredStore<V, S: ?Sized = dyn Store> {
     values: Arc<V>,
     inner: Arc<S>,
 }
 
-impl<V: Values, S: Store + ?Sized> LayeredStore<V, S> {
+impl<V: ValueTransformer, S: Store + ?Sized> LayeredStore<V, S> {
     pub fn new(inner: Arc<S>, values: Arc<V>) -> Self {
         Self { values, inner }
     }
 }
 
-async fn open_some<V: Values>(values: &V, mut kv: Option<KeyValue>) -> Result<Option<KeyValue>, StoreError> {
+async fn transform_option<V: ValueTransformer>(
+    values: &V,
+    mut kv: Option<KeyValue>,
+) -> Result<Option<KeyValue>, StoreError> {
     if let Some(kv) = &mut kv {
-        values.open(vec![kv]).await?;
+        values.transform_from_storage(vec![kv]).await?;
     }
     Ok(kv)
 }
 
-/// Converts all values of a message, at once if that succeeds. A previous value may not be readable any more (the
-/// encryption key is gone): it stays in the stored form, since a watch must not miss the change itself.
-async fn open_message<V: Values>(values: &V, mut message: WatchMessage) -> Result<WatchMessage, StoreError> {
+/// Converts all values of a message, in one call if that succeeds. A previous value may be unreadable (because the
+/// encryption key was removed): it stays in the stored encoding, since a watch must not miss the change.
+async fn transform_message<V: ValueTransformer>(
+    values: &V,
+    mut message: WatchMessage,
+) -> Result<WatchMessage, StoreError> {
     let WatchMessage::Events(events) = &mut message else { return Ok(message) };
-    let (mut now, mut before) = (Vec::new(), Vec::new());
+    let (mut current, mut previous_values) = (Vec::new(), Vec::new());
     for event in events {
         match event {
             Event::Put { kv, previous } => {
-                now.push(kv);
-                before.extend(previous);
+                current.push(kv);
+                previous_values.extend(previous);
             }
-            Event::Delete { previous, .. } => before.extend(previous),
+            Event::Delete { previous, .. } => previous_values.extend(previous),
         }
     }
-    let all = now.iter_mut().chain(&mut before).map(|kv| &mut **kv).collect();
-    if values.open(all).await.is_err() {
-        values.open(now).await?;
-        for kv in before {
-            if let Err(error) = values.open(vec![kv]).await {
+    let all = current.iter_mut().chain(&mut previous_values).map(|kv| &mut **kv).collect();
+    if values.transform_from_storage(all).await.is_err() {
+        values.transform_from_storage(current).await?;
+        for kv in previous_values {
+            if let Err(error) = values.transform_from_storage(vec![kv]).await {
                 tracing::debug!(%error, "a value that was replaced cannot be read");
             }
         }
@@ -78,8 +85,8 @@ async fn open_message<V: Values>(values: &V, mut message: WatchMessage) -> Resul
     Ok(message)
 }
 
-impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
-    crate::passes_upkeep_to!(inner);
+impl<V: ValueTransformer, S: Store + ?Sized> Store for LayeredStore<V, S> {
+    crate::delegate_maintenance_to!(inner);
 
     fn get(
         &self,
@@ -88,14 +95,14 @@ impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
     ) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
         Box::pin(async move {
             let (kv, revision) = self.inner.get(key, revision).await?;
-            Ok((open_some(&*self.values, kv).await?, revision))
+            Ok((transform_option(&*self.values, kv).await?, revision))
         })
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
         Box::pin(async move {
             let mut response = self.inner.range(request).await?;
-            self.values.open(response.kvs.iter_mut().collect()).await?;
+            self.values.transform_from_storage(response.kvs.iter_mut().collect()).await?;
             Ok(response)
         })
     }
@@ -103,15 +110,16 @@ impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
     fn txn(&self, mut txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>> {
         Box::pin(async move {
             if let Op::Put { value, .. } = &mut txn.op {
-                *value = self.values.seal(&txn.key, std::mem::take(value))?;
+                *value = self.values.transform_to_storage(&txn.key, std::mem::take(value))?;
             }
             Ok(match self.inner.txn(txn).await? {
-                // The write is done, even if the previous value cannot be read.
-                TxnResponse::Done { revision, previous } => {
-                    TxnResponse::Done { revision, previous: open_some(&*self.values, previous).await.unwrap_or(None) }
-                }
+                // The write was executed, even if the previous value cannot be read.
+                TxnResponse::Done { revision, previous } => TxnResponse::Done {
+                    revision,
+                    previous: transform_option(&*self.values, previous).await.unwrap_or(None),
+                },
                 TxnResponse::Unmet { current, revision } => {
-                    TxnResponse::Unmet { current: open_some(&*self.values, current).await?, revision }
+                    TxnResponse::Unmet { current: transform_option(&*self.values, current).await?, revision }
                 }
             })
         })
@@ -123,9 +131,9 @@ impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
             let values = Arc::clone(&self.values);
             let messages = messages.then(move |message| {
                 let values = Arc::clone(&values);
-                async move { open_message(&*values, message?).await }
+                async move { transform_message(&*values, message?).await }
             });
-            Ok(Watch { messages: messages.boxed(), control: Box::new(LayeredControl(control)) })
+            Ok(Watch { messages: messages.boxed(), control: Box::new(LayeredWatchControl(control)) })
         })
     }
 
@@ -146,10 +154,10 @@ impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
     }
 }
 
-/// The control of a watch whose reader sees other values than the inner store has.
-struct LayeredControl(Box<dyn WatchControl>);
+/// The control of a watch whose reader sees other values than the inner store.
+struct LayeredWatchControl(Box<dyn WatchControl>);
 
-impl WatchControl for LayeredControl {
+impl WatchControl for LayeredWatchControl {
     fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>> {
         self.0.barrier()
     }
@@ -159,10 +167,10 @@ impl WatchControl for LayeredControl {
     }
 }
 
-/// Implements the methods of [`Store`] that wrappers only pass on: all but reads, transactions and watches. The
+/// Implements the methods of [`Store`] that wrappers only delegate: all except reads, transactions and watches. The
 /// argument is the field with the inner store.
 #[macro_export]
-macro_rules! passes_upkeep_to {
+macro_rules! delegate_maintenance_to {
     ($inner:tt) => {
         fn current_revision(&self) -> $crate::Answer<'_, $crate::Revision> {
             self.$inner.current_revision()

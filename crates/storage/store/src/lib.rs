@@ -1,7 +1,8 @@
-//! The storage contract: etcd's promises and no others, so that an embedded engine and etcd are interchangeable.
+//! The storage contract. It has exactly the guarantees of etcd, so that an embedded engine and etcd are
+//! interchangeable.
 //!
-//! Keys are ordered byte strings, every successful write gets the next global revision, reads can go back to any
-//! revision that has not been compacted, and a watch delivers every change of a range from a revision on, in order.
+//! Keys are ordered byte strings, and every successful write gets the next global revision. Reads can go back to any
+//! revision that has not been compacted. A watch delivers every change of a range from a revision on, in order.
 
 mod compactor;
 #[cfg(feature = "contract")]
@@ -9,9 +10,9 @@ pub mod contract;
 mod digest;
 mod layered;
 mod pages;
+mod range_watchers;
 mod read_only;
 mod trace;
-mod watched;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -22,20 +23,20 @@ use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use digest::{Digest, Fingerprint, RangeDigest, ValueHash};
-pub use layered::{LayeredStore, Values};
+pub use layered::{LayeredStore, ValueTransformer};
 pub use pages::{PageSize, Pages};
+pub use range_watchers::RangeWatchers;
 pub use read_only::ReadOnlyStore;
-pub use trace::{CallSpan, CallTrace, caller_trace, told_trace};
-pub use watched::WatchedRanges;
+pub use trace::{CallSpan, CallTrace, current_trace, with_trace};
 
-/// The future returned by a store's method.
+/// The future that a store's method returns.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// A revision of the whole store. The first write gets one above 1; 0 means "none".
+/// A revision of the whole store. The first write gets a revision above 1; 0 means "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
-/// A lease that keys can be attached to; they are deleted when it expires.
+/// A lease that keys can be attached to. They are deleted when it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseId(pub i64);
 
@@ -59,7 +60,7 @@ pub struct RangeRequest {
     pub revision: Option<Revision>,
     /// 0 means no limit.
     pub limit: usize,
-    /// True to get only `count`.
+    /// Whether to return only `count`.
     pub count_only: bool,
 }
 
@@ -68,7 +69,7 @@ pub struct RangeResponse {
     pub kvs: Vec<KeyValue>,
     /// True if keys beyond the limit were left out.
     pub more: bool,
-    /// The number of all keys in the range, whatever the limit is.
+    /// The number of all keys in the range, regardless of the limit.
     pub count: usize,
     /// The store's current revision at the time of the response, not the revision of the read.
     pub revision: Revision,
@@ -101,9 +102,9 @@ pub enum Op {
 
 #[derive(Clone, Debug)]
 pub enum TxnResponse {
-    /// The write is durable and has this revision. `previous` is the value that was replaced or deleted.
+    /// The write is durable and has this revision. `previous` is the replaced or deleted value.
     Done { revision: Revision, previous: Option<KeyValue> },
-    /// The condition does not hold; nothing was written. `current` is the current value of the key.
+    /// The condition does not hold, and nothing was written. `current` is the current value of the key.
     Unmet { current: Option<KeyValue>, revision: Revision },
 }
 
@@ -112,7 +113,7 @@ pub enum TxnResponse {
 pub enum Event {
     /// `previous` is `None` if the key was created.
     Put { kv: KeyValue, previous: Option<KeyValue> },
-    /// `previous` is the deleted value (`None` only if it was compacted), `revision` is the deletion's.
+    /// `previous` is the deleted value (`None` only if it was compacted). `revision` is the revision of the deletion.
     Delete { key: Bytes, revision: Revision, previous: Option<KeyValue> },
 }
 
@@ -131,7 +132,7 @@ impl Event {
         }
     }
 
-    /// Returns the size of its keys and values in bytes.
+    /// Returns the size of the keys and values in bytes.
     pub fn size(&self) -> usize {
         let size = |kv: &KeyValue| kv.key.len() + kv.value.len();
         match self {
@@ -150,9 +151,9 @@ pub enum WatchMessage {
     Progress(Revision),
 }
 
-/// A running watch. Dropping it ends it.
+/// A running watch, which ends when it is dropped.
 pub struct Watch {
-    /// Ends with an error if the watch cannot continue (its history was compacted, the engine stopped).
+    /// Ends with an error if the watch cannot continue (its history was compacted, or the engine stopped).
     pub messages: BoxStream<'static, Result<WatchMessage, StoreError>>,
     pub control: Box<dyn WatchControl>,
 }
@@ -160,13 +161,13 @@ pub struct Watch {
 /// The control of a running watch.
 pub trait WatchControl: Send + Sync {
     /// Returns a linearizable point: the store reached the revision `current` at some time after the call, and every
-    /// event of this watch up to `current` was sent to the stream, the newest of them with revision `last_event` (0 if
-    /// there was none since the watch started). A reader of the stream up to `last_event` has the range as of
-    /// `current`.
+    /// event of this watch up to `current` was sent to the stream. `last_event` is the revision of the newest of them
+    /// (0 if there was none since the watch started). A reader that has read the stream up to `last_event` has the
+    /// range as of `current`.
     fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>>;
 
-    /// Returns the present digest of the watch's range, or `None` if the engine keeps none or has not counted all
-    /// objects yet. The first call lets it begin to count; none waits for that.
+    /// Returns the current digest of the watch's range, or `None` if the engine keeps none or has not counted all
+    /// objects yet. The first call makes the engine start to count; no call waits for the result.
     fn digest(&self) -> Option<RangeDigest> {
         None
     }
@@ -183,7 +184,7 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the revision of the newest acknowledged write, read linearizably.
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
 
-    /// Returns one key at a revision (`None` means now), and the store's revision.
+    /// Returns one key at a revision (`None` means the current one), and the store's revision.
     fn get(
         &self,
         key: Bytes,
@@ -192,42 +193,43 @@ pub trait Store: Send + Sync + 'static {
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>>;
 
-    /// Executes a transaction; after the response `Done` the write survives a power cut.
+    /// Executes a transaction. After the response `Done`, the write survives a power failure.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>>;
 
     /// Watches the keys in `range` from the first change after `after`. Fails with [`StoreError::Compacted`] if that
-    /// history is gone.
+    /// history was compacted.
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>>;
 
-    /// Forgets versions that were replaced or deleted at or before `revision`. Later reads at older revisions fail.
+    /// Drops versions that were replaced or deleted at or before `revision`. Later reads at older revisions fail.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Returns the revision of the latest compaction, 0 for none.
+    /// Returns the revision of the latest compaction, or 0 if there was none.
     fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
 
-    /// Grants a lease of `ttl_seconds` from now.
+    /// Grants a lease with a TTL of `ttl_seconds`, which starts now.
     fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>>;
 
-    /// Ends a lease and deletes its keys.
+    /// Revokes a lease and deletes its keys.
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Returns the remaining time of a lease. As in etcd, a restart of the engine resets it to the full time.
+    /// Returns the remaining time of a lease. As in etcd, a restart of the engine resets it to the full TTL.
     fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>>;
 
-    /// Succeeds if the engine can serve: the health check `etcd`.
+    /// Succeeds if the engine can serve. This is the health check `etcd`.
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Fails if the engine can serve but should not get work, for example when the disk is full.
+    /// Fails if the engine can serve but should not get requests, for example when the disk is full.
     fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.health()
     }
 
-    /// Tells the engine that the caller has the value that the key has had since `revision`, and rarely needs it from
-    /// here: an engine that can read it from a disk need not keep it in memory. Reads return it as before.
+    /// Releases the value that the key has had since `revision`: the caller holds a copy and rarely reads it from the
+    /// store. An engine that can read the value from disk may drop it from memory. Reads still return it.
     fn release(&self, _key: &[u8], _revision: Revision) {}
 
-    /// Returns true if the value that the key has had since `revision` should be written again even unchanged, since
-    /// its stored form has changed (for example the encryption key). Called only for updates without effect.
+    /// Returns true if the value that the key has had since `revision` should be rewritten even if unchanged, because
+    /// its stored encoding is out of date (for example, the encryption key has changed). This is only called for
+    /// updates that change nothing.
     fn is_stale(&self, _key: Bytes, _revision: Revision) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
@@ -235,17 +237,17 @@ pub trait Store: Send + Sync + 'static {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Reads and watches before `compacted` are not possible any more.
+    /// Reads and watches before `compacted` are no longer possible.
     #[error("mvcc: required revision has been compacted")]
     Compacted { compacted: Revision },
     #[error("mvcc: required revision is a future revision")]
     FutureRevision { current: Revision },
     #[error("requested lease not found")]
     LeaseNotFound,
-    /// The disk failed; nothing of the transaction is visible, and the engine refuses later writes.
+    /// The disk failed. Nothing of the transaction is visible, and the engine rejects later writes.
     #[error("storage failed: {0}")]
     Io(String),
-    /// There is no space for the write; requests that free space still succeed. Nothing of the transaction is visible.
+    /// There is no space for the write. Requests that free space still succeed. Nothing of the transaction is visible.
     #[error("storage is full: {0}")]
     NoSpace(String),
     /// The request is too large for the store. Nothing of it was executed.
@@ -254,16 +256,16 @@ pub enum StoreError {
     /// The data read differ from the data written.
     #[error("storage is damaged: {0}")]
     Damaged(String),
-    /// The store cannot be reached. Whether a write was executed is unknown.
+    /// The store cannot be reached. It is unknown whether a write was executed.
     #[error("{0}")]
     Unavailable(String),
-    /// The watch has ended because the store was restored from a backup: its events may be from another history.
+    /// The watch has ended because the store was restored from a backup: its events may belong to another history.
     #[error("the store went back to an earlier revision")]
     Restored,
-    /// The value cannot be decrypted, or values cannot be encrypted now.
+    /// The value cannot be decrypted, or values currently cannot be encrypted.
     #[error("unable to transform key {key:?}: {why}")]
     Transform { key: String, why: String },
-    /// The value is not an object of the stored kind. Readers of objects return this, engines do not.
+    /// The value is not an object of the stored kind. Only readers of objects return this error, not engines.
     #[error("{why}")]
     Undecodable { key: String, revision: Revision, why: String },
     /// This server only reads the store. Nothing of the request was executed.
@@ -276,7 +278,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns the error of a value that is not an object. It recognizes encrypted values by their prefix.
+    /// Returns the error for a value that is not an object. It recognizes encrypted values by their prefix.
     pub fn no_object(kv: &KeyValue, why: String) -> Self {
         let key = String::from_utf8_lossy(&kv.key).into_owned();
         if kv.value.starts_with(b"k8s:enc:") {
@@ -285,8 +287,8 @@ impl StoreError {
         Self::Undecodable { key, revision: kv.mod_revision, why }
     }
 
-    /// Returns true if a write with this error may have been executed, or may still be: the resources that it uses must
-    /// not be given to others.
+    /// Returns true if a write with this error may have been executed, or may still be executed. The resources that it
+    /// uses must not be released.
     pub fn leaves_outcome_unknown(&self) -> bool {
         match self {
             Self::Compacted { .. }
@@ -303,14 +305,15 @@ impl StoreError {
         }
     }
 
-    /// Returns true if a value exists but cannot be read: a retry helps only after it, or its key, has changed.
+    /// Returns true if a value exists but cannot be read. A retry only helps after the value or its encryption key has
+    /// changed.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Transform { .. } | Self::Undecodable { .. })
     }
 }
 
-/// Returns the key that marks an unfinished migration into a store of the objects whose keys begin with `root`. A store
-/// with this key has only some of its objects.
+/// Returns the key that marks an unfinished migration of the objects whose keys begin with `root` into the store. A
+/// store with this key has only some of the objects.
 pub fn unfinished_migration_key(root: &str) -> Bytes {
     Bytes::from(format!("binnacle_migration{root}"))
 }

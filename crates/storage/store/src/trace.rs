@@ -1,10 +1,10 @@
-//! The trace of a call of the store, for engines that call other servers for it.
+//! The trace of a store call, for engines that call other servers.
 
 use std::sync::Arc;
 
-/// The place in a trace where the calls of an engine belong.
+/// The parent of an engine's spans in a trace.
 pub trait CallTrace: Send + Sync {
-    /// Begins the span of a call by the name of its method, such as `etcdserverpb.KV/Range`.
+    /// Starts the span of a call. `method` is the name of the RPC, such as `etcdserverpb.KV/Range`.
     fn begin(&self, method: &'static str) -> Box<dyn CallSpan>;
 }
 
@@ -25,11 +25,11 @@ tokio::task_local! {
 }
 
 /// Runs a call as part of a trace.
-pub async fn told_trace<T>(trace: Arc<dyn CallTrace>, call: impl Future<Output = T>) -> T {
+pub async fn with_trace<T>(trace: Arc<dyn CallTrace>, call: impl Future<Output = T>) -> T {
     TRACE.scope(trace, call).await
 }
 
 /// Returns the trace of the current call, if it has one.
-pub fn caller_trace() -> Option<Arc<dyn CallTrace>> {
+pub fn current_trace() -> Option<Arc<dyn CallTrace>> {
     TRACE.try_with(Arc::clone).ok()
 }

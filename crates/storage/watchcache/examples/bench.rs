@@ -1,6 +1,7 @@
-//! Measures the cache by itself: `cargo run --release -p binnacle-watchcache --example bench`.
+//! Benchmarks of the cache alone: `cargo run --release -p binnacle-watchcache --example bench`.
 //!
-//! CPU time is that of the whole process, from the scheduler; it includes the store and the writers unless noted.
+//! CPU times are of the whole process, as counted by the scheduler; they include the store and the writers unless
+//! noted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +18,13 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const PREFIX: &str = "/registry/pods/";
 const BODY: usize = 5_000;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<(), Failure> {
+async fn main() -> Result<(), BoxError> {
     memory_and_lists().await?;
     one_namespace().await?;
     other_nodes().await?;
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Failure> {
     reads().await
 }
 
-/// The indexer of values of the form `labels|fields|padding`.
+/// The indexer of values with the format `labels|fields|padding`.
 struct Pods(Vec<Text>);
 
 impl Indexer for Pods {
@@ -49,8 +50,8 @@ impl Indexer for Pods {
     }
 }
 
-/// A store without any cost: its events are added by hand.
-struct Feed {
+/// A store that costs nothing: its events are added by hand.
+struct MemoryFeed {
     objects: Vec<KeyValue>,
     revision: Arc<AtomicU64>,
     messages: parking_lot::Mutex<Option<mpsc::UnboundedReceiver<Vec<Event>>>>,
@@ -61,11 +62,11 @@ struct Writer {
     send: mpsc::UnboundedSender<Vec<Event>>,
 }
 
-fn feed(objects: Vec<KeyValue>) -> (Arc<Feed>, Writer) {
+fn feed(objects: Vec<KeyValue>) -> (Arc<MemoryFeed>, Writer) {
     let (send, receive) = mpsc::unbounded_channel();
     let revision = Arc::new(AtomicU64::new(objects.len() as u64 + 1));
     let messages = parking_lot::Mutex::new(Some(receive));
-    (Arc::new(Feed { objects, revision: revision.clone(), messages }), Writer { revision, send })
+    (Arc::new(MemoryFeed { objects, revision: revision.clone(), messages }), Writer { revision, send })
 }
 
 impl Writer {
@@ -94,7 +95,7 @@ impl WatchControl for Control {
     }
 }
 
-impl Store for Feed {
+impl Store for MemoryFeed {
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
         Box::pin(async { Ok(Revision(self.revision.load(Ordering::Acquire))) })
     }
@@ -157,7 +158,7 @@ impl Store for Feed {
     }
 }
 
-fn open(store: Arc<Feed>) -> Arc<Cache> {
+fn open(store: Arc<MemoryFeed>) -> Arc<Cache> {
     let fields = ["spec.nodeName", "status.phase"].map(Text::new).to_vec();
     Arc::new(Cache::new(store, PREFIX, Arc::new(Pods(fields)), WindowLimits::default()))
 }
@@ -168,7 +169,7 @@ fn interest(namespace: Option<&str>, labels: &str, fields: &str) -> Result<Inter
 }
 
 /// Measures 300,000 objects: their memory, and lists by selector.
-async fn memory_and_lists() -> Result<(), Failure> {
+async fn memory_and_lists() -> Result<(), BoxError> {
     const OBJECTS: usize = 300_000;
     let head = |n: usize| {
         format!(
@@ -192,15 +193,15 @@ async fn memory_and_lists() -> Result<(), Failure> {
     let values: usize = objects.iter().map(|kv| kv.value.len() + kv.key.len()).sum();
     let (store, writer) = feed(objects);
     let cache = open(store);
-    let (before, begun) = (resident()?, Instant::now());
+    let (before, started) = (resident()?, Instant::now());
     cache.ready(soon()).await?;
     println!(
         "300k objects: read in {:?}, {} bytes of memory each beside the stored bytes (labels and key have {} bytes)",
-        begun.elapsed(),
+        started.elapsed(),
         (resident()? - before) / OBJECTS,
         values / OBJECTS,
     );
-    for (what, labels, fields) in [
+    for (case, labels, fields) in [
         ("label, nothing matches", "app.kubernetes.io/name=none", ""),
         ("label, 600 match", "app.kubernetes.io/name=app-7", ""),
         ("unique label", "controller-uid=u777", ""),
@@ -209,34 +210,38 @@ async fn memory_and_lists() -> Result<(), Failure> {
     ] {
         let selection = cache.selection(interest(None, labels, fields)?);
         let snapshot = cache.wait_consistent(soon()).await?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let found = snapshot.iter(&selection, "").count();
-        let first = begun.elapsed();
-        let (memory, begun) = (resident()?, Instant::now());
+        let first = started.elapsed();
+        let (memory, started) = (resident()?, Instant::now());
         let indexes = cache.stats().indexes;
-        while cache.stats().indexes == indexes && begun.elapsed() < Duration::from_secs(2) {
+        while cache.stats().indexes == indexes && started.elapsed() < Duration::from_secs(2) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let built = begun.elapsed();
+        let built = started.elapsed();
         let memory = resident()?.saturating_sub(memory);
         let snapshot = cache.wait_consistent(soon()).await?;
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(snapshot.iter(&selection, "").count(), found);
         println!(
-            "  {what}: first {first:?}, index after {built:?} with {} KiB, then {:?}",
+            "  {case}: first {first:?}, index after {built:?} with {} KiB, then {:?}",
             memory >> 10,
-            begun.elapsed()
+            started.elapsed()
         );
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     let rounds = 20_000;
     for n in 0..rounds {
         let n = n * 13 % OBJECTS;
         writer.put(&format!("ns-{:04}/app-7c5ddbdf54-{n:06}", n % 100), &head(n));
     }
     cache.wait_consistent(soon()).await?;
-    println!("  update with {} indexes: {:?} each, no readers", cache.stats().indexes, begun.elapsed() / rounds as u32);
-    let begun = Instant::now();
+    println!(
+        "  update with {} indexes: {:?} each, no readers",
+        cache.stats().indexes,
+        started.elapsed() / rounds as u32
+    );
+    let started = Instant::now();
     for n in 0..rounds {
         let n = n * 17 % OBJECTS;
         writer.put(&format!("ns-{:04}/app-7c5ddbdf54-{n:06}", n % 100), &head(n));
@@ -245,15 +250,15 @@ async fn memory_and_lists() -> Result<(), Failure> {
         }
     }
     cache.wait_consistent(soon()).await?;
-    println!("  update with a snapshot taken every ten: {:?} each", begun.elapsed() / rounds as u32);
+    println!("  update with a snapshot taken every ten: {:?} each", started.elapsed() / rounds as u32);
     Ok(())
 }
 
 /// Measures 1,000 watchers that all select every event.
-async fn one_namespace() -> Result<(), Failure> {
+async fn one_namespace() -> Result<(), BoxError> {
     const WATCHERS: usize = 1000;
     const EVENTS: usize = 5000;
-    for (what, labels, gap) in [
+    for (case, labels, gap) in [
         ("as fast as can be", "", Duration::ZERO),
         ("with a label selector", "app=web,tier in (a,b)", Duration::ZERO),
         ("one every ms", "", Duration::from_millis(1)),
@@ -280,7 +285,7 @@ async fn one_namespace() -> Result<(), Failure> {
             }));
         }
         let idle = (resident()? - before) / WATCHERS;
-        let (begun, cpu) = (Instant::now(), cpu_time()?);
+        let (started, cpu) = (Instant::now(), cpu_time()?);
         for n in 0..EVENTS {
             writer.put(&format!("default/pod-{}", n % 100), "app=web,tier=a|node-1,Running");
             if !gap.is_zero() {
@@ -293,9 +298,9 @@ async fn one_namespace() -> Result<(), Failure> {
             task.await?;
         }
         let total = delivered.load(Ordering::Relaxed);
-        let (took, cpu) = (begun.elapsed(), cpu_time()? - cpu);
+        let (took, cpu) = (started.elapsed(), cpu_time()? - cpu);
         println!(
-            "1,000 watchers {what}: {total} delivered in {took:?}, {:.2} M/s, {} ns of CPU each; {idle} bytes per idle watch and its task",
+            "1,000 watchers {case}: {total} delivered in {took:?}, {:.2} M/s, {} ns of CPU each; {idle} bytes per idle watch and its task",
             total as f64 / took.as_secs_f64() / 1e6,
             cpu.as_nanos() as u64 / total.max(1),
         );
@@ -304,20 +309,20 @@ async fn one_namespace() -> Result<(), Failure> {
 }
 
 /// Measures events that one of 20,000 watchers selects.
-async fn other_nodes() -> Result<(), Failure> {
+async fn other_nodes() -> Result<(), BoxError> {
     const NODES: usize = 20_000;
     const EVENTS: usize = 20_000;
     let (store, writer) = feed(Vec::new());
     let cache = open(store);
     cache.ready(soon()).await?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut watchers = Vec::new();
     for node in 0..NODES {
         let selection = cache.selection(interest(None, "", &format!("spec.nodeName=node-{node}"))?);
         watchers.push(cache.subscribe(selection, Start::Now, soon()).await?);
     }
-    println!("20,000 watchers opened in {:?}", begun.elapsed());
-    let (begun, cpu) = (Instant::now(), cpu_time()?);
+    println!("20,000 watchers opened in {:?}", started.elapsed());
+    let (started, cpu) = (Instant::now(), cpu_time()?);
     for n in 0..EVENTS {
         writer.put(&format!("default/pod-{n}"), "app=web|node-none,Running");
     }
@@ -325,25 +330,25 @@ async fn other_nodes() -> Result<(), Failure> {
     let cpu = cpu_time()? - cpu;
     println!(
         "an event that none of them wants: {:?} of time, {:?} of CPU, making the object included",
-        begun.elapsed() / EVENTS as u32,
+        started.elapsed() / EVENTS as u32,
         cpu / EVENTS as u32
     );
-    let begun = Instant::now();
+    let started = Instant::now();
     drop(watchers);
-    println!("20,000 watchers closed in {:?}", begun.elapsed());
+    println!("20,000 watchers closed in {:?}", started.elapsed());
     Ok(())
 }
 
-async fn writes_alone() -> Result<(), Failure> {
+async fn writes_alone() -> Result<(), BoxError> {
     const EVENTS: usize = 50_000;
     let (store, writer) = feed(Vec::new());
     let cache = open(store);
     cache.ready(soon()).await?;
-    let begun = Instant::now();
+    let started = Instant::now();
     for n in 0..EVENTS {
         std::hint::black_box(object(&format!("default/pod-{n}"), "app=web|node-none,Running", Revision(n as u64)));
     }
-    let making = begun.elapsed();
+    let building = started.elapsed();
     let cpu = cpu_time()?;
     for n in 0..EVENTS {
         writer.put(&format!("default/pod-{n}"), "app=web|node-none,Running");
@@ -353,12 +358,12 @@ async fn writes_alone() -> Result<(), Failure> {
     println!(
         "a new object without watchers: {:?} of CPU, of which making it was {:?}",
         cpu / EVENTS as u32,
-        making / EVENTS as u32
+        building / EVENTS as u32
     );
     Ok(())
 }
 
-async fn reads() -> Result<(), Failure> {
+async fn reads() -> Result<(), BoxError> {
     let (store, writer) = feed(Vec::new());
     let cache = open(store);
     cache.ready(soon()).await?;
@@ -367,16 +372,16 @@ async fn reads() -> Result<(), Failure> {
     }
     let rounds = 200_000;
     cache.wait_consistent(soon()).await?;
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..rounds {
         std::hint::black_box(cache.wait_consistent(soon()).await?);
     }
-    println!("a consistent snapshot: {:?}", begun.elapsed() / rounds);
-    let begun = Instant::now();
+    println!("a consistent snapshot: {:?}", started.elapsed() / rounds);
+    let started = Instant::now();
     for n in 0..rounds {
         std::hint::black_box(cache.get_consistent(&format!("default/pod-{}", n % 10_000), soon()).await?);
     }
-    println!("a consistent get: {:?}", begun.elapsed() / rounds);
+    println!("a consistent get: {:?}", started.elapsed() / rounds);
     Ok(())
 }
 
@@ -384,7 +389,7 @@ fn soon() -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_secs(60)
 }
 
-fn cpu_time() -> Result<Duration, Failure> {
+fn cpu_time() -> Result<Duration, BoxError> {
     let mut total = 0;
     for task in std::fs::read_dir("/proc/self/task")? {
         let path = task?.path().join("schedstat");
@@ -394,7 +399,7 @@ fn cpu_time() -> Result<Duration, Failure> {
     Ok(Duration::from_nanos(total))
 }
 
-fn resident() -> Result<usize, Failure> {
+fn resident() -> Result<usize, BoxError> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     Ok(text.split(' ').nth(1).unwrap_or_default().parse::<usize>()? * 4096)
 }

@@ -1,4 +1,4 @@
-//! The attributes of objects for selectors, supplied by the owner of the cache and packed into one allocation.
+//! The attributes of objects for selectors, which the owner of the cache supplies, packed into one allocation.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use binnacle_meta::Text;
 use binnacle_store::Revision;
 use bytes::Bytes;
 
-/// A reader of attributes from stored values. Each resource has an implementation outside this crate.
+/// Reads attributes from stored values. Each resource has an implementation outside of this crate.
 pub trait Indexer: Send + Sync + 'static {
     /// Returns the selectable fields besides `metadata.name` and `metadata.namespace`, in the order of
     /// [`Attrs::fields`].
@@ -19,18 +19,18 @@ pub trait Indexer: Send + Sync + 'static {
     fn index(&self, key: &[u8], value: &Bytes, revision: Revision) -> Result<Attrs, IndexError>;
 
     /// Returns true if objects are large and rarely read, so that their values are compressed after a while.
-    fn packs(&self) -> bool {
+    fn compresses(&self) -> bool {
         false
     }
 }
 
-/// The attributes that [`Indexer::index`] read from an object. Name and namespace come from the key.
+/// The attributes that [`Indexer::index`] has read from an object. Name and namespace come from the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attrs {
     pub labels: Vec<(Text, Text)>,
     /// The values of [`Indexer::fields`], in order; missing values at the end count as empty.
     pub fields: Vec<Text>,
-    /// The value that the cache keeps instead of the stored bytes, if these are encrypted.
+    /// The value that the cache keeps instead of the stored bytes if these are encrypted.
     pub value: Option<Bytes>,
 }
 
@@ -42,9 +42,10 @@ pub struct IndexError(pub String);
 /// Path, labels and field values of an object in one shared string, ordered and compared by the path.
 ///
 /// The path is the key without the resource's prefix: `namespace/name`, or `name` without a namespace. Labels are few,
-/// so scanning them takes less time and memory than a map. A length is written in characters of six bits, whose seventh
-/// bit means that more follow, so that the whole is a valid string and needs no check on access. The parts are: path
-/// length, path, length of all labels, labels (key length, key, value length, value), fields (length, value).
+/// so scanning them takes less time and memory than a map. A length is encoded in characters of six bits each; the
+/// seventh bit means that more follow. The whole is therefore a valid string that needs no validation on access. The
+/// parts are: path length, path, length of all labels, labels (key length, key, value length, value), fields (length,
+/// value).
 #[derive(Clone)]
 pub(crate) struct Meta(Arc<str>);
 
@@ -60,7 +61,7 @@ impl Meta {
         let mut packed = String::with_capacity(path.len() + packed_labels.len() + 8);
         push(&mut packed, path);
         push(&mut packed, &packed_labels);
-        // Empty values at the end are left out, since a missing value counts as empty.
+        // Empty values at the end are omitted, since a missing value counts as empty.
         let filled = fields.iter().rposition(|value| !value.is_empty()).map_or(0, |last| last + 1);
         for value in &fields[..filled] {
             push(&mut packed, value);
@@ -69,7 +70,7 @@ impl Meta {
     }
 
     /// Creates a path without attributes, for lookups.
-    pub(crate) fn place(path: &str) -> Self {
+    pub(crate) fn lookup_key(path: &str) -> Self {
         Self::new(path, &[], &[])
     }
 
@@ -102,7 +103,7 @@ impl Meta {
         take(rest).0
     }
 
-    /// Returns the bytes held beside the reference.
+    /// Returns the size of the heap allocation in bytes.
     pub(crate) fn size(&self) -> usize {
         self.0.len() + 16
     }
@@ -175,7 +176,7 @@ fn push(out: &mut String, text: &str) {
     out.push_str(text);
 }
 
-/// Splits `packed` into its first text and the rest; both are empty at the end.
+/// Splits `packed` into its first string and the rest; both are empty at the end.
 fn take(packed: &str) -> (&str, &str) {
     let mut length = 0;
     for (index, byte) in packed.bytes().enumerate() {
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packing() {
+    fn packs_and_reads_attributes() {
         let long = "x".repeat(5000);
         for (path, labels, fields) in [
             ("ns/name", vec![], vec![]),
@@ -215,7 +216,7 @@ mod tests {
             }
             assert_eq!(meta.field(fields.len() + 2), "");
         }
-        assert_eq!((Meta::place("a/b").namespace(), Meta::place("a/b").name()), ("a", "b"));
-        assert_eq!((Meta::place("b").namespace(), Meta::place("b").name()), ("", "b"));
+        assert_eq!((Meta::lookup_key("a/b").namespace(), Meta::lookup_key("a/b").name()), ("a", "b"));
+        assert_eq!((Meta::lookup_key("b").namespace(), Meta::lookup_key("b").name()), ("", "b"));
     }
 }

@@ -1,9 +1,9 @@
-//! The memory of events that slow watchers hold after the windows dropped them, with one limit for the process.
+//! The memory of events that slow watchers hold after the windows have dropped them, with one limit for the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A count of the bytes of events that have left their window but still wait for a watcher. Above the limit the
+/// Counts the bytes of events that have left their window but are still queued for a watcher. Above the limit, the
 /// watchers that hold these events are ended.
 #[derive(Debug)]
 pub struct Backlog {
@@ -43,7 +43,7 @@ impl Backlog {
     }
 }
 
-/// The bytes of one event, which are uncounted on drop.
+/// The bytes of one event, which are subtracted when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     backlog: Arc<Backlog>,

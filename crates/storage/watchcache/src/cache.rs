@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
 use crate::backlog::Backlog;
-use crate::consistency::CheckTimes;
+use crate::consistency::CheckIntervals;
 use crate::distribution::Distribution;
 use crate::entry::Entry;
 use crate::error::{CacheError, WatchError};
-use crate::follower;
+use crate::reflector;
 use crate::selection::{Interest, Selection};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
@@ -22,13 +22,13 @@ use crate::stats::CacheStats;
 use crate::watcher::{Start, Watcher};
 use crate::window::WindowLimits;
 
-/// The time that a read waits for the cache before it fails, as in kube-apiserver.
+/// How long a read waits for the cache before it fails, as in kube-apiserver.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The revision of an empty store, which no client of the cache has ever received.
 const NOTHING: Revision = Revision(1);
 
-/// A cache that follows one prefix of the store and serves reads and watches of it. It does nothing before its first
+/// A cache that reflects one prefix of the store and serves reads and watches of it. It does nothing before its first
 /// use.
 #[derive(Debug)]
 pub struct Cache {
@@ -52,28 +52,28 @@ impl Cache {
         Self { shared: Shared::new(store, prefix, indexer, limits, backlog) }
     }
 
-    /// Lets the cache compare itself with the store from its start on.
-    pub fn checked(self, times: CheckTimes) -> Self {
+    /// Makes the cache compare itself with the store, starting when the cache is started.
+    pub fn with_checks(self, times: CheckIntervals) -> Self {
         let _ = self.shared.checks.set(times);
         self
     }
 
-    /// Returns false from a comparison with the store that failed until all objects have been read again.
+    /// Returns false after a failed comparison with the store, until all objects have been read again.
     pub fn is_consistent(&self) -> bool {
         !self.shared.inconsistent.load(Ordering::Acquire)
     }
 
-    /// Prepares an interest for matching objects of this resource.
+    /// Resolves an interest for matching objects of this resource.
     pub fn selection(&self, interest: Interest) -> Arc<Selection> {
         Arc::new(Selection::new(interest, self.shared.indexer.fields()))
     }
 
-    /// Starts to follow the store, unless the cache does already.
+    /// Starts to watch the store, unless the cache is already started.
     pub fn start(&self) {
         self.shared.start();
     }
 
-    /// Starts to follow the store if the range has a key; returns true if it has.
+    /// Starts to watch the store if the range has a key. Returns true if it has.
     pub async fn start_unless_empty(&self) -> Result<bool, StoreError> {
         let range = self.shared.range.clone();
         let first = RangeRequest { range, revision: None, limit: 1, count_only: false };
@@ -89,20 +89,21 @@ impl Cache {
         Ok(!empty)
     }
 
-    /// Returns true if the cache has read its range and is following the store.
+    /// Returns true if the cache has read its range and is watching the store.
     pub fn is_ready(&self) -> bool {
         self.shared.control.load().is_some()
     }
 
-    /// Returns true if a value of the range cannot be read. The cache will not be ready until that value has changed,
-    /// but single objects can still be read from the store.
+    /// Returns true if a value of the range cannot be read. The cache is not ready until that value has changed, but
+    /// single objects can still be read from the store.
     pub fn is_unreadable(&self) -> bool {
         self.shared.is_unreadable()
     }
 
-    /// Returns true if a value was unreadable from the start, or for so long that nothing is served any more.
-    pub fn is_lost(&self) -> bool {
-        self.shared.is_lost()
+    /// Returns true if a value was unreadable at the start, or has been for so long that the cache no longer serves
+    /// reads.
+    pub fn is_unavailable(&self) -> bool {
+        self.shared.is_unavailable()
     }
 
     /// Returns the error for readers while the cache cannot serve reads.
@@ -115,7 +116,7 @@ impl Cache {
         self.shared.initialized(deadline).await
     }
 
-    /// Returns the current state of the cache, which may be old.
+    /// Returns the current state of the cache, which may be outdated.
     pub async fn snapshot(&self, deadline: Instant) -> Result<Snapshot, CacheError> {
         self.shared.initialized(deadline).await?;
         Ok(self.shared.snapshot())
@@ -132,7 +133,8 @@ impl Cache {
         self.shared.initialized(deadline).await?;
         let mut known = None;
         while self.shared.progress() < revision {
-            // The store's revision may have grown without a change of this resource: only the store knows.
+            // The store's revision may have increased without a change of this resource, so only the store has the
+            // current one.
             let (current, expired) = match (self.shared.barrier(deadline, true).await, known) {
                 (Ok(current), _) => (current, Instant::now() >= deadline),
                 // The deadline passed before the store could respond again.
@@ -154,32 +156,32 @@ impl Cache {
         Ok(self.shared.snapshot())
     }
 
-    /// Returns the state at exactly this revision if the cache has it: the current one, or one kept by
+    /// Returns the state at exactly this revision if the cache has it: the current state, or one retained by
     /// [`Cache::retain`].
     pub fn snapshot_at(&self, revision: Revision) -> Option<Snapshot> {
         self.shared.snapshot_at(revision)
     }
 
-    /// Returns the state at exactly this revision if it can be computed from at most `most` recent events, and keeps it
-    /// as [`Cache::retain`] does. Otherwise the store's history must be read. kube-apiserver keeps a snapshot for each
-    /// of these events (KEP 4988).
-    pub async fn rewound(&self, revision: Revision, most: usize, deadline: Instant) -> Option<Snapshot> {
-        self.shared.rewound(revision, most, deadline).await
+    /// Returns the state at exactly this revision if it can be computed from at most `most` recent events, and retains
+    /// it like [`Cache::retain`]. Otherwise the store's history must be read. kube-apiserver keeps a snapshot for each
+    /// of these events (KEP-4988).
+    pub async fn rewind(&self, revision: Revision, most: usize, deadline: Instant) -> Option<Snapshot> {
+        self.shared.rewind(revision, most, deadline).await
     }
 
-    /// Forgets the states before `revision`, which the store has compacted, so that a list in pages expires with the
-    /// store's history, even if its pages come from the cache.
+    /// Drops the states before `revision`, which the store has compacted, so that a paginated list expires with the
+    /// store's history even if its pages come from the cache.
     pub fn forget_before(&self, revision: Revision) {
         self.shared.forget_before(revision);
     }
 
-    /// Keeps a snapshot for a while, for [`Cache::snapshot_at`] of the next page of a list.
+    /// Retains a snapshot for a while, for [`Cache::snapshot_at`] of the next page of a list.
     pub fn retain(&self, snapshot: &Snapshot) {
         self.shared.retain(snapshot);
     }
 
-    /// Returns one cached object; `path` is `namespace/name`, or the name alone for cluster-scoped resources. Makes no
-    /// snapshot. Also `None` if the cache has not read its range yet.
+    /// Returns one cached object, or `None` if the cache has not read its range yet. `path` is `namespace/name`, or
+    /// only the name for cluster-scoped resources. Creates no snapshot.
     pub fn get(&self, path: &str) -> Option<Arc<Entry>> {
         self.shared.get(path)
     }
@@ -194,8 +196,8 @@ impl Cache {
         Ok((self.shared.get(path), revision))
     }
 
-    /// Ends all watches silently and permanently: another cache serves their objects, or none does. Reads in progress
-    /// continue.
+    /// Ends all watches silently and permanently, because another cache (or none) serves their objects. Reads in
+    /// progress continue.
     pub fn retire(&self) {
         self.shared.hub.lock().retire();
     }
@@ -208,28 +210,28 @@ impl Cache {
         deadline: Instant,
     ) -> Result<Watcher, WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
-        if self.shared.is_lost() {
+        if self.shared.is_unavailable() {
             return Err(WatchError::NotReady);
         }
         if let Start::After(revision) = start
             && revision > NOTHING
         {
-            self.shared.reach_back(revision, deadline).await?;
+            self.shared.load_history(revision, deadline).await?;
         }
         Watcher::open(Arc::clone(&self.shared), selection, start)
     }
 
-    /// Extends the recent events back to `revision`, if the store's history reaches that far. [`Cache::subscribe`] does
-    /// this itself, except for the revision of an empty store.
-    pub async fn reach_back(&self, revision: Revision, deadline: Instant) -> Result<(), WatchError> {
+    /// Extends the recent events back to `revision`, if the store's history has them. [`Cache::subscribe`] does this
+    /// itself, except for the revision of an empty store.
+    pub async fn load_history(&self, revision: Revision, deadline: Instant) -> Result<(), WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
-        self.shared.reach_back(revision, deadline).await
+        self.shared.load_history(revision, deadline).await
     }
 
-    /// Returns an entry for an object from the store's history: for lists of states that the cache has forgotten.
+    /// Returns an entry for an object from the store's history, for lists of states that the cache no longer has.
     pub fn entry(&self, kv: &KeyValue) -> Result<Arc<Entry>, StoreError> {
         let path = kv.key.get(self.shared.range.start.len()..).map(String::from_utf8_lossy).unwrap_or_default();
-        follower::historic(&self.shared, &path, kv).map(Arc::new)
+        reflector::entry_from_history(&self.shared, &path, kv).map(Arc::new)
     }
 
     /// Returns the revision up to which the cache is complete.
@@ -242,7 +244,7 @@ impl Cache {
         self.shared.barrier(deadline, true).await
     }
 
-    /// Returns the number of watchers, unless they are just changing or getting an event.
+    /// Returns the number of watchers, or `None` while they are changing or receiving an event.
     pub fn watchers(&self) -> Option<usize> {
         self.shared.hub.try_lock().map(|hub| hub.watchers())
     }

@@ -1,9 +1,9 @@
-//! Comparison of a cache with its store: digests while it changes, and all objects from time to time.
+//! Comparison of a cache with its store: of digests while the cache changes, and of all objects from time to time.
 //!
 //! kube-apiserver compares a digest of both sides every five minutes (`DetectCacheInconsistency`). Here the engine may
-//! keep a [digest](binnacle_store::Digest) of what a reader of the watch must have, so that a lost event shows within a
-//! second. The comparison of objects finds what digests cannot: values that changed in memory, and missing entries of
-//! indexes.
+//! maintain a [digest](binnacle_store::Digest) of what a reader of the watch must have, so that a lost event is
+//! detected within a second. The comparison of objects finds what digests cannot: values that changed in memory, and
+//! missing entries of indexes.
 
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
@@ -20,24 +20,24 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::attrs::Meta;
 use crate::entry::Entry;
-use crate::follower::{look_at, path_of};
+use crate::reflector::{decode_attributes, path_of};
 use crate::shared::Shared;
 use crate::snapshot::SnapshotInner;
 
 /// How often a cache compares itself with its store.
 #[derive(Clone, Copy, Debug)]
-pub struct CheckTimes {
+pub struct CheckIntervals {
     /// The time between comparisons of digests while objects change. Without changes, it grows to ten times as long.
     pub digests: Duration,
-    /// The time after which an event that the engine has counted, but which does not come, is lost.
+    /// The time after which an event that the engine has counted, but that has not been delivered, is considered lost.
     pub overdue: Duration,
-    /// The least time between comparisons of all objects; the most is half as long again. `None` for never: where reading
-    /// the store is dear, or gives other values each time.
+    /// The minimum time between comparisons of all objects; the maximum is 1.5 times as long. `None` means never, for
+    /// stores where reads are expensive or return other values each time.
     pub objects: Option<Duration>,
 }
 
-impl Default for CheckTimes {
-    /// Returns a second for digests, and for objects the five minutes of kube-apiserver.
+impl Default for CheckIntervals {
+    /// Returns one second for digests, and kube-apiserver's five minutes for objects.
     fn default() -> Self {
         Self {
             digests: Duration::from_secs(1),
@@ -54,60 +54,60 @@ pub(crate) struct Difference {
     path: String,
     cached: Option<Revision>,
     stored: Option<Revision>,
-    what: &'static str,
+    reason: &'static str,
 }
 
-/// The cache is not what the store has: all objects must be read again.
+/// The cache differs from the store: all objects must be read again.
 #[derive(Debug)]
-pub(crate) struct Inconsistent;
+pub(crate) struct Inconsistency;
 
-/// The comparisons of one cache.
+/// Schedules and runs the comparisons of one cache.
 pub(crate) struct Checker {
     shared: Arc<Shared>,
-    times: Option<CheckTimes>,
+    times: Option<CheckIntervals>,
     /// The time between comparisons of digests.
     interval: Duration,
-    /// The number of times that the engine had no digest since the last change.
-    unanswered: u8,
+    /// The number of requests since the last change for which the engine had no digest.
+    missing_digests: u8,
     next_digest: Instant,
     /// Compared as soon as the cache has applied its last event.
-    awaited: Option<RangeDigest>,
-    /// The time at which the engine was asked, or something came after that.
-    heard: Instant,
+    expected: Option<RangeDigest>,
+    /// The time of the last digest request, or of later activity of the watch.
+    last_activity: Instant,
     next_walk: Option<Instant>,
     walk: Option<BoxFuture<'static, Result<Option<Difference>, StoreError>>>,
-    /// The time before the next comparison after failed ones: a fault that comes back at once must not keep watchers from
-    /// their work.
+    /// The time before the next comparison after failed ones, so that a recurring fault does not keep watchers from
+    /// making progress.
     pause: Duration,
     failed_before: bool,
 }
 
-/// The factor by which digests are compared less often while nothing changes. The cache does not know of an event that is
-/// lost, so it asks all the same.
-const IDLE: u32 = 10;
-/// The number of times that an engine without a digest is asked.
-const MOST_UNANSWERED: u8 = 10;
+/// How much less often digests are compared while nothing changes. They are still compared, since a lost event looks
+/// the same to the cache as no event.
+const IDLE_FACTOR: u32 = 10;
+/// The number of requests to an engine without a digest.
+const MAX_MISSING_DIGESTS: u8 = 10;
 
-/// The next work of a checker.
-enum Due {
+/// The next task of a checker.
+enum NextCheck {
     Digest,
-    /// An event does not come.
-    Lost,
+    /// A counted event has not been delivered.
+    LostEvent,
     Walk,
-    Walked(Result<Option<Difference>, StoreError>),
+    WalkDone(Result<Option<Difference>, StoreError>),
 }
 
-/// The objects of one step of a walk, and the bytes of their values.
-const STEP: usize = 1_000;
+/// The maximum number of objects in one step of a walk, and the maximum bytes of their values.
+const STEP_OBJECTS: usize = 1_000;
 const STEP_BYTES: usize = 4 << 20;
-/// A walk rests this many times as long as it works.
-const REST: u32 = 20;
-const LONGEST_REST: Duration = Duration::from_secs(1);
-/// The objects that are compared before other tasks run.
-const TURN: usize = 64;
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// The time in which the first differing key is looked for after digests differed.
-const DIAGNOSIS: Duration = Duration::from_secs(2);
+/// A walk pauses this many times as long as it works.
+const REST_FACTOR: u32 = 20;
+const MAX_REST: Duration = Duration::from_secs(1);
+/// The number of objects that are compared before other tasks run.
+const YIELD_INTERVAL: usize = 64;
+const MAX_PAUSE: Duration = Duration::from_secs(300);
+/// The time limit of the search for the first differing key after digests differed.
+const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(2);
 
 // === impl Checker ===
 
@@ -118,10 +118,10 @@ impl Checker {
             shared: Arc::clone(shared),
             times: shared.checks.get().copied(),
             interval: Duration::ZERO,
-            unanswered: 0,
+            missing_digests: 0,
             next_digest: now,
-            awaited: None,
-            heard: now,
+            expected: None,
+            last_activity: now,
             next_walk: None,
             walk: None,
             pause: Duration::ZERO,
@@ -129,92 +129,93 @@ impl Checker {
         }
     }
 
-    /// Begins to check a new watch of the store.
+    /// Starts to check a new watch of the store.
     pub(crate) fn begin(&mut self) {
         let Some(times) = self.times else { return };
         let now = Instant::now();
-        (self.awaited, self.walk) = (None, None);
-        self.note_changes();
+        (self.expected, self.walk) = (None, None);
+        self.record_changes();
         self.next_digest = now + times.digests.max(self.pause);
-        self.next_walk = time_of_next_walk(times).map(|next| next.max(now + self.pause));
+        self.next_walk = next_walk_time(times).map(|next| next.max(now + self.pause));
     }
 
-    pub(crate) fn note_changes(&mut self) {
+    pub(crate) fn record_changes(&mut self) {
         let Some(times) = self.times else { return };
-        (self.unanswered, self.heard) = (0, Instant::now());
+        (self.missing_digests, self.last_activity) = (0, Instant::now());
         if self.interval > times.digests {
-            self.next_digest = self.next_digest.min(self.heard + times.digests);
+            self.next_digest = self.next_digest.min(self.last_activity + times.digests);
         }
         self.interval = times.digests;
     }
 
-    /// Returns the revision at which changes must be applied before later ones: digests are compared there.
-    pub(crate) fn stop(&self) -> Option<Revision> {
-        self.awaited.map(|awaited| awaited.last_event)
+    /// Returns the revision whose changes must be applied before later ones, because digests are compared at this
+    /// point.
+    pub(crate) fn stop_revision(&self) -> Option<Revision> {
+        self.expected.map(|expected| expected.last_event)
     }
 
-    /// Waits for the next comparison, and does what is to do then. Can be dropped and called again.
-    pub(crate) async fn check(&mut self) -> Result<(), Inconsistent> {
+    /// Waits for the next comparison and runs it. Can be dropped and called again.
+    pub(crate) async fn check(&mut self) -> Result<(), Inconsistency> {
         let Some(times) = self.times else { return pending().await };
         let (next_walk, walking) = (self.next_walk, self.walk.is_some());
         let next_digest = async {
-            match self.awaited.is_none() && self.unanswered < MOST_UNANSWERED {
+            match self.expected.is_none() && self.missing_digests < MAX_MISSING_DIGESTS {
                 true => sleep_until(self.next_digest).await,
                 false => pending().await,
             }
         };
         let overdue = async {
-            match self.awaited {
-                Some(awaited) if !awaited.is_delayed => sleep_until(self.heard + times.overdue).await,
+            match self.expected {
+                Some(expected) if !expected.is_delayed => sleep_until(self.last_activity + times.overdue).await,
                 _ => pending().await,
             }
         };
-        let walked = async {
+        let result = async {
             match &mut self.walk {
                 Some(walk) => walk.await,
                 None => pending().await,
             }
         };
-        let due = tokio::select! {
-            () = next_digest => Due::Digest,
-            () = overdue => Due::Lost,
-            () = at(next_walk), if !walking => Due::Walk,
-            walked = walked => Due::Walked(walked),
+        let next = tokio::select! {
+            () = next_digest => NextCheck::Digest,
+            () = overdue => NextCheck::LostEvent,
+            () = sleep_until_some(next_walk), if !walking => NextCheck::Walk,
+            result = result => NextCheck::WalkDone(result),
         };
-        match due {
-            Due::Digest => self.ask(times),
-            Due::Lost => {
+        match next {
+            NextCheck::Digest => self.request_digest(times),
+            NextCheck::LostEvent => {
                 tracing::error!(range = ?self.shared.range.start, "the store has counted an event, but does not send it");
                 self.fail(None);
-                Err(Inconsistent)
+                Err(Inconsistency)
             }
-            Due::Walk => {
+            NextCheck::Walk => {
                 self.walk = Some(walk(Arc::clone(&self.shared), true).boxed());
                 Ok(())
             }
-            Due::Walked(walked) => {
+            NextCheck::WalkDone(result) => {
                 self.walk = None;
-                self.next_walk = time_of_next_walk(times);
-                self.judge(walked)
+                self.next_walk = next_walk_time(times);
+                self.handle_walk_result(result)
             }
         }
     }
 
-    /// Asks the engine for its digest.
-    fn ask(&mut self, times: CheckTimes) -> Result<(), Inconsistent> {
-        self.heard = Instant::now();
-        self.next_digest = self.heard + self.interval;
-        self.interval = (self.interval * 2).min(times.digests * IDLE);
+    /// Requests the digest of the engine.
+    fn request_digest(&mut self, times: CheckIntervals) -> Result<(), Inconsistency> {
+        self.last_activity = Instant::now();
+        self.next_digest = self.last_activity + self.interval;
+        self.interval = (self.interval * 2).min(times.digests * IDLE_FACTOR);
         let control = self.shared.control.load_full();
-        self.awaited = control.and_then(|control| control.digest());
-        // The engine may still be counting. One that keeps no digests is asked again after the next change.
-        self.unanswered = if self.awaited.is_some() { 0 } else { self.unanswered + 1 };
+        self.expected = control.and_then(|control| control.digest());
+        // The engine may still be counting. An engine without digests gets the next request after the next change.
+        self.missing_digests = if self.expected.is_some() { 0 } else { self.missing_digests + 1 };
         self.compare()
     }
 
-    /// Compares the digests if the cache has applied what the engine has counted.
-    pub(crate) fn compare(&mut self) -> Result<(), Inconsistent> {
-        let Some(awaited) = self.awaited.take_if(|awaited| self.shared.applied() >= awaited.last_event) else {
+    /// Compares the digests if the cache has applied everything that the engine has counted.
+    pub(crate) fn compare(&mut self) -> Result<(), Inconsistency> {
+        let Some(expected) = self.expected.take_if(|expected| self.shared.applied() >= expected.last_event) else {
             return Ok(());
         };
         if self.shared.has_foreign_keys.load(Ordering::Relaxed) {
@@ -224,23 +225,23 @@ impl Checker {
             let state = self.shared.state.lock();
             (state.digest, state.objects.len() as u64)
         };
-        if awaited.matches(&digest) && digest.objects() == objects {
+        if expected.matches(&digest) && digest.objects() == objects {
             self.succeed();
             return Ok(());
         }
         self.fail(None);
-        Err(Inconsistent)
+        Err(Inconsistency)
     }
 
-    fn judge(&mut self, walked: Result<Option<Difference>, StoreError>) -> Result<(), Inconsistent> {
-        match walked {
+    fn handle_walk_result(&mut self, result: Result<Option<Difference>, StoreError>) -> Result<(), Inconsistency> {
+        match result {
             Ok(None) => {
                 self.succeed();
                 Ok(())
             }
             Ok(Some(difference)) => {
                 self.fail(Some(&difference));
-                Err(Inconsistent)
+                Err(Inconsistency)
             }
             Err(error) => {
                 self.shared.counters.checks.errors.fetch_add(1, Ordering::Relaxed);
@@ -250,12 +251,12 @@ impl Checker {
         }
     }
 
-    /// Notes that events came in an impossible order.
-    pub(crate) fn refuse(&mut self, revision: Revision, applied: Revision) -> Inconsistent {
+    /// Reports that events arrived in an impossible order.
+    pub(crate) fn reject_order(&mut self, revision: Revision, applied: Revision) -> Inconsistency {
         let range = &self.shared.range.start;
         tracing::error!(?range, revision = revision.0, applied = applied.0, "the store sent an event that is not new");
         self.fail(None);
-        Inconsistent
+        Inconsistency
     }
 
     fn succeed(&mut self) {
@@ -265,7 +266,7 @@ impl Checker {
 
     fn fail(&mut self, difference: Option<&Difference>) {
         if std::mem::replace(&mut self.failed_before, true) {
-            self.pause = (self.pause * 2).clamp(Duration::from_secs(1), LONGEST_PAUSE);
+            self.pause = (self.pause * 2).clamp(Duration::from_secs(1), MAX_PAUSE);
         }
         self.shared.counters.checks.failures.fetch_add(1, Ordering::Relaxed);
         self.shared.inconsistent.store(true, Ordering::Release);
@@ -278,9 +279,9 @@ impl Checker {
 // === impl Difference ===
 
 impl Difference {
-    fn new(path: &str, cached: Option<&Entry>, stored: Option<&KeyValue>, what: &'static str) -> Self {
+    fn new(path: &str, cached: Option<&Entry>, stored: Option<&KeyValue>, reason: &'static str) -> Self {
         let (cached, stored) = (cached.map(Entry::revision), stored.map(|kv| kv.mod_revision));
-        Self { path: path.to_owned(), cached, stored, what }
+        Self { path: path.to_owned(), cached, stored, reason }
     }
 
     fn report(&self, shared: &Shared) {
@@ -291,15 +292,15 @@ impl Difference {
             cached = revision(self.cached),
             stored = revision(self.stored),
             "Cache consistency check failed: {}",
-            self.what
+            self.reason
         );
     }
 }
 
-/// Looks for the first key that differs, and reports it.
+/// Finds the first key that differs, and logs it.
 pub(crate) async fn diagnose(shared: &Arc<Shared>) {
     let range = &shared.range.start;
-    match timeout(DIAGNOSIS, walk(Arc::clone(shared), false)).await {
+    match timeout(DIAGNOSIS_TIMEOUT, walk(Arc::clone(shared), false)).await {
         Ok(Ok(Some(difference))) => difference.report(shared),
         Ok(Ok(None)) => tracing::error!(?range, "Cache consistency check failed; no object differs any more"),
         Ok(Err(error)) => tracing::error!(?range, %error, "Cache consistency check failed; the key is not known"),
@@ -307,34 +308,35 @@ pub(crate) async fn diagnose(shared: &Arc<Shared>) {
     }
 }
 
-/// Returns the time of the next comparison of all objects. Caches must not all be compared at once.
-fn time_of_next_walk(times: CheckTimes) -> Option<Instant> {
+/// Returns the time of the next comparison of all objects. It is randomized, so that caches are not all compared at
+/// once.
+fn next_walk_time(times: CheckIntervals) -> Option<Instant> {
     let random = RandomState::new().hash_one(0) % 1_000;
     times.objects.map(|least| Instant::now() + least + least.mul_f64(random as f64 / 2_000.0))
 }
 
-/// Waits until a time, or for ever.
-async fn at(time: Option<Instant>) {
+/// Sleeps until a time, or forever without one.
+async fn sleep_until_some(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => pending().await,
     }
 }
 
-/// Compares all objects with the store, and returns the first difference. Each step is a comparison at one revision of
-/// its own, so that no old state is needed. A walk that is `patient` rests between its steps.
+/// Compares all objects with the store, and returns the first difference. Each step is a comparison at its own
+/// revision, so that no old state is needed. A `patient` walk pauses between its steps.
 async fn walk(shared: Arc<Shared>, patient: bool) -> Result<Option<Difference>, StoreError> {
     let mut start = String::new();
     loop {
-        let begun = Instant::now();
+        let started = Instant::now();
         let snapshot = shared.snapshot();
-        let Step { entries, end } = step(&snapshot.inner, &start);
+        let WalkStep { entries, end } = step(&snapshot.inner, &start);
         let key = |path: &str| Bytes::from([shared.range.start.as_ref(), path.as_bytes()].concat());
         let request = RangeRequest {
             range: key(&start)..end.as_deref().map_or_else(|| shared.range.end.clone(), key),
             revision: (snapshot.revision().0 > 0).then_some(snapshot.revision()),
-            // A store that has more has an object that the cache lacks.
-            limit: 2 * STEP,
+            // If the store has more objects, one of them is missing in the cache.
+            limit: 2 * STEP_OBJECTS,
             count_only: false,
         };
         let stored = shared.store.range(request).await?.kvs;
@@ -346,30 +348,30 @@ async fn walk(shared: Arc<Shared>, patient: bool) -> Result<Option<Difference>, 
             None => return Ok(None),
         }
         if patient {
-            sleep((begun.elapsed() * REST).min(LONGEST_REST)).await;
+            sleep((started.elapsed() * REST_FACTOR).min(MAX_REST)).await;
         }
     }
 }
 
-/// The objects of a step, and the path at which the next one begins.
-struct Step {
+/// The objects of a step, and the path at which the next step starts.
+struct WalkStep {
     entries: Vec<Arc<Entry>>,
     end: Option<String>,
 }
 
-fn step(state: &SnapshotInner, start: &str) -> Step {
+fn step(state: &SnapshotInner, start: &str) -> WalkStep {
     let (mut entries, mut bytes) = (Vec::new(), 0);
     for (_, entry) in state.objects.range::<_, str>((Bound::Included(start), Bound::Unbounded)) {
-        if entries.len() >= STEP || bytes >= STEP_BYTES {
-            return Step { entries, end: Some(entry.path().to_owned()) };
+        if entries.len() >= STEP_OBJECTS || bytes >= STEP_BYTES {
+            return WalkStep { entries, end: Some(entry.path().to_owned()) };
         }
         bytes += entry.value_len();
         entries.push(Arc::clone(entry));
     }
-    Step { entries, end: None }
+    WalkStep { entries, end: None }
 }
 
-/// Compares objects of a state with what the store has between them.
+/// Compares the objects of a state with the store's objects in the same range.
 async fn compare(
     shared: &Shared,
     state: &SnapshotInner,
@@ -378,7 +380,7 @@ async fn compare(
 ) -> Result<Option<Difference>, StoreError> {
     let mut cached = entries.iter().peekable();
     for (count, kv) in stored.iter().enumerate() {
-        if count % TURN == TURN - 1 {
+        if count % YIELD_INTERVAL == YIELD_INTERVAL - 1 {
             tokio::task::yield_now().await;
         }
         let Some(path) = path_of(shared, &kv.key) else { continue };
@@ -388,8 +390,8 @@ async fn compare(
         let Some(entry) = cached.next_if(|entry| entry.path() == path) else {
             return Ok(Some(Difference::new(path, None, Some(kv), "the cache lacks an object")));
         };
-        if let Some(what) = compare_one(shared, state, path, entry, kv)? {
-            return Ok(Some(Difference::new(path, Some(entry), Some(kv), what)));
+        if let Some(reason) = compare_one(shared, state, path, entry, kv)? {
+            return Ok(Some(Difference::new(path, Some(entry), Some(kv), reason)));
         }
     }
     let extra = cached.next();
@@ -406,7 +408,7 @@ fn compare_one(
     if entry.revision() != kv.mod_revision {
         return Ok(Some("the cache has another version of an object"));
     }
-    let (meta, value): (Meta, Bytes) = look_at(shared, path, kv)?;
+    let (meta, value): (Meta, Bytes) = decode_attributes(shared, path, kv)?;
     if entry.value_hash() != ValueHash::of(&kv.value) || *entry.value() != value {
         return Ok(Some("the cache has another value of an object"));
     }
@@ -431,9 +433,9 @@ mod tests {
     use crate::window::WindowLimits;
 
     /// Objects whose value is the label `v`.
-    struct Labelled;
+    struct LabelIndexer;
 
-    impl Indexer for Labelled {
+    impl Indexer for LabelIndexer {
         fn fields(&self) -> &[Text] {
             &[]
         }
@@ -444,16 +446,16 @@ mod tests {
         }
     }
 
-    /// A cache of more objects than one step compares, with an index of their labels.
-    async fn filled() -> Arc<Shared> {
+    /// Returns a cache with more objects than one step compares, and an index of their labels.
+    async fn filled_cache() -> Arc<Shared> {
         let store = Arc::new(EmbeddedStore::ephemeral());
-        for n in 0..STEP + 200 {
+        for n in 0..STEP_OBJECTS + 200 {
             let (key, value) = (format!("/r/{n:05}").into(), Bytes::from(format!("{}", n % 7)));
             let txn = Txn { key, expect: Expect::Absent, op: Op::Put { value, lease: None } };
             store.txn(txn).await.expect("it is written");
         }
         let (limits, backlog) = (WindowLimits::default(), Backlog::with_default_limit());
-        let shared = Shared::new(store, "/r/", Arc::new(Labelled), limits, backlog);
+        let shared = Shared::new(store, "/r/", Arc::new(LabelIndexer), limits, backlog);
         shared.initialized(Instant::now() + Duration::from_secs(20)).await.expect("it is read");
         let index = Index::build(Property::Label("v".into()), &shared.current().objects, 0);
         shared.change(|state| state.indexes.push(index));
@@ -462,17 +464,18 @@ mod tests {
 
     async fn difference(shared: &Arc<Shared>) -> Option<(String, &'static str)> {
         let found = walk(Arc::clone(shared), false).await.expect("the store answers");
-        found.map(|difference| (difference.path, difference.what))
+        found.map(|difference| (difference.path, difference.reason))
     }
 
     #[tokio::test]
-    async fn walks_find_what_digests_cannot() {
-        let shared = filled().await;
+    async fn walk_finds_differences_that_digests_miss() {
+        let shared = filled_cache().await;
         assert_eq!(difference(&shared).await, None);
-        let sound = shared.current();
-        let entry = |path: &str| sound.objects.get(path).cloned().expect("it is there");
-        let restore =
-            || shared.change(|state| (state.objects, state.indexes) = (sound.objects.clone(), sound.indexes.clone()));
+        let original = shared.current();
+        let entry = |path: &str| original.objects.get(path).cloned().expect("it is there");
+        let restore = || {
+            shared.change(|state| (state.objects, state.indexes) = (original.objects.clone(), original.indexes.clone()))
+        };
         for path in ["00000", "00007", "01150"] {
             shared.change(|state| state.objects.remove(path));
             assert_eq!(difference(&shared).await, Some((path.to_owned(), "the cache lacks an object")));

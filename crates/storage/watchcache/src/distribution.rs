@@ -1,4 +1,4 @@
-//! A distribution of values, counted without a lock, for histograms of the metrics.
+//! A distribution of values for histograms, counted without a lock.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -12,13 +12,13 @@ pub struct Distribution {
     counts: Vec<AtomicU64>,
     /// In millionths.
     sum: AtomicU64,
-    follower: OnceLock<Follower>,
+    observer: OnceLock<Observer>,
 }
 
-/// Sees each value.
-struct Follower(Box<dyn Fn(f64) + Send + Sync>);
+/// Called with each value.
+struct Observer(Box<dyn Fn(f64) + Send + Sync>);
 
-impl fmt::Debug for Follower {
+impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Follower")
     }
@@ -27,12 +27,12 @@ impl fmt::Debug for Follower {
 impl Distribution {
     pub fn new(bounds: &'static [f64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Self { bounds, counts, sum: AtomicU64::new(0), follower: OnceLock::new() }
+        Self { bounds, counts, sum: AtomicU64::new(0), observer: OnceLock::new() }
     }
 
-    /// Lets `follower` see each further value, once and for all.
-    pub fn follow(&self, follower: impl Fn(f64) + Send + Sync + 'static) {
-        let _ = self.follower.set(Follower(Box::new(follower)));
+    /// Makes `observer` observe each further value. Only the first call has an effect.
+    pub fn set_observer(&self, observer: impl Fn(f64) + Send + Sync + 'static) {
+        let _ = self.observer.set(Observer(Box::new(observer)));
     }
 
     pub fn bounds(&self) -> &'static [f64] {
@@ -43,19 +43,19 @@ impl Distribution {
         let at = self.bounds.partition_point(|bound| *bound < value);
         self.counts[at].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add((value * 1e6) as u64, Ordering::Relaxed);
-        if let Some(Follower(follower)) = self.follower.get() {
-            follower(value);
+        if let Some(Observer(observer)) = self.observer.get() {
+            observer(value);
         }
     }
 
     /// Returns each bound with the number of values up to it, the number of all values, and their sum.
     pub fn cumulative(&self) -> (Vec<(f64, u64)>, u64, f64) {
         let mut count = 0;
-        let mut add = |counted: &AtomicU64| {
-            count += counted.load(Ordering::Relaxed);
+        let mut add = |counter: &AtomicU64| {
+            count += counter.load(Ordering::Relaxed);
             count
         };
-        let buckets = self.bounds.iter().zip(&self.counts).map(|(bound, counted)| (*bound, add(counted))).collect();
+        let buckets = self.bounds.iter().zip(&self.counts).map(|(bound, counter)| (*bound, add(counter))).collect();
         let all = self.counts.last().map_or(0, &mut add);
         (buckets, all, self.sum.load(Ordering::Relaxed) as f64 / 1e6)
     }
@@ -66,10 +66,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_counted_up_to_their_bounds() {
+    fn counts_values_up_to_their_bounds() {
         let distribution = Distribution::new(&[0.5, 1.0, 2.0]);
-        let (sent, seen) = std::sync::mpsc::channel();
-        distribution.follow(move |value| sent.send(value).unwrap());
+        let (sent, observed) = std::sync::mpsc::channel();
+        distribution.set_observer(move |value| sent.send(value).unwrap());
         for value in [0.1, 0.5, 0.6, 1.5, 1.5, 9.0] {
             distribution.add(value);
         }
@@ -78,6 +78,6 @@ mod tests {
         assert_eq!(all, 6);
         assert!((sum - 13.2).abs() < 1e-3, "{sum}");
         drop(distribution);
-        assert_eq!(seen.iter().sum::<f64>(), 13.2);
+        assert_eq!(observed.iter().sum::<f64>(), 13.2);
     }
 }

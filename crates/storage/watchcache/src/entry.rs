@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use crate::attrs::{Labels, Meta};
 use crate::backlog::{Backlog, Charge};
-use crate::forms::{FormBudget, FormId, FormSlot};
-use crate::packing::{Value, ValueRef};
+use crate::compression::{Value, ValueRef};
+use crate::encodings::{EncodingBudget, EncodingSlot, FormId};
 
-/// An object at one revision. Immutable, except for the wire forms that are kept with it.
+/// An object at one revision. It is immutable, except for the encodings that are cached with it.
 #[derive(Debug)]
 pub struct Entry {
     pub(crate) meta: Meta,
@@ -19,21 +19,21 @@ pub struct Entry {
     revision: Revision,
     create_revision: Revision,
     value_hash: ValueHash,
-    forms: FormSlot,
+    encodings: EncodingSlot,
 }
 
 impl Entry {
-    /// Makes an entry; if `packs` is true, its value is compressed after a while.
-    pub(crate) fn new(meta: Meta, value: Bytes, packs: bool, kv: &KeyValue) -> Self {
+    /// Creates an entry. If `compresses` is true, its value is compressed after a while.
+    pub(crate) fn new(meta: Meta, value: Bytes, compresses: bool, kv: &KeyValue) -> Self {
         let (revision, create_revision) = (kv.mod_revision, kv.create_revision);
         let value_hash = ValueHash::of(&kv.value);
         Self {
             meta,
-            value: Value::new(value, packs),
+            value: Value::new(value, compresses),
             revision,
             create_revision,
             value_hash,
-            forms: FormSlot::default(),
+            encodings: EncodingSlot::default(),
         }
     }
 
@@ -42,7 +42,7 @@ impl Entry {
         self.meta.path()
     }
 
-    /// Returns the namespace; empty for objects without one.
+    /// Returns the namespace, which is empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         self.meta.namespace()
     }
@@ -64,13 +64,13 @@ impl Entry {
     }
 
     #[cfg(test)]
-    pub(crate) fn is_packed(&self) -> bool {
-        self.value.is_packed()
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.value.is_compressed()
     }
 
-    /// Compresses the value; returns true if it is kept compressed.
-    pub(crate) fn pack(&self) -> bool {
-        self.value.pack()
+    /// Compresses the value. Returns true if the compressed value is kept.
+    pub(crate) fn compress(&self) -> bool {
+        self.value.compress()
     }
 
     /// Returns the revision at which this value was written.
@@ -105,22 +105,23 @@ impl Entry {
         self.meta.field(position)
     }
 
-    /// Returns the wire form `id`, made on first use and shared. `make` must not request a form of this entry.
-    pub fn form<E>(
+    /// Returns the encoding `id`, which is created on first use and shared. `encode` must not request an encoding of
+    /// this entry.
+    pub fn encoding<E>(
         &self,
-        budget: &Arc<FormBudget>,
+        budget: &Arc<EncodingBudget>,
         id: FormId,
-        make: impl FnOnce() -> Result<Bytes, E>,
+        encode: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
-        self.forms.get_or_make(budget, (id, 0), make)
+        self.encodings.get_or_encode(budget, (id, 0), encode)
     }
 
-    /// Returns the wire form `id` if it is kept.
-    pub fn kept_form(&self, id: FormId) -> Option<Bytes> {
-        self.forms.get((id, 0))
+    /// Returns the encoding `id` if it is cached.
+    pub fn cached_encoding(&self, id: FormId) -> Option<Bytes> {
+        self.encodings.get((id, 0))
     }
 
-    /// Returns the approximate memory of the object in the cache, without wire forms.
+    /// Returns the approximate memory of the object in the cache, without encodings.
     pub(crate) fn size(&self) -> usize {
         // The entry with its counters, its node in the map, and the heap memory of `Bytes`.
         const FIXED: usize = size_of::<Entry>() + 16 + 40 + 32;
@@ -146,27 +147,27 @@ pub struct Event {
     pub(crate) at: Instant,
     /// The sequence number among all events of the cache.
     pub(crate) sequence: u64,
-    forms: FormSlot,
+    encodings: EncodingSlot,
     /// Set when the window has dropped the event while watchers still hold it.
     charge: OnceLock<Charge>,
 }
 
 impl Event {
     pub(crate) fn new(revision: Revision, old: Option<Arc<Entry>>, new: Option<Arc<Entry>>, at: Instant) -> Self {
-        Self { revision, old, new, at, sequence: 0, forms: FormSlot::default(), charge: OnceLock::new() }
+        Self { revision, old, new, at, sequence: 0, encodings: EncodingSlot::default(), charge: OnceLock::new() }
     }
 
-    /// Returns the revision of the change; no entry has the revision of a deletion.
+    /// Returns the revision of the change. In a deletion, no entry has this revision.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Returns the object before the change; `None` if it was created.
+    /// Returns the object before the change, or `None` if it was created.
     pub fn old(&self) -> Option<&Arc<Entry>> {
         self.old.as_ref()
     }
 
-    /// Returns the object after the change; `None` if it was deleted.
+    /// Returns the object after the change, or `None` if it was deleted.
     pub fn new_entry(&self) -> Option<&Arc<Entry>> {
         self.new.as_ref()
     }
@@ -177,15 +178,15 @@ impl Event {
         value(&self.old) + size_of::<Self>() + 24
     }
 
-    /// Returns the bytes of memory that a reader which has not read this event keeps alive.
-    pub(crate) fn held(&self) -> usize {
+    /// Returns the bytes of memory that are retained by a reader that has not read this event.
+    pub(crate) fn retained_bytes(&self) -> usize {
         let created = if self.old.is_none() { self.new.as_ref() } else { None };
         self.size() + created.map_or(0, |entry| entry.size())
     }
 
-    /// Counts the event in the backlog, when the window drops it while watchers still hold it.
+    /// Counts the event in the backlog if watchers still hold it when the window drops it.
     pub(crate) fn charge(&self, backlog: &Arc<Backlog>) {
-        self.charge.get_or_init(|| Charge::new(backlog, self.held()));
+        self.charge.get_or_init(|| Charge::new(backlog, self.retained_bytes()));
     }
 }
 
@@ -202,14 +203,14 @@ pub enum Change {
 pub enum WatchItem {
     /// ADDED, from the initial state of the watch.
     Initial(Arc<Entry>),
-    /// ADDED, MODIFIED or DELETED. An object that does not match any more is DELETED.
+    /// ADDED, MODIFIED or DELETED. An object that no longer matches is DELETED.
     Event { change: Change, event: Arc<Event> },
-    /// The end of the initial state, which is of this revision.
+    /// The end of the initial state, with the revision of that state.
     InitialEventsEnd(Revision),
 }
 
 impl WatchItem {
-    /// Returns the object of the item: for a deletion, the last version that the watcher may have seen.
+    /// Returns the object of the item. For a deletion, it is the last version that the watcher may have received.
     pub fn entry(&self) -> Option<&Arc<Entry>> {
         match self {
             Self::Initial(entry) => Some(entry),
@@ -219,7 +220,7 @@ impl WatchItem {
         }
     }
 
-    /// Returns the revision for the item's object: for a deletion, the deletion's revision.
+    /// Returns the revision of the item's object. For a deletion, it is the revision of the deletion.
     pub fn revision(&self) -> Revision {
         match self {
             Self::Initial(entry) => entry.revision,
@@ -228,7 +229,7 @@ impl WatchItem {
         }
     }
 
-    /// Returns the type of the change; `None` for the end of the initial state.
+    /// Returns the type of the change, or `None` for the end of the initial state.
     pub fn change(&self) -> Option<Change> {
         match self {
             Self::Initial(_) => Some(Change::Added),
@@ -237,17 +238,17 @@ impl WatchItem {
         }
     }
 
-    /// Returns the framed bytes of the item in the encoding `id`. They are shared by all watchers for which the event
-    /// is the same type of change; other items are encoded each time. `make` may request a form of the entry.
+    /// Returns the framed bytes of the item in the encoding `id`. All watchers for which the event is the same type of
+    /// change share them; other items are encoded each time. `encode` may request an encoding of the entry.
     pub fn frame<E>(
         &self,
-        budget: &Arc<FormBudget>,
+        budget: &Arc<EncodingBudget>,
         id: FormId,
-        make: impl FnOnce() -> Result<Bytes, E>,
+        encode: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         match self {
-            Self::Event { change, event } => event.forms.get_or_make(budget, (id, *change as u8), make),
-            Self::Initial(_) | Self::InitialEventsEnd(_) => make(),
+            Self::Event { change, event } => event.encodings.get_or_encode(budget, (id, *change as u8), encode),
+            Self::Initial(_) | Self::InitialEventsEnd(_) => encode(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use binnacle_store::{Revision, StoreError};
 
-use crate::follow_failure::FollowFailure;
+use crate::reflector_failure::ReflectorFailure;
 
 /// The error of a read that the cache cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -10,9 +10,9 @@ pub enum CacheError {
     /// The requested revision was not reached in time: 504 with the cause `ResourceVersionTooLarge`.
     #[error("Too large resource version: {}, current: {}", requested.0, current.0)]
     TooLargeRevision { requested: Revision, current: Revision },
-    /// The cache has not read its range yet, or reads it again; with the failure, if there is one.
+    /// The cache has not read its range yet, or is reading it again; with the failure, if there is one.
     #[error("storage is (re)initializing")]
-    NotReady(Option<FollowFailure>),
+    NotReady(Option<ReflectorFailure>),
     /// The store did not return its revision.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -23,16 +23,16 @@ pub enum CacheError {
 /// The error of a watch that cannot start or continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
-    /// Only events after `oldest` are available, not those after `requested`: 410 with the reason `Expired`.
+    /// Only events after `oldest` are available, but those after `requested` are needed: 410 with the reason `Expired`.
     #[error("too old resource version: {} ({})", requested.0, oldest.0)]
     Expired { requested: Revision, oldest: Revision },
     /// The start revision of the watch was not reached in time.
     #[error("Too large resource version: {}, current: {}", requested.0, current.0)]
     TooLarge { requested: Revision, current: Revision },
-    /// The cache has not read its range yet, or reads it again.
+    /// The cache has not read its range yet, or is reading it again.
     #[error("storage is (re)initializing")]
     NotReady,
-    /// The cache has lost the store since the watch started; the client must start another.
+    /// The cache has lost the store since the watch started. The client must start another watch.
     #[error("the cache has lost the store")]
     Dismissed,
     #[error("the cache is closed")]

@@ -1,8 +1,8 @@
 //! Dispatch of events to watchers, which are grouped by their selections.
 //!
-//! A watcher is in one bucket, named by the most selective property that all its events have: a name, a field's value,
-//! a label's value, a namespace. An event visits the buckets of its object's old and new state, so it costs the
-//! watchers in them and one lookup for each kind of bucket.
+//! A watcher is in one bucket, whose key is the most selective property that all its events have: a name, a field's
+//! value, a label's value, or a namespace. An event is dispatched to the buckets of its object's old and new state. Its
+//! cost is proportional to the watchers in these buckets, plus one lookup for each kind of bucket.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 use crate::attrs::Meta;
 use crate::backlog::Backlog;
 use crate::entry::{Change, Event};
-use crate::mailbox::{Ending, Mailbox};
+use crate::mailbox::{EndReason, Mailbox};
 use crate::selection::{Property, Selection};
 use crate::stats::ShardStats;
 use crate::window::{Window, WindowLimits};
 
-/// The window of events and all watchers. One lock guards both, so that a new watcher knows exactly which events are in
-/// the window and which ones it will receive.
+/// The window of events and all watchers. One lock protects both, so that it is always clear which events are in the
+/// window and which ones a new watcher will receive.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) window: Window,
@@ -28,7 +28,7 @@ pub(crate) struct Hub {
     closed: bool,
 }
 
-/// The watchers whose buckets are of one kind.
+/// The watchers whose buckets have one kind of key.
 #[derive(Debug)]
 struct Group {
     kind: BucketKind,
@@ -37,19 +37,19 @@ struct Group {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct BucketKind {
-    /// True when the namespace is part of the bucket's name.
+    /// True if the namespace is part of the bucket's key.
     namespaced: bool,
     property: Option<Property>,
 }
 
-/// The bucket of a watcher, for removing it.
+/// The bucket of a watcher, which is needed to remove it.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct BucketKey {
     kind: BucketKind,
     hash: u64,
 }
 
-/// The maximum number of kinds: each costs a lookup per event, and clients may invent label keys.
+/// The maximum number of kinds of buckets. Each one costs a lookup per event, and clients can use arbitrary label keys.
 const MAX_GROUPS: usize = 64;
 
 impl Hub {
@@ -66,7 +66,7 @@ impl Hub {
     }
 
     /// Returns the bucket of a watcher with this selection.
-    pub(crate) fn home(&self, selection: &Selection) -> Home {
+    pub(crate) fn bucket_key(&self, selection: &Selection) -> BucketKey {
         let namespaced = selection.namespace().is_some();
         let (property, value) = selection.equalities().next().unzip();
         let mut kind = BucketKind { namespaced, property };
@@ -75,26 +75,26 @@ impl Hub {
             (kind.property, value) = (None, None);
         }
         let hash = self.hasher.hash_one((selection.namespace(), value));
-        Home { kind, hash }
+        BucketKey { kind, hash }
     }
 
-    /// Returns an equal selection of a watcher in the same bucket, if there is one: all kubelets and proxies use the
+    /// Returns an equal selection of a watcher in the same bucket, if there is one. All kubelets and proxies use the
     /// same selections, and a shared selection is matched once per event.
-    pub(crate) fn share(&self, home: &Home, selection: Arc<Selection>) -> Arc<Selection> {
-        let group = self.groups.iter().find(|group| group.kind == home.kind);
-        let neighbour = group.and_then(|group| group.buckets.get(&home.hash)?.last());
-        match neighbour.map(|mailbox| mailbox.selection()) {
+    pub(crate) fn share_selection(&self, bucket_key: &BucketKey, selection: Arc<Selection>) -> Arc<Selection> {
+        let group = self.groups.iter().find(|group| group.kind == bucket_key.kind);
+        let neighbor = group.and_then(|group| group.buckets.get(&bucket_key.hash)?.last());
+        match neighbor.map(|mailbox| mailbox.selection()) {
             Some(same) if **same == *selection => Arc::clone(same),
             _ => selection,
         }
     }
 
-    pub(crate) fn enter(&mut self, mailbox: &Arc<Mailbox>) {
+    pub(crate) fn add(&mut self, mailbox: &Arc<Mailbox>) {
         if self.closed {
-            mailbox.end(Ending::Closed);
+            mailbox.end(EndReason::Closed);
             return;
         }
-        let Home { kind, hash } = mailbox.home();
+        let BucketKey { kind, hash } = mailbox.bucket_key();
         let index = match self.groups.iter().position(|group| group.kind == *kind) {
             Some(index) => index,
             None => {
@@ -112,8 +112,8 @@ impl Hub {
         }
     }
 
-    pub(crate) fn leave(&mut self, mailbox: &Arc<Mailbox>) {
-        let Home { kind, hash } = mailbox.home();
+    pub(crate) fn remove(&mut self, mailbox: &Arc<Mailbox>) {
+        let BucketKey { kind, hash } = mailbox.bucket_key();
         let Some(index) = self.groups.iter().position(|group| group.kind == *kind) else { return };
         let buckets = &mut self.groups[index].buckets;
         let Some(bucket) = buckets.get_mut(hash) else { return };
@@ -157,11 +157,11 @@ impl Hub {
                 for mailbox in bucket {
                     let selection = mailbox.selection();
                     let change = match last {
-                        Some((asked, answer)) if Arc::ptr_eq(asked, selection) => answer,
+                        Some((previous, result)) if Arc::ptr_eq(previous, selection) => result,
                         _ => selection.change(old.as_ref(), new.as_ref()),
                     };
                     last = Some((selection, change));
-                    self.shards.filtered += selection.of_other_shards(old.as_ref(), new.as_ref());
+                    self.shards.filtered += selection.count_of_other_shards(old.as_ref(), new.as_ref());
                     if let Some(change) = change {
                         mailbox.offer(&event, change);
                     }
@@ -170,45 +170,45 @@ impl Hub {
         }
     }
 
-    /// Ends the watches that hold events dropped by the window; returns their number.
-    pub(crate) fn relieve(&mut self) -> usize {
+    /// Ends the watches that hold events dropped by the window, and returns their number.
+    pub(crate) fn end_late_watchers(&mut self) -> usize {
         let first = self.window.first();
         let mailboxes = self.groups.iter().flat_map(|group| group.buckets.values()).flatten();
         let ended = mailboxes.filter(|mailbox| mailbox.end_if_late(first)).count();
         // The remaining dropped events have been taken by a reader.
-        self.window.set_relieved();
+        self.window.clear_dropped();
         ended
     }
 
-    /// Ends every watch because of a gap in the events; the window starts again after `floor`.
-    pub(crate) fn break_off(&mut self, floor: binnacle_store::Revision) {
-        self.window.reset(floor);
-        self.end_all(Ending::Gap);
+    /// Ends every watch because of a gap in the events. The window starts again after `baseline`.
+    pub(crate) fn end_with_gap(&mut self, baseline: binnacle_store::Revision) {
+        self.window.reset(baseline);
+        self.end_all(EndReason::Gap);
     }
 
-    /// Ends every watch silently: the clients reconnect, and get the error then.
+    /// Ends every watch silently. The clients reconnect, and get the error then.
     pub(crate) fn dismiss(&mut self) {
-        self.end_all(Ending::Dismissed);
+        self.end_all(EndReason::Dismissed);
     }
 
-    /// Like [`Hub::dismiss`], but permanently: no new watch can start.
+    /// Ends every watch like [`Hub::dismiss`], but permanently: no new watch can start.
     pub(crate) fn retire(&mut self) {
         self.closed = true;
-        self.end_all(Ending::Dismissed);
+        self.end_all(EndReason::Dismissed);
     }
 
     pub(crate) fn close(&mut self) {
         self.closed = true;
-        self.end_all(Ending::Closed);
+        self.end_all(EndReason::Closed);
     }
 
     pub(crate) fn watchers(&self) -> usize {
         self.watchers
     }
 
-    fn end_all(&mut self, ending: Ending) {
+    fn end_all(&mut self, end_reason: EndReason) {
         for mailbox in self.groups.iter().flat_map(|group| group.buckets.values()).flatten() {
-            mailbox.end(ending);
+            mailbox.end(end_reason);
         }
         self.groups.clear();
         self.watchers = 0;
@@ -216,7 +216,8 @@ impl Hub {
 }
 
 impl BucketKind {
-    /// Returns the hash of an object's bucket; `None` without the property, so that no watcher in the group selects it.
+    /// Returns the hash of an object's bucket, or `None` if the object does not have the property, so that no watcher
+    /// in the group selects it.
     fn hash(&self, hasher: &RandomState, meta: &Meta) -> Option<u64> {
         let namespace = self.namespaced.then(|| meta.namespace());
         let value = match &self.property {

@@ -1,7 +1,7 @@
-//! Indexes from the value of a property (a label, a selectable field, the name) to the objects with it.
+//! Indexes from the value of a property (a label, a selectable field, the name) to the objects with that value.
 //!
-//! An index is built after a list that would have profited from it, kept up to date from then on, and dropped when it
-//! is not read: most labels are never selected, and unused indexes should cost nothing.
+//! An index is built after a list that would have benefited from it, is then kept up to date, and is dropped when it is
+//! no longer read: most labels are never selected, and unused indexes should cost nothing.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) type Objects = OrdMap<Meta, Arc<Entry>>;
 /// The objects with a property, ordered by the hash of its value and then by path.
 ///
 /// One flat set costs the same whether a million objects share ten values or have one each, unlike a set per value.
-/// Values with equal hashes are adjacent; readers of the index compare the object itself. The set has only paths, so a
+/// Values with equal hashes are adjacent; readers of the index compare the object itself. The set only has paths, so a
 /// change that keeps the property does not change the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
@@ -80,12 +80,12 @@ impl Index {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns the paths in `start..end` (an empty `end` means no end) of objects whose property has this value, in
-    /// order, and possibly a few others.
+    /// Returns, in order, the paths in `start..end` of objects whose property has this value, and possibly a few
+    /// others. An empty `end` means no end.
     pub(crate) fn paths<'a>(&'a self, value: &str, start: &str, end: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let hash = self.hasher.hash_one(value);
-        let end = (!end.is_empty()).then(|| Meta::place(end));
-        let from = Member { hash, meta: Meta::place(start) };
+        let end = (!end.is_empty()).then(|| Meta::lookup_key(end));
+        let from = Member { hash, meta: Meta::lookup_key(start) };
         self.members
             .range::<_, Member>(from..)
             .take_while(move |member| member.hash == hash && end.as_ref().is_none_or(|end| member.meta < *end))

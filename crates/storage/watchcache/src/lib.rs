@@ -1,32 +1,34 @@
-//! The watch cache: for each resource an immutable snapshot that follows the store, and watchers grouped by selection.
+//! The watch cache: for each resource, an immutable snapshot that reflects the store, and watchers grouped by
+//! selection.
 //!
-//! It is independent of HTTP and of kinds: an [`Indexer`] reads the attributes of objects, and the server puts their
-//! wire forms into the slots of [`Entry`] and [`WatchItem`].
+//! It is independent of HTTP and of kinds: an [`Indexer`] reads the attributes of objects, and the server stores their
+//! encodings in the slots of [`Entry`] and [`WatchItem`].
 //!
-//! One task per cache follows the store. It changes the `state`, passes the events to the `hub`, and then publishes its
-//! progress; readers take [`Snapshot`]s and watchers empty their own mailboxes, so that none of them blocks it.
+//! One reflector task per cache watches the store. It changes the `state`, passes the events to the `hub`, and then
+//! publishes its progress. Readers take [`Snapshot`]s and watchers empty their own mailboxes, so none of them blocks
+//! it.
 
 mod attrs;
 mod backlog;
 mod cache;
+mod compression;
 mod consistency;
 mod distribution;
+mod encodings;
 mod entry;
 mod error;
-mod follow_failure;
-mod follower;
-mod forms;
-mod history;
 mod hub;
 mod index;
 mod mailbox;
-mod packing;
+mod reflector;
+mod reflector_failure;
 mod rewind;
 mod selection;
 mod shared;
 mod snapshot;
 mod state;
 mod stats;
+mod store_history;
 mod terms;
 mod watcher;
 mod window;
@@ -34,13 +36,13 @@ mod window;
 pub use attrs::{Attrs, IndexError, Indexer, Labels};
 pub use backlog::Backlog;
 pub use cache::{BLOCK_TIMEOUT, Cache};
-pub use consistency::CheckTimes;
+pub use compression::ValueRef;
+pub use consistency::CheckIntervals;
 pub use distribution::Distribution;
+pub use encodings::{EncodingBudget, FormId};
 pub use entry::{Change, Entry, Event, WatchItem};
 pub use error::{CacheError, WatchError};
-pub use follow_failure::FollowFailure;
-pub use forms::{FormBudget, FormId};
-pub use packing::ValueRef;
+pub use reflector_failure::ReflectorFailure;
 pub use selection::{Interest, Selection, UID};
 pub use snapshot::{Cursor, Snapshot};
 pub use stats::{CacheStats, CheckStats, ShardStats};

@@ -6,21 +6,21 @@ use crate::attrs::Meta;
 use crate::entry::{Change, Entry};
 use crate::terms::{self, LabelTerms};
 
-/// The field that shards by UID are selected by.
+/// The field by which shards are selected by UID.
 pub const UID: &str = "metadata.uid";
 
 /// The objects that a client requests.
 #[derive(Clone, Debug, Default)]
 pub struct Interest {
-    /// Only this namespace; `None` for all namespaces, and for cluster-scoped resources.
+    /// Only this namespace. `None` for all namespaces, and for cluster-scoped resources.
     pub namespace: Option<Text>,
     /// Only this name.
     pub name: Option<Text>,
     pub labels: LabelSelector,
     /// Terms on `metadata.name`, `metadata.namespace` and the indexer's fields. Any other field counts as empty, so a
-    /// server that should refuse it must do so before.
+    /// server must reject unsupported fields before.
     pub fields: FieldSelector,
-    /// Only those of a shard. A shard by UID needs an indexer that has `metadata.uid` among its fields.
+    /// Only the objects of a shard. A shard by UID needs an indexer that has `metadata.uid` among its fields.
     pub shard: Option<ShardSelector>,
 }
 
@@ -32,10 +32,10 @@ pub struct Selection {
     labels: LabelSelector,
     /// The label requirements by key, if there are many.
     label_terms: Option<LabelTerms>,
-    /// The terms other than `namespace` and `name`: one for each field.
+    /// The terms other than `namespace` and `name`, one for each field.
     fields: Vec<FieldTerms>,
     shard: Option<(Field, ShardSelector)>,
-    /// True if two parts of the interest contradict each other.
+    /// True if two parts of the interest contradict each other, so that nothing is selected.
     nothing: bool,
 }
 
@@ -56,7 +56,7 @@ enum Field {
     Unknown,
 }
 
-/// A property that has one known value in all selected objects.
+/// A property that has the same value in all selected objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Property {
     Name,
@@ -65,7 +65,7 @@ pub(crate) enum Property {
 }
 
 impl Selection {
-    pub(crate) fn new(interest: Interest, known: &[Text]) -> Self {
+    pub(crate) fn new(interest: Interest, field_names: &[Text]) -> Self {
         let mut nothing = interest.labels.is_nothing();
         let mut selection = Self {
             namespace: interest.namespace,
@@ -73,17 +73,17 @@ impl Selection {
             label_terms: LabelTerms::of(&interest.labels),
             labels: interest.labels,
             fields: vec![],
-            shard: interest.shard.map(|shard| (Field::of_shard(shard.key, known), shard)),
+            shard: interest.shard.map(|shard| (Field::of_shard(shard.key, field_names), shard)),
             nothing,
         };
         for term in interest.fields.terms() {
             let (field, narrowed) = match term.field.as_str() {
                 "metadata.name" => (Field::Name, Some(&mut selection.name)),
                 "metadata.namespace" => (Field::Namespace, Some(&mut selection.namespace)),
-                other => (known.iter().position(|own| own == other).map_or(Field::Unknown, Field::At), None),
+                other => (field_names.iter().position(|own| own == other).map_or(Field::Unknown, Field::At), None),
             };
             match narrowed {
-                // An empty name or namespace is an ordinary term: objects without a namespace match it.
+                // An empty name or namespace is an ordinary term, which objects without a namespace match.
                 Some(narrowed) if !term.negated && !term.value.is_empty() => {
                     nothing |= narrowed.as_ref().is_some_and(|own| *own != term.value);
                     *narrowed = Some(term.value.clone());
@@ -177,15 +177,15 @@ impl Selection {
     }
 
     /// Returns how many of the objects before and after a change are of other shards.
-    pub(crate) fn of_other_shards(&self, old: Option<&Meta>, new: Option<&Meta>) -> u64 {
+    pub(crate) fn count_of_other_shards(&self, old: Option<&Meta>, new: Option<&Meta>) -> u64 {
         let Some((field, shard)) = &self.shard else { return 0 };
         [old, new].into_iter().flatten().map(|meta| u64::from(!shard.selects(field.of(meta)))).sum()
     }
 
-    /// Returns the properties with one known value in all selected objects, the most selective first.
+    /// Returns the properties that have one value in all selected objects, the most selective first.
     pub(crate) fn equalities(&self) -> impl Iterator<Item = (Property, &str)> {
         let name = self.name.iter().map(|name| (Property::Name, name.as_str()));
-        // An index lacks objects without the field, so it cannot answer a term on the empty value.
+        // An index does not have objects without the field, so it cannot be used for a term on the empty value.
         let fields = self.fields.iter().filter_map(|terms| match (terms.field, &terms.equals) {
             (Field::At(position), Some(value)) if !value.is_empty() => {
                 Some((Property::Field(position), value.as_str()))
@@ -208,10 +208,10 @@ impl FieldTerms {
 }
 
 impl Field {
-    fn of_shard(key: ShardKey, known: &[Text]) -> Self {
+    fn of_shard(key: ShardKey, field_names: &[Text]) -> Self {
         match key {
             ShardKey::Namespace => Self::Namespace,
-            ShardKey::Uid => known.iter().position(|own| own == UID).map_or(Self::Unknown, Self::At),
+            ShardKey::Uid => field_names.iter().position(|own| own == UID).map_or(Self::Unknown, Self::At),
         }
     }
 
@@ -226,7 +226,7 @@ impl Field {
 }
 
 impl Property {
-    /// Returns the object's value; `None` if it has none that an equality could require.
+    /// Returns the object's value, or `None` if it has none that an equality could require.
     pub(crate) fn of<'a>(&self, meta: &'a Meta) -> Option<&'a str> {
         match self {
             Self::Name => Some(meta.name()),
@@ -243,13 +243,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matching() {
+    fn matches_terms() {
         let meta = Meta::new(
             "ns/pod",
             &[(Text::new("app"), Text::new("web"))],
             &[Text::new("node-1"), Text::default(), Text::new("Running")],
         );
-        let known = ["spec.nodeName", "spec.other", "status.phase"].map(Text::new);
+        let field_names = ["spec.nodeName", "spec.other", "status.phase"].map(Text::new);
         for (namespace, name, labels, fields, want) in [
             (None, None, "", "", true),
             (Some("ns"), Some("pod"), "app=web", "spec.nodeName=node-1", true),
@@ -279,20 +279,20 @@ mod tests {
                 shard: None,
             };
             let case = format!("{interest:?}");
-            assert_eq!(Selection::new(interest, &known).matches(&meta), want, "{case}");
+            assert_eq!(Selection::new(interest, &field_names).matches(&meta), want, "{case}");
         }
         let nothing = Interest { labels: LabelSelector::nothing(), ..Interest::default() };
-        assert!(!Selection::new(nothing, &known).matches(&meta));
+        assert!(!Selection::new(nothing, &field_names).matches(&meta));
     }
 
     #[test]
-    fn shards() {
+    fn matches_half_of_shard_range() {
         let meta = |path: &str, uid: &str| Meta::new(path, &[], &[Text::default(), Text::new(uid)]);
-        let known = ["spec.nodeName", UID].map(Text::new);
+        let field_names = ["spec.nodeName", UID].map(Text::new);
         let half = |key, upper: bool| {
             let (start, end) = if upper { (1 << 63, 1 << 64) } else { (0, 1 << 63) };
             let shard = ShardSelector { key, ranges: vec![ShardRange { start, end }] };
-            Selection::new(Interest { shard: Some(shard), ..Interest::default() }, &known)
+            Selection::new(Interest { shard: Some(shard), ..Interest::default() }, &field_names)
         };
         // The hash of "a" is in the upper half.
         for (path, uid, by_uid, by_namespace) in [("ns/x", "a", true, false), ("a/x", "foo", true, true)] {

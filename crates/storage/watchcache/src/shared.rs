@@ -1,4 +1,4 @@
-//! The shared parts of a cache: the state, its published form, and the progress of following the store.
+//! The shared parts of a cache: the state, its published form, and the progress of the reflector.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,15 +15,15 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attrs::Indexer;
 use crate::backlog::Backlog;
-use crate::consistency::CheckTimes;
+use crate::compression::CompressionQueue;
+use crate::consistency::CheckIntervals;
 use crate::distribution::Distribution;
 use crate::entry::{Entry, Event};
 use crate::error::CacheError;
-use crate::follower;
 use crate::hub::Hub;
 use crate::index::Index;
 use crate::mailbox::Mailbox;
-use crate::packing::Unpacked;
+use crate::reflector;
 use crate::selection::Property;
 use crate::snapshot::{Snapshot, SnapshotInner};
 use crate::state::{State, catch_up};
@@ -31,65 +31,67 @@ use crate::stats::{CacheStats, CheckStats, Counters, READ_WAITS};
 use crate::window::WindowLimits;
 
 /// The time without a read after which an index is dropped.
-const INDEX_IDLE: Duration = Duration::from_secs(600);
+const MAX_INDEX_IDLE: Duration = Duration::from_secs(600);
 const MAX_INDEXES: usize = 12;
-/// The time for which a snapshot is kept for the next page of a list, the same as for the window's events.
-const RETAIN: Duration = Duration::from_secs(75);
+/// How long a snapshot is retained for the next page of a list. It is the same as for the window's events.
+const RETAIN_FOR: Duration = Duration::from_secs(75);
 const MAX_RETAINED: usize = 64;
-/// Kept snapshots hold replaced objects. If these take more than this and more than half of the cache's memory, the
+/// Retained snapshots hold replaced objects. If these take more than this and more than half of the cache's memory, the
 /// oldest snapshots are dropped.
-const RETAINED_BYTES: u64 = 64 << 20;
-const MANY_BEGINNERS: usize = 64;
+const MAX_RETAINED_BYTES: u64 = 64 << 20;
+const MANY_INITIALIZING: usize = 64;
 
-/// The shared parts of a cache. Locks are taken in the order state, hub, mailbox, and never state with hub.
+/// The shared parts of a cache. Locks are taken in the order state, hub, mailbox. State and hub are never locked at the
+/// same time.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) range: Range<Bytes>,
     pub(crate) indexer: Arc<dyn Indexer>,
     pub(crate) state: Mutex<State>,
-    /// The current state for readers: created by the first one, removed by the next change. Written under `state`.
+    /// The current state for readers, which is created by the first one, and removed by the next change. Written under
+    /// `state`.
     published: ArcSwapOption<SnapshotInner>,
-    retained: Mutex<Vec<Retained>>,
+    retained: Mutex<Vec<RetainedSnapshot>>,
     /// Watches that may still be reading their initial state.
-    beginners: Mutex<Vec<Weak<Mailbox>>>,
+    initializing: Mutex<Vec<Weak<Mailbox>>>,
     pub(crate) hub: Mutex<Hub>,
-    pub(crate) unpacked: Unpacked,
+    pub(crate) compression_queue: CompressionQueue,
     /// Everything up to this revision is in `state` and was passed to the watchers.
     progress: AtomicU64,
     /// The newest event that is in `state` and was passed to the watchers.
     applied: AtomicU64,
     initialized: AtomicBool,
-    /// Present while the store is followed.
+    /// Present while the store is being watched.
     pub(crate) control: ArcSwapOption<Box<dyn WatchControl>>,
-    /// The error that keeps the cache from following the store, and the time at which these errors began.
-    pub(crate) trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
+    /// The error that prevents the cache from watching the store, and the time of the first of these errors.
+    pub(crate) failure: Mutex<Option<(Arc<StoreError>, Instant)>>,
     pub(crate) counters: Counters,
     /// Unset if the cache is not compared with the store.
-    pub(crate) checks: OnceLock<CheckTimes>,
-    /// True from a comparison that failed until all objects have been read again.
+    pub(crate) checks: OnceLock<CheckIntervals>,
+    /// True after a failed comparison, until all objects have been read again.
     pub(crate) inconsistent: AtomicBool,
-    /// True if the range has keys that are no paths, which the cache leaves out.
+    /// True if the range has keys that are not paths, which the cache ignores.
     pub(crate) has_foreign_keys: AtomicBool,
     pub(crate) waits: Distribution,
-    /// Notified at every progress.
+    /// Notified of all progress.
     pub(crate) changed: Notify,
     /// True while an index is being built.
     building: AtomicBool,
-    born: Instant,
+    created: Instant,
     pub(crate) task: Mutex<Option<AbortHandle>>,
     /// Held while the store's history is read into the window.
-    pub(crate) reaching: tokio::sync::Mutex<()>,
-    /// The newest revision that the window cannot reach back to for lack of room.
-    pub(crate) out_of_reach: AtomicU64,
-    /// Held while a past state is computed.
-    pub(crate) rewinding: tokio::sync::Mutex<()>,
+    pub(crate) history_lock: tokio::sync::Mutex<()>,
+    /// The newest revision that the window cannot reach back to, because there is not enough room.
+    pub(crate) unreachable: AtomicU64,
+    /// Held while an earlier state is computed.
+    pub(crate) rewind_lock: tokio::sync::Mutex<()>,
     /// The oldest revision whose state may still be read.
-    remembered: AtomicU64,
-    me: Weak<Shared>,
+    oldest_readable: AtomicU64,
+    weak_self: Weak<Shared>,
 }
 
 #[derive(Debug)]
-struct Retained {
+struct RetainedSnapshot {
     snapshot: Snapshot,
     until: Instant,
 }
@@ -103,21 +105,21 @@ impl Shared {
         limits: WindowLimits,
         backlog: Arc<Backlog>,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|me: &Weak<Shared>| Shared {
+        Arc::new_cyclic(|weak_self: &Weak<Shared>| Shared {
             store,
             range: prefix_range(prefix.as_bytes()),
             indexer,
             state: Mutex::default(),
             published: ArcSwapOption::empty(),
             retained: Mutex::default(),
-            beginners: Mutex::default(),
+            initializing: Mutex::default(),
             hub: Mutex::new(Hub::new(limits, backlog)),
-            unpacked: Unpacked::default(),
+            compression_queue: CompressionQueue::default(),
             progress: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             initialized: AtomicBool::new(false),
             control: ArcSwapOption::empty(),
-            trouble: Mutex::default(),
+            failure: Mutex::default(),
             counters: Counters::default(),
             checks: OnceLock::new(),
             inconsistent: AtomicBool::new(false),
@@ -125,13 +127,13 @@ impl Shared {
             waits: Distribution::new(&READ_WAITS),
             changed: Notify::new(),
             building: AtomicBool::new(false),
-            born: Instant::now(),
+            created: Instant::now(),
             task: Mutex::default(),
-            reaching: tokio::sync::Mutex::default(),
-            out_of_reach: AtomicU64::new(0),
-            rewinding: tokio::sync::Mutex::default(),
-            remembered: AtomicU64::new(0),
-            me: me.clone(),
+            history_lock: tokio::sync::Mutex::default(),
+            unreachable: AtomicU64::new(0),
+            rewind_lock: tokio::sync::Mutex::default(),
+            oldest_readable: AtomicU64::new(0),
+            weak_self: weak_self.clone(),
         })
     }
 
@@ -144,13 +146,13 @@ impl Shared {
             tracing::error!("a watch cache was used outside of a runtime");
             return;
         };
-        if let Some(shared) = self.me.upgrade() {
-            let mut begun = false;
-            let following = binnacle_supervise::supervise("watch cache", move || {
-                let again = std::mem::replace(&mut begun, true);
-                follower::run(Arc::clone(&shared), again)
+        if let Some(shared) = self.weak_self.upgrade() {
+            let mut started = false;
+            let task_future = binnacle_supervise::supervise("watch cache", move || {
+                let again = std::mem::replace(&mut started, true);
+                reflector::run(Arc::clone(&shared), again)
             });
-            *task = Some(runtime.spawn(following).abort_handle());
+            *task = Some(runtime.spawn(task_future).abort_handle());
         }
     }
 
@@ -168,9 +170,9 @@ impl Shared {
     /// Reads the store's revision and waits until the cache has reached it. A caller that is not `patient` can read the
     /// store itself, and does not wait while an event is unreadable.
     pub(crate) async fn barrier(&self, deadline: Instant, patient: bool) -> Result<Revision, CacheError> {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let reached = self.reach(deadline, patient).await;
-        self.waits.add(begun.elapsed().as_secs_f64());
+        self.waits.add(started.elapsed().as_secs_f64());
         reached
     }
 
@@ -180,7 +182,7 @@ impl Shared {
             let Some(control) = self.control.load_full() else {
                 self.start();
                 if !patient && self.is_unreadable() {
-                    return Err(self.behind().await);
+                    return Err(self.stale_error().await);
                 }
                 self.wait(changed, deadline).await?;
                 continue;
@@ -189,7 +191,7 @@ impl Shared {
                 Ok(Ok(barrier)) => barrier,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "the store did not tell its revision");
-                    // The follower will get the same error and restart.
+                    // The reflector will get the same error and restart.
                     let pause = deadline.min(Instant::now() + Duration::from_millis(20));
                     let _ = timeout_at(pause, changed).await;
                     if Instant::now() >= deadline {
@@ -220,12 +222,12 @@ impl Shared {
         Revision(self.progress.load(Ordering::Acquire))
     }
 
-    /// Returns the revision of the newest event that was applied.
+    /// Returns the revision of the newest applied event.
     pub(crate) fn applied(&self) -> Revision {
         Revision(self.applied.load(Ordering::Acquire))
     }
 
-    /// Notes that everything up to `progress` was applied, with the newest event at `event`.
+    /// Records that everything up to `progress` was applied, and that the newest event has the revision `event`.
     pub(crate) fn advance(&self, event: Option<Revision>, progress: Revision) {
         if let Some(event) = event {
             self.applied.fetch_max(event.0, Ordering::AcqRel);
@@ -234,7 +236,7 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
-    /// Notes that the state was read again at `revision`, which may be older than before if the store was restored.
+    /// Records that the state was read again at `revision`, which may be older than before if the store was restored.
     pub(crate) fn begin(&self, revision: Revision) {
         self.applied.store(revision.0, Ordering::Release);
         self.progress.store(revision.0, Ordering::Release);
@@ -242,7 +244,7 @@ impl Shared {
         self.initialized.store(true, Ordering::Release);
     }
 
-    pub(crate) fn has_begun(&self) -> bool {
+    pub(crate) fn is_initialized(&self) -> bool {
         self.initialized.load(Ordering::Acquire)
     }
 
@@ -269,7 +271,7 @@ impl Shared {
             changed: state.changed,
             written: state.written,
             era: state.era,
-            owner: self.me.clone(),
+            owner: self.weak_self.clone(),
             counts: Mutex::default(),
         });
         self.published.store(Some(Arc::clone(&inner)));
@@ -290,78 +292,80 @@ impl Shared {
     }
 
     pub(crate) fn forget_before(&self, revision: Revision) {
-        self.remembered.fetch_max(revision.0, Ordering::AcqRel);
-        self.retained.lock().retain(|kept| kept.snapshot.revision() >= revision);
+        self.oldest_readable.fetch_max(revision.0, Ordering::AcqRel);
+        self.retained.lock().retain(|retained| retained.snapshot.revision() >= revision);
     }
 
     /// Returns true if the store has compacted the state.
     pub(crate) fn is_forgotten(&self, revision: Revision) -> bool {
-        revision.0 < self.remembered.load(Ordering::Acquire)
+        revision.0 < self.oldest_readable.load(Ordering::Acquire)
     }
 
     pub(crate) fn snapshot_at(&self, revision: Revision) -> Option<Snapshot> {
         if self.is_forgotten(revision) {
             return None;
         }
-        let present = self.snapshot();
-        if present.inner.changed <= revision && revision <= present.revision() {
-            return Some(Snapshot::new(present.inner, revision));
+        let current_snapshot = self.snapshot();
+        if current_snapshot.inner.changed <= revision && revision <= current_snapshot.revision() {
+            return Some(Snapshot::new(current_snapshot.inner, revision));
         }
         let mut retained = self.retained.lock();
-        let fits = |kept: &Retained| {
-            let inner = &kept.snapshot.inner;
-            inner.era == present.inner.era && inner.changed <= revision && revision <= kept.snapshot.revision()
+        let fits = |retained: &RetainedSnapshot| {
+            let inner = &retained.snapshot.inner;
+            inner.era == current_snapshot.inner.era
+                && inner.changed <= revision
+                && revision <= retained.snapshot.revision()
         };
-        let kept = retained.iter_mut().find(|kept| fits(kept))?;
-        kept.until = Instant::now() + RETAIN;
-        Some(Snapshot::new(Arc::clone(&kept.snapshot.inner), revision))
+        let retained = retained.iter_mut().find(|retained| fits(retained))?;
+        retained.until = Instant::now() + RETAIN_FOR;
+        Some(Snapshot::new(Arc::clone(&retained.snapshot.inner), revision))
     }
 
     pub(crate) fn retain(&self, snapshot: &Snapshot) {
-        let until = Instant::now() + RETAIN;
+        let until = Instant::now() + RETAIN_FOR;
         let mut retained = self.retained.lock();
-        let same = |kept: &&mut Retained| Arc::ptr_eq(&kept.snapshot.inner, &snapshot.inner);
+        let same = |retained: &&mut RetainedSnapshot| Arc::ptr_eq(&retained.snapshot.inner, &snapshot.inner);
         match retained.iter_mut().find(same) {
-            Some(kept) => {
-                kept.until = until;
-                if snapshot.revision() > kept.snapshot.revision() {
-                    kept.snapshot = snapshot.clone();
+            Some(retained) => {
+                retained.until = until;
+                if snapshot.revision() > retained.snapshot.revision() {
+                    retained.snapshot = snapshot.clone();
                 }
             }
-            None => retained.push(Retained { snapshot: snapshot.clone(), until }),
+            None => retained.push(RetainedSnapshot { snapshot: snapshot.clone(), until }),
         }
         if retained.len() > MAX_RETAINED {
             retained.remove(0);
         }
     }
 
-    /// Drops unused indexes, snapshots and old events; returns true if anything is left to drop later.
-    pub(crate) fn upkeep(&self) -> bool {
+    /// Drops unused indexes, snapshots and old events. Returns true if anything is left to drop later.
+    pub(crate) fn maintain(&self) -> bool {
         let now = Instant::now();
         let indexes = {
             let mut state = self.state.lock();
-            let oldest = self.now().saturating_sub(INDEX_IDLE.as_secs());
+            let oldest = self.now().saturating_sub(MAX_INDEX_IDLE.as_secs());
             if state.indexes.iter().any(|index| index.last_used() < oldest) {
                 self.published.store(None);
                 state.indexes.retain(|index| index.last_used() >= oldest);
             }
             state.indexes.len()
         };
-        let retained = self.bound_retained();
+        let retained = self.drop_excess_snapshots();
         let mut hub = self.hub.lock();
         hub.window.trim(now);
-        if hub.window.overhangs() && hub.window.backlog().is_crowded() {
-            self.count_terminated(hub.relieve());
+        if hub.window.has_dropped_events() && hub.window.backlog().is_crowded() {
+            self.count_terminated(hub.end_late_watchers());
         }
-        hub.window.can_shrink() || hub.window.overhangs() || retained > 0 || indexes > 0
+        hub.window.can_shrink() || hub.window.has_dropped_events() || retained > 0 || indexes > 0
     }
 
     /// Passes events to the watchers that select them, and ends watchers that hold too many dropped events.
     pub(crate) fn publish(&self, events: Vec<Event>) {
         let mut hub = self.hub.lock();
         hub.publish_all(events);
-        if hub.window.overhangs() && hub.window.backlog().is_exceeded() {
-            self.count_terminated(hub.relieve());
+        if hub.window.has_dropped_events() && hub.window.backlog().is_exceeded() {
+            self.count_terminated(hub.end_late_watchers());
         }
     }
 
@@ -369,58 +373,60 @@ impl Shared {
         self.counters.terminated.fetch_add(watchers as u64, Ordering::Relaxed);
     }
 
-    /// Notes a watch that reads an initial state, which it keeps alive until the end of that.
-    pub(crate) fn note_beginner(&self, mailbox: &Arc<Mailbox>) {
-        let mut beginners = self.beginners.lock();
-        // Without changes nothing else cleans this list, even if many watches start and end.
-        if beginners.len() >= MANY_BEGINNERS && beginners.len().is_power_of_two() {
-            beginners.retain(|mailbox| mailbox.upgrade().is_some_and(|mailbox| mailbox.initial.lock().is_some()));
+    /// Records a watch that is reading an initial state, which it retains until it has read all of it.
+    pub(crate) fn track_initializing(&self, mailbox: &Arc<Mailbox>) {
+        let mut initializing = self.initializing.lock();
+        // Without changes nothing else cleans up this list, even if many watches start and end.
+        if initializing.len() >= MANY_INITIALIZING && initializing.len().is_power_of_two() {
+            initializing.retain(|mailbox| mailbox.upgrade().is_some_and(|mailbox| mailbox.initial.lock().is_some()));
         }
-        beginners.push(Arc::downgrade(mailbox));
+        initializing.push(Arc::downgrade(mailbox));
     }
 
-    /// Ends watches that read their initial state so slowly that it keeps too much memory alive.
-    fn bound_beginners(&self, written: u64, may_hold: u64) -> usize {
-        let mut beginners = self.beginners.lock();
-        let before = beginners.len();
+    /// Ends watches that read their initial state so slowly that too much memory is retained.
+    fn end_slow_initializing(&self, written: u64, limit: u64) -> usize {
+        let mut initializing = self.initializing.lock();
+        let before = initializing.len();
         let mut ended = 0;
-        beginners.retain(|mailbox| {
+        initializing.retain(|mailbox| {
             let Some(mailbox) = mailbox.upgrade() else { return false };
-            let goes_on = mailbox.goes_on_beginning(written, may_hold);
-            ended += usize::from(!goes_on && mailbox.queue.lock().ending.is_some());
-            goes_on
+            let keeps = mailbox.bound_initial(written, limit);
+            ended += usize::from(!keeps && mailbox.queue.lock().end_reason.is_some());
+            keeps
         });
         if before > 0 {
             self.count_terminated(ended);
         }
-        beginners.len()
+        initializing.len()
     }
 
-    /// Drops snapshots that are too old or keep too much memory alive; returns the number of the others.
-    pub(crate) fn bound_retained(&self) -> usize {
-        if self.retained.lock().is_empty() && self.beginners.lock().is_empty() {
+    /// Drops snapshots that are too old or retain too much memory. Returns the number of remaining snapshots.
+    pub(crate) fn drop_excess_snapshots(&self) -> usize {
+        if self.retained.lock().is_empty() && self.initializing.lock().is_empty() {
             return 0;
         }
         let (written, bytes) = {
             let state = self.state.lock();
             (state.written, state.bytes as u64)
         };
-        let (now, may_hold) = (Instant::now(), RETAINED_BYTES.max(bytes / 2));
-        let beginning = self.bound_beginners(written, may_hold);
+        let (now, limit) = (Instant::now(), MAX_RETAINED_BYTES.max(bytes / 2));
+        let initializing = self.end_slow_initializing(written, limit);
         let mut retained = self.retained.lock();
-        retained.retain(|kept| kept.until > now && written.saturating_sub(kept.snapshot.inner.written) <= may_hold);
-        retained.len() + beginning
+        retained.retain(|retained| {
+            retained.until > now && written.saturating_sub(retained.snapshot.inner.written) <= limit
+        });
+        retained.len() + initializing
     }
 
     /// Returns the seconds since the cache was created.
     pub(crate) fn now(&self) -> u64 {
-        self.born.elapsed().as_secs()
+        self.created.elapsed().as_secs()
     }
 
-    /// Builds an index in the background, one at a time, since a list was slow without it.
-    pub(crate) fn want_index(&self, property: Property) {
+    /// Builds an index in the background because a list was slow without it. One index is built at a time.
+    pub(crate) fn request_index(&self, property: Property) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let Some(shared) = self.me.upgrade() else { return };
+        let Some(shared) = self.weak_self.upgrade() else { return };
         if self.building.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -434,9 +440,9 @@ impl Shared {
     fn build_index(&self, property: Property) {
         let from = self.current();
         let mut index = Index::build(property, &from.objects, self.now());
-        // Applies the changes made meanwhile: most of them without the lock, the rest under it.
-        let then = self.current();
-        catch_up(&mut index, &from.objects, &then.objects);
+        // Applies the changes made in the meantime: most of them without the lock, the rest under it.
+        let later = self.current();
+        catch_up(&mut index, &from.objects, &later.objects);
         self.change(|state| {
             if state.indexes.len() >= MAX_INDEXES {
                 let oldest = state.indexes.iter().enumerate().min_by_key(|(_, index)| index.last_used());
@@ -444,7 +450,7 @@ impl Shared {
                     state.indexes.swap_remove(position);
                 }
             }
-            state.adopt(index, &then.objects);
+            state.adopt(index, &later.objects);
         });
     }
 
@@ -468,7 +474,7 @@ impl Shared {
             capacity: hub.window.capacity(),
             initializations: count(&self.counters.initializations),
             initial_events: count(&self.counters.initial_events),
-            told_initially: count(&self.counters.told_initially),
+            initial_items_sent: count(&self.counters.initial_items_sent),
             events_received: count(&self.counters.events_received),
             events_dispatched: count(&self.counters.events_dispatched),
             terminated: count(&self.counters.terminated),

@@ -14,7 +14,7 @@ use crate::index::{Index, Objects};
 use crate::selection::{Property, Selection};
 use crate::shared::Shared;
 
-/// All objects of a resource at one revision. Cheap to clone; blocks no writer.
+/// All objects of a resource at one revision. It is cheap to clone, and blocks no writer.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     revision: Revision,
@@ -25,27 +25,27 @@ pub struct Snapshot {
 pub(crate) struct SnapshotInner {
     pub(crate) objects: Objects,
     pub(crate) indexes: Vec<Index>,
-    /// The newest change of the state, which is valid from this revision to the one before the next change.
+    /// The newest change of the state. The state is valid from this revision to the one before the next change.
     pub(crate) changed: Revision,
     pub(crate) written: u64,
-    /// Snapshots of different eras do not belong to one history.
+    /// Snapshots of different eras have different histories.
     pub(crate) era: u64,
     /// The cache to notify when an index would have helped.
     pub(crate) owner: Weak<Shared>,
-    /// The numbers of objects from a path on, which all pages of a list need.
-    pub(crate) counts: Mutex<Vec<Count>>,
+    /// The numbers of objects from a path on, which are needed for all pages of a list.
+    pub(crate) counts: Mutex<Vec<RemainingCount>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Count {
+pub(crate) struct RemainingCount {
     end: String,
     from: String,
     remaining: usize,
 }
 
-/// The number of scanned objects from which an index is worth building for a list.
+/// The number of scanned objects above which a list is worth an index.
 const LARGE_SCAN: usize = 2_000;
-/// A list that selects more than one object in this many is served by a scan.
+/// A list that selects more than one in this many objects is served by a scan.
 const SELECTIVE: usize = 8;
 const MAX_COUNTS: usize = 16;
 
@@ -68,7 +68,7 @@ impl Snapshot {
         self.inner.objects.is_empty()
     }
 
-    /// Returns one object; `path` is `namespace/name`, or the name alone for cluster-scoped resources.
+    /// Returns one object. `path` is `namespace/name`, or only the name for cluster-scoped resources.
     pub fn get(&self, path: &str) -> Option<&Arc<Entry>> {
         self.inner.objects.get(path)
     }
@@ -78,16 +78,16 @@ impl Snapshot {
         self.iter_counted(selection, start, None)
     }
 
-    /// Like [`Snapshot::iter`], and counts the objects examined.
+    /// Returns the selected objects like [`Snapshot::iter`], and counts the examined objects.
     fn iter_counted<'a>(
         &'a self,
         selection: &'a Selection,
         start: &str,
-        seen: Option<&'a Cell<usize>>,
+        examined: Option<&'a Cell<usize>>,
     ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a> {
-        let look = move |_: &&'a Arc<Entry>| {
-            if let Some(seen) = seen {
-                seen.set(seen.get() + 1);
+        let count = move |_: &&'a Arc<Entry>| {
+            if let Some(examined) = examined {
+                examined.set(examined.get() + 1);
             }
         };
         if selection.is_nothing() {
@@ -99,37 +99,38 @@ impl Snapshot {
             return Box::new(
                 found
                     .into_iter()
-                    .inspect(look)
+                    .inspect(count)
                     .filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)),
             );
         }
         if let (None, Some(name), false) = (selection.namespace(), selection.name(), self.inner.has_namespaces()) {
             // Without namespaces the name is the whole path.
             let start = start.to_owned();
-            let found = self.get(name).into_iter().inspect(look);
+            let found = self.get(name).into_iter().inspect(count);
             return Box::new(found.filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)));
         }
         let (first, end) = bounds(selection.namespace(), start);
         if selection.is_whole_namespace() {
-            return Box::new(self.inner.range(&first, &end).map(|(_, entry)| entry).inspect(look));
+            return Box::new(self.inner.range(&first, &end).map(|(_, entry)| entry).inspect(count));
         }
         if let Some((index, value)) = self.inner.useful_index(selection, &first, &end) {
             let objects = &self.inner.objects;
-            let found = index.paths(value, &first, &end).filter_map(|path| objects.get(path)).inspect(look);
+            let found = index.paths(value, &first, &end).filter_map(|path| objects.get(path)).inspect(count);
             return Box::new(found.filter(|entry| selection.matches(&entry.meta)));
         }
         let range = self.inner.range(&first, &end);
-        let steps = VISIT + selection.terms() as u64;
-        Box::new(Scan { range, snapshot: &self.inner, selection, counted: seen, steps, seen: 0, matched: 0 })
+        let steps = STEPS_PER_VISIT + selection.terms() as u64;
+        Box::new(Scan { range, snapshot: &self.inner, selection, counted: examined, steps, examined: 0, matched: 0 })
     }
 
-    /// Returns the index used for a list of the selection: `f:` and a field, `l` for labels, empty for none.
+    /// Returns the name of the index used for a list of the selection: `f:` and a field, `l` for labels, empty for
+    /// none.
     pub fn index(&self, selection: &Selection, fields: &[Text]) -> Text {
         let (first, end) = bounds(selection.namespace(), "");
         match self.inner.useful_index(selection, &first, &end).map(|(index, _)| index.property()) {
             Some(Property::Field(at)) => fields.get(*at).map(|name| format!("f:{name}")).unwrap_or_default().into(),
             Some(Property::Name) => "f:metadata.name".into(),
-            // Clients may invent label keys, so the key is left out.
+            // Clients can use arbitrary label keys, so the key is omitted.
             Some(Property::Label(_)) => "l".into(),
             None => Text::default(),
         }
@@ -137,39 +138,40 @@ impl Snapshot {
 
     /// Returns a reader of the selected objects that can be paused.
     pub fn cursor(&self, selection: Arc<Selection>, start: &str) -> Cursor {
-        Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), seen: 0 }
+        Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), examined: 0 }
     }
 
-    /// Returns the number of objects from `start` on, in one namespace or all, at the cost of a page for each page.
+    /// Returns the number of objects from `start` on, in one namespace or all. The cost of each page of a list is that
+    /// of a page.
     pub fn remaining(&self, namespace: Option<&str>, start: &str) -> usize {
         let (first, end) = bounds(namespace, start);
         if first.is_empty() && end.is_empty() {
             return self.len();
         }
         // Objects are counted without the lock, since there may be many.
-        let known = {
+        let nearest = {
             let counts = self.inner.counts.lock();
-            let known = counts.iter().filter(|count| count.end == end && count.from <= first);
-            known.max_by(|a, b| a.from.cmp(&b.from)).map(|count| (count.from.clone(), count.remaining))
+            let nearest = counts.iter().filter(|count| count.end == end && count.from <= first);
+            nearest.max_by(|a, b| a.from.cmp(&b.from)).map(|count| (count.from.clone(), count.remaining))
         };
-        let remaining = match &known {
-            Some((from, remaining)) => remaining - paced(self.inner.range(from, &first)),
+        let remaining = match &nearest {
+            Some((from, remaining)) => remaining - count_paced(self.inner.range(from, &first)),
             None if end.is_empty() && namespace.is_none() => {
                 let before = (Bound::Unbounded, Bound::Excluded(first.as_str()));
-                self.len() - paced(self.inner.objects.range::<_, str>(before))
+                self.len() - count_paced(self.inner.objects.range::<_, str>(before))
             }
-            None => paced(self.inner.range(&first, &end)),
+            None => count_paced(self.inner.range(&first, &end)),
         };
         let mut counts = self.inner.counts.lock();
         let replaced =
-            known.and_then(|(from, _)| counts.iter().position(|count| count.end == end && count.from == from));
+            nearest.and_then(|(from, _)| counts.iter().position(|count| count.end == end && count.from == from));
         match replaced {
-            Some(at) => counts[at] = Count { end, from: first, remaining },
+            Some(at) => counts[at] = RemainingCount { end, from: first, remaining },
             None => {
                 if counts.len() >= MAX_COUNTS {
                     counts.remove(0);
                 }
-                counts.push(Count { end, from: first, remaining });
+                counts.push(RemainingCount { end, from: first, remaining });
             }
         }
         remaining
@@ -191,7 +193,7 @@ impl SnapshotInner {
         self.objects.range::<_, str>((Bound::Included(start), end))
     }
 
-    /// Returns true if the paths have namespaces; they all do, or none.
+    /// Returns true if the paths have namespaces. Either all paths have one, or none.
     fn has_namespaces(&self) -> bool {
         self.objects.get_min().is_some_and(|(meta, _)| meta.path().contains('/'))
     }
@@ -214,17 +216,17 @@ impl SnapshotInner {
         best.map(|(index, value, _)| (index, value))
     }
 
-    /// Requests the index that a scan would have needed.
-    fn miss_index(&self, selection: &Selection) {
+    /// Requests the index that the scan would have needed.
+    fn request_missing_index(&self, selection: &Selection) {
         let has = |property: &Property| self.indexes.iter().any(|index| index.property() == property);
-        let missed = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
-        if let (Some(property), Some(owner)) = (missed, self.owner.upgrade()) {
-            owner.want_index(property);
+        let missing = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
+        if let (Some(property), Some(owner)) = (missing, self.owner.upgrade()) {
+            owner.request_index(property);
         }
     }
 }
 
-/// A scan of every object, which at the end requests an index if few of them matched.
+/// A scan of every object. At its end, it requests an index if few objects matched.
 struct Scan<'a, I> {
     range: I,
     snapshot: &'a SnapshotInner,
@@ -232,7 +234,7 @@ struct Scan<'a, I> {
     counted: Option<&'a Cell<usize>>,
     /// The steps of the work budget for one object.
     steps: u64,
-    seen: usize,
+    examined: usize,
     matched: usize,
 }
 
@@ -242,7 +244,7 @@ impl<'a, I: Iterator<Item = (&'a Meta, &'a Arc<Entry>)>> Iterator for Scan<'a, I
     fn next(&mut self) -> Option<Self::Item> {
         for (meta, entry) in self.range.by_ref() {
             binnacle_work::pace(self.steps);
-            self.seen += 1;
+            self.examined += 1;
             if self.selection.matches(meta) {
                 self.matched += 1;
                 return Some(entry);
@@ -255,32 +257,32 @@ impl<'a, I: Iterator<Item = (&'a Meta, &'a Arc<Entry>)>> Iterator for Scan<'a, I
 impl<I> Drop for Scan<'_, I> {
     fn drop(&mut self) {
         if let Some(counted) = self.counted {
-            counted.set(counted.get() + self.seen);
+            counted.set(counted.get() + self.examined);
         }
-        if self.seen >= LARGE_SCAN && self.matched < self.seen / SELECTIVE {
-            self.snapshot.miss_index(self.selection);
+        if self.examined >= LARGE_SCAN && self.matched < self.examined / SELECTIVE {
+            self.snapshot.request_missing_index(self.selection);
         }
     }
 }
 
-/// A reader of the selected objects of a snapshot, in steps and without borrowing it.
+/// A reader of the selected objects of a snapshot, which can be paused and does not borrow it.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     snapshot: Snapshot,
     selection: Arc<Selection>,
-    /// The path to continue from; `None` at the end.
+    /// The path to continue from, or `None` at the end.
     next: Option<String>,
-    seen: usize,
+    examined: usize,
 }
 
 impl Cursor {
-    /// Appends up to `max` objects to `out`; returns true if there may be more.
+    /// Appends up to `max` objects to `out`. Returns true if there may be more.
     pub fn fill(&mut self, max: usize, out: &mut Vec<Arc<Entry>>) -> bool {
         let Some(start) = self.next.take() else { return false };
         let before = out.len();
-        let seen = Cell::new(self.seen);
-        out.extend(self.snapshot.iter_counted(&self.selection, &start, Some(&seen)).take(max).cloned());
-        self.seen = seen.get();
+        let examined = Cell::new(self.examined);
+        out.extend(self.snapshot.iter_counted(&self.selection, &start, Some(&examined)).take(max).cloned());
+        self.examined = examined.get();
         match out.last() {
             Some(last) if max > 0 && out.len() - before == max => {
                 // The smallest string that is greater than the path.
@@ -296,20 +298,20 @@ impl Cursor {
     }
 
     /// Returns the number of objects examined so far.
-    pub fn seen(&self) -> usize {
-        self.seen
+    pub fn examined(&self) -> usize {
+        self.examined
     }
 }
 
-/// The steps of the work budget to visit an object in a map.
-const VISIT: u64 = 4;
+/// The steps of the work budget for visiting an object in a map.
+const STEPS_PER_VISIT: u64 = 4;
 
-/// Counts what an iterator visits.
-fn paced<T>(visited: impl Iterator<Item = T>) -> usize {
-    visited.inspect(|_| binnacle_work::pace(VISIT)).count()
+/// Counts the items of an iterator, and charges the work budget for them.
+fn count_paced<T>(visited: impl Iterator<Item = T>) -> usize {
+    visited.inspect(|_| binnacle_work::pace(STEPS_PER_VISIT)).count()
 }
 
-/// Returns the bounds of the paths from `start` on in a namespace; an empty second string means no end.
+/// Returns the bounds of the paths from `start` on in a namespace. An empty second string means no end.
 fn bounds(namespace: Option<&str>, start: &str) -> (String, String) {
     match namespace {
         None => (start.to_owned(), String::new()),

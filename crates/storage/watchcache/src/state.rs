@@ -1,4 +1,4 @@
-//! The mutable state of a cache: the objects and their indexes, which only the follower changes.
+//! The mutable state of a cache: the objects and their indexes, which only the reflector changes.
 
 use std::sync::Arc;
 
@@ -15,17 +15,18 @@ use crate::index::{Index, Objects};
 pub(crate) struct State {
     pub(crate) objects: Objects,
     pub(crate) indexes: Vec<Index>,
-    /// The digest of the objects, by what the store sent.
+    /// The digest of the objects as sent by the store.
     pub(crate) digest: Digest,
     /// The revision of the newest change.
     pub(crate) changed: Revision,
     /// The approximate memory of the objects.
     pub(crate) bytes: usize,
-    /// The bytes of their stored forms.
+    /// The bytes of the objects' stored values.
     pub(crate) value_bytes: usize,
     /// Incremented when everything was read again and the previous state may have another history.
     pub(crate) era: u64,
-    /// Bytes written since the beginning: the difference to a snapshot's bounds the memory that it keeps alive.
+    /// The number of bytes written since the start. The difference to a snapshot's number is an upper bound of the
+    /// memory that the snapshot retains.
     pub(crate) written: u64,
 }
 
@@ -56,7 +57,8 @@ impl State {
         old
     }
 
-    /// Replaces all objects, which have the digest `digest`. Indexes are dropped, and built again when lists need them.
+    /// Replaces all objects. `digest` is the digest of the new ones. Indexes are dropped, and built again when lists
+    /// need them.
     pub(crate) fn replace(&mut self, objects: Objects, digest: Digest, revision: Revision) {
         self.bytes = objects.values().map(|entry| entry.size()).sum();
         self.value_bytes = objects.values().map(|entry| entry.value_len()).sum();
@@ -77,7 +79,7 @@ impl State {
     }
 }
 
-/// Updates an index of `from` to the state `to`; parts that both share are not visited.
+/// Updates an index of `from` to the state `to`. Parts that both share are not visited.
 pub(crate) fn catch_up(index: &mut Index, from: &Objects, to: &Objects) {
     use imbl::ordmap::DiffItem;
     for change in from.diff(to) {

@@ -9,22 +9,22 @@ pub(crate) const READ_WAITS: [f64; 13] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     pub objects: usize,
-    /// The approximate memory of the objects, without wire forms.
+    /// The approximate memory of the objects, without encodings.
     pub bytes: usize,
     pub watchers: usize,
     pub window_events: usize,
     pub window_bytes: usize,
     pub indexes: usize,
     pub retained_snapshots: usize,
-    /// The part of `bytes` for the objects' stored forms.
+    /// The part of `bytes` for the objects' stored values.
     pub value_bytes: usize,
     /// The maximum number of events in the window.
     pub capacity: usize,
-    /// The number of reads of the whole range, and the number of objects read by them.
+    /// The number of times that the whole range was read, and the number of objects read by that.
     pub initializations: u64,
     pub initial_events: u64,
     /// Items sent to watchers before they had caught up.
-    pub told_initially: u64,
+    pub initial_items_sent: u64,
     /// Events received from the store, and the number of them passed to watchers.
     pub events_received: u64,
     pub events_dispatched: u64,
@@ -36,22 +36,22 @@ pub struct CacheStats {
     pub checks: CheckStats,
 }
 
-/// Comparisons of the cache with the store, by their results.
+/// Comparisons of the cache with the store, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckStats {
     pub successes: u64,
     pub failures: u64,
-    /// Those that could not be finished.
+    /// The number of comparisons that could not be finished.
     pub errors: u64,
 }
 
 /// Counts of watchers of shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardStats {
-    /// Those that there are, and those that there have been.
+    /// The number of current watchers, and of all watchers so far.
     pub watchers: usize,
     pub watched: u64,
-    /// The objects in events, before and after the change, that were of other shards.
+    /// The number of objects in events, before and after the change, that belong to other shards.
     pub filtered: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct ShardStats {
 pub(crate) struct Counters {
     pub(crate) initializations: AtomicU64,
     pub(crate) initial_events: AtomicU64,
-    pub(crate) told_initially: AtomicU64,
+    pub(crate) initial_items_sent: AtomicU64,
     pub(crate) events_received: AtomicU64,
     pub(crate) events_dispatched: AtomicU64,
     pub(crate) terminated: AtomicU64,

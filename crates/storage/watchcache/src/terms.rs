@@ -1,5 +1,5 @@
-//! The terms of a selector, combined by key or field, so that matching an object takes time in the number of its labels
-//! and fields, and not in the number of terms.
+//! The terms of a selector, combined by key or field. The time to match an object is then proportional to the number of
+//! its labels and fields, and not to the number of terms.
 
 use binnacle_meta::{LabelSelector, Operator, Text};
 
@@ -14,7 +14,7 @@ pub(crate) struct LabelTerms {
     /// Sorted by key.
     keys: Vec<KeyTerms>,
     /// The number of keys that an object must have.
-    needed: usize,
+    required: usize,
 }
 
 /// All requirements on one key, combined.
@@ -48,8 +48,8 @@ impl LabelTerms {
             }
         }
         keys.iter_mut().for_each(|terms| sort(&mut terms.none_of));
-        let needed = keys.iter().filter(|terms| terms.needs_label()).count();
-        Some(Self { keys, needed })
+        let required = keys.iter().filter(|terms| terms.needs_label()).count();
+        Some(Self { keys, required })
     }
 
     pub(crate) fn match_labels(&self, labels: Labels<'_>) -> bool {
@@ -62,7 +62,7 @@ impl LabelTerms {
             }
             found += usize::from(terms.needs_label());
         }
-        found == self.needed
+        found == self.required
     }
 }
 
@@ -81,7 +81,7 @@ impl KeyTerms {
             Operator::NotIn | Operator::NotEquals => self.none_of.extend_from_slice(values),
             Operator::Exists => self.exists = true,
             Operator::DoesNotExist => self.absent = true,
-            // Requirements have valid bounds; for an invalid one no value would be above it.
+            // Requirements have valid bounds. For an invalid bound, no value would be above it.
             Operator::GreaterThan => {
                 let bound = bound().unwrap_or(i64::MAX);
                 self.above = Some(self.above.map_or(bound, |own| own.max(bound)));
@@ -132,13 +132,13 @@ mod tests {
     use crate::attrs::Meta;
 
     thread_local! {
-        /// The number of texts that this thread has compared.
+        /// The number of strings that this thread has compared.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 
     /// Combined terms select the same objects as single ones.
     #[test]
-    fn together_and_one_by_one() {
+    fn combined_terms_match_like_single_ones() {
         let padding: String = (0..FEW).map(|n| format!(",pad{n}!=x")).collect();
         for text in [
             "a=1",
@@ -169,7 +169,7 @@ mod tests {
 
     /// An object costs one lookup for each of its labels, and each lookup halves the remaining keys.
     #[test]
-    fn work_does_not_grow_with_the_terms() {
+    fn comparisons_do_not_grow_with_terms() {
         let labels = ["a", "key0512", "key1023", "z"].map(|key| (Text::from(key), Text::from("v")));
         let meta = Meta::new("ns/name", &labels, &[]);
         for (text, most) in [
@@ -187,9 +187,9 @@ mod tests {
 
     /// Memory and comparisons do not grow with the number of terms on one key.
     #[test]
-    fn terms_on_one_key_are_one() {
+    fn combines_terms_of_one_key() {
         let text = (0..1000).map(|n| format!("a!=v{n}")).collect::<Vec<_>>().join(",");
         let terms = LabelTerms::of(&LabelSelector::parse(&text).unwrap()).unwrap();
-        assert_eq!((terms.keys.len(), terms.needed, terms.keys[0].none_of.len()), (1, 0, 1000));
+        assert_eq!((terms.keys.len(), terms.required, terms.keys[0].none_of.len()), (1, 0, 1000));
     }
 }

@@ -10,22 +10,22 @@ use tokio::time::Instant;
 use crate::backlog::Backlog;
 use crate::entry::Event;
 
-/// The limits of the kept events.
+/// The limits of the events in the window.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLimits {
-    /// The number of events that are kept at any age, if their size allows it.
+    /// The number of events that are kept regardless of their age, if their size allows it.
     pub min_events: usize,
     /// The maximum number of events.
     pub max_events: usize,
-    /// The minimum time for which events are kept, within the two other limits.
+    /// How long events are kept at least, within the two other limits.
     pub freshness: Duration,
     /// The maximum memory of all events except the newest.
     pub max_bytes: usize,
 }
 
 impl Default for WindowLimits {
-    /// Returns kube-apiserver's values; events dropped early because of their size can still be read from the store's
-    /// history.
+    /// Returns kube-apiserver's values. Events that are dropped early because of their size can still be read from the
+    /// store's history.
     fn default() -> Self {
         Self { min_events: 100, max_events: 100 * 1024, freshness: Duration::from_secs(75), max_bytes: 64 << 20 }
     }
@@ -36,13 +36,13 @@ impl Default for WindowLimits {
 pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
     first: u64,
-    /// The revision after which the window has every event.
-    floor: Revision,
+    /// The window has every event after this revision.
+    baseline: Revision,
     bytes: usize,
     limits: WindowLimits,
     /// The count of dropped events that watchers still hold.
     backlog: Arc<Backlog>,
-    overhangs: bool,
+    has_dropped_events: bool,
 }
 
 /// The first number, high enough to leave room for prepended events.
@@ -50,18 +50,18 @@ const FIRST: u64 = 1 << 62;
 
 impl Window {
     pub(crate) fn new(limits: WindowLimits, backlog: Arc<Backlog>) -> Self {
-        let (events, floor) = (VecDeque::new(), Revision(0));
-        Self { events, first: FIRST, floor, bytes: 0, limits, backlog, overhangs: false }
+        let (events, baseline) = (VecDeque::new(), Revision(0));
+        Self { events, first: FIRST, baseline, bytes: 0, limits, backlog, has_dropped_events: false }
     }
 
     /// Returns true if watchers may hold events that the window dropped.
-    pub(crate) fn overhangs(&self) -> bool {
-        self.overhangs
+    pub(crate) fn has_dropped_events(&self) -> bool {
+        self.has_dropped_events
     }
 
-    /// Notes that all mailboxes were searched for dropped events.
-    pub(crate) fn set_relieved(&mut self) {
-        self.overhangs = false;
+    /// Records that all mailboxes were searched for dropped events.
+    pub(crate) fn clear_dropped(&mut self) {
+        self.has_dropped_events = false;
     }
 
     pub(crate) fn backlog(&self) -> &Backlog {
@@ -84,16 +84,16 @@ impl Window {
         event
     }
 
-    /// Prepends the events between `floor` and the oldest one. Events that were dropped before get their former
+    /// Prepends the events between `baseline` and the oldest one. Events that had been dropped get their former
     /// numbers.
-    pub(crate) fn prepend(&mut self, events: VecDeque<Event>, floor: Revision) {
+    pub(crate) fn prepend(&mut self, events: VecDeque<Event>, baseline: Revision) {
         for mut event in events.into_iter().rev() {
             self.first -= 1;
             event.sequence = self.first;
             self.bytes += event.size();
             self.events.push_front(Arc::new(event));
         }
-        self.floor = floor;
+        self.baseline = baseline;
     }
 
     /// Returns the maximum number of events.
@@ -118,7 +118,7 @@ impl Window {
                 break;
             }
             self.bytes -= oldest.size();
-            self.floor = oldest.revision();
+            self.baseline = oldest.revision();
             self.first += 1;
             let dropped = self.events.pop_front();
             self.account(dropped);
@@ -133,28 +133,28 @@ impl Window {
     fn account(&mut self, dropped: Option<Arc<Event>>) {
         if let Some(event) = dropped.filter(|event| Arc::strong_count(event) > 1) {
             event.charge(&self.backlog);
-            self.overhangs = true;
+            self.has_dropped_events = true;
         }
     }
 
-    /// Drops all events: there is a gap before `floor`.
-    pub(crate) fn reset(&mut self, floor: Revision) {
+    /// Drops all events, because there is a gap before `baseline`.
+    pub(crate) fn reset(&mut self, baseline: Revision) {
         // The gap gets a number of its own, so that no reader can miss it.
         self.first = self.end() + 1;
         while let Some(dropped) = self.events.pop_front() {
             self.account(Some(dropped));
         }
         self.bytes = 0;
-        self.floor = floor;
+        self.baseline = baseline;
     }
 
-    /// Returns the number of the first event after `revision`; `None` if events after it were dropped.
+    /// Returns the number of the first event after `revision`, or `None` if events after it were dropped.
     pub(crate) fn after(&self, revision: Revision) -> Option<u64> {
         let position = self.events.partition_point(|event| event.revision() <= revision);
-        (revision >= self.floor).then_some(self.first + position as u64)
+        (revision >= self.baseline).then_some(self.first + position as u64)
     }
 
-    /// Copies up to `max` events from number `sequence` on; `None` if that one was dropped.
+    /// Copies up to `max` events starting with number `sequence`. Returns `None` if that event was dropped.
     pub(crate) fn read(&self, sequence: u64, max: usize, out: &mut Vec<Arc<Event>>) -> Option<()> {
         let start = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
         out.extend(self.events.iter().skip(start).take(max).cloned());
@@ -168,10 +168,11 @@ impl Window {
         self.events.range(start.min(end)..end)
     }
 
-    /// Returns the revision of the event before number `first`, which must be present; without one, the floor.
+    /// Returns the revision of the event before number `first`, which must be present. Without one, returns the
+    /// baseline.
     pub(crate) fn change_before(&self, first: u64) -> Revision {
         let before = (first - self.first).checked_sub(1).and_then(|at| self.events.get(usize::try_from(at).ok()?));
-        before.map_or(self.floor, |event| event.revision())
+        before.map_or(self.baseline, |event| event.revision())
     }
 
     /// Returns the number of the next event.
@@ -181,12 +182,12 @@ impl Window {
 
     /// Returns the oldest revision that a watch can start after.
     pub(crate) fn oldest(&self) -> Revision {
-        self.floor
+        self.baseline
     }
 
-    /// Returns the revision of the newest event, or the floor if there is none.
+    /// Returns the revision of the newest event, or the baseline if there is none.
     pub(crate) fn newest(&self) -> Revision {
-        self.events.back().map_or(self.floor, |event| event.revision())
+        self.events.back().map_or(self.baseline, |event| event.revision())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -197,7 +198,7 @@ impl Window {
         self.bytes
     }
 
-    /// Returns true if events will be dropped by age alone.
+    /// Returns true if events will be dropped because of their age alone.
     pub(crate) fn can_shrink(&self) -> bool {
         self.events.len() > self.limits.min_events
     }
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds() {
+    fn drops_events_beyond_limits() {
         let now = Instant::now();
         let later = now + Duration::from_secs(80);
         for (limits, want_len, want_oldest) in
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn reading() {
+    fn reads_events_but_not_across_gaps() {
         let mut window = window(1, 10, usize::MAX);
         window.reset(Revision(5));
         assert_eq!(window.after(Revision(4)), None);

@@ -1,34 +1,34 @@
-//! Caches that compare themselves with the store find what went wrong on the way, and read all again.
-#![allow(clippy::unwrap_used, reason = "tests fail on errors")]
+//! Caches that compare themselves with the store detect faults, and read everything again.
+#![allow(clippy::unwrap_used, reason = "tests panic on errors")]
 
 mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_store::{KeyValue, LayeredStore, RangeRequest, Store, StoreError, Txn, Values, prefix_range};
-use binnacle_watchcache::{Cache, CheckStats, CheckTimes, Start, WatchError, WindowLimits};
+use binnacle_store::{KeyValue, LayeredStore, RangeRequest, Store, StoreError, Txn, ValueTransformer, prefix_range};
+use binnacle_watchcache::{Cache, CheckIntervals, CheckStats, Start, WatchError, WindowLimits};
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use support::{Dice, Fault, Faulty, Listing, PREFIX, Things, delete, interest, list, put, soon, try_read_until};
+use support::{Dice, Fault, FaultyStore, Listing, PREFIX, Things, delete, interest, list, put, soon, try_read_until};
 use tokio::time::sleep;
 
-const TIMES: CheckTimes =
-    CheckTimes { digests: Duration::from_millis(4), overdue: Duration::from_millis(100), objects: None };
-/// Often enough to meet every state, for caches that nothing happens to.
-const OFTEN: CheckTimes = CheckTimes {
+const TIMES: CheckIntervals =
+    CheckIntervals { digests: Duration::from_millis(4), overdue: Duration::from_millis(100), objects: None };
+/// Intervals that are short enough to compare caches in every state, for tests without faults.
+const OFTEN: CheckIntervals = CheckIntervals {
     digests: Duration::from_millis(1),
     overdue: Duration::from_secs(20),
     objects: Some(Duration::from_millis(5)),
 };
 
-fn checked(store: Arc<dyn Store>, times: CheckTimes) -> Cache {
-    Cache::new(store, PREFIX, Things::new(), WindowLimits::default()).checked(times)
+fn checked_cache(store: Arc<dyn Store>, times: CheckIntervals) -> Cache {
+    Cache::new(store, PREFIX, Things::new(), WindowLimits::default()).with_checks(times)
 }
 
-async fn until(cache: &Cache, what: impl Fn(CheckStats) -> bool) {
+async fn until(cache: &Cache, condition: impl Fn(CheckStats) -> bool) {
     let deadline = soon();
-    while !what(cache.stats().checks) {
+    while !condition(cache.stats().checks) {
         assert!(tokio::time::Instant::now() < deadline, "{:?}", cache.stats().checks);
         sleep(Duration::from_millis(1)).await;
     }
@@ -43,7 +43,7 @@ async fn change(store: &dyn Store, dice: &mut Dice) {
     };
 }
 
-/// Returns what the store has.
+/// Returns the contents of the store.
 async fn stored(store: &dyn Store) -> Listing {
     let request = RangeRequest { range: prefix_range(PREFIX.as_bytes()), revision: None, limit: 0, count_only: false };
     let kvs = store.range(request).await.unwrap().kvs;
@@ -51,10 +51,10 @@ async fn stored(store: &dyn Store) -> Listing {
     kvs.iter().map(|kv| (text(&kv.key[PREFIX.len()..]), (kv.mod_revision.0, text(&kv.value)))).collect()
 }
 
-/// Injects faults of one kind, each of which must be found and healed.
+/// Injects faults of one kind. Each one must be detected and repaired.
 async fn inject(fault: Fault, count: u64, seed: u64) {
-    let store = Faulty::new();
-    let cache = checked(store.clone(), TIMES);
+    let store = FaultyStore::new();
+    let cache = checked_cache(store.clone(), TIMES);
     let mut dice = Dice(seed);
     put(&*store, "a/first", "||0").await;
     cache.start();
@@ -63,18 +63,18 @@ async fn inject(fault: Fault, count: u64, seed: u64) {
         for _ in 0..dice.roll(4) {
             change(&*store, &mut dice).await;
         }
-        // Waits for the effects of these changes, so that the fault concerns the next one.
+        // Waits for the effects of these changes, so that the fault affects the next one.
         list(&cache, interest("", "", "")).await;
         *store.fault.lock() = Some(fault);
-        // Later changes of the same object could undo the fault before it is seen.
+        // Later changes of the same object could undo the fault before it is detected.
         put(&*store, &format!("b/{}", dice.roll(8)), &format!("n={}||x", dice.roll(3))).await;
         for _ in 0..1 + dice.roll(3) {
             change(&*store, &mut dice).await;
         }
         until(&cache, |checks| checks.failures == done + 1).await;
-        let known = cache.stats().checks.successes;
+        let before = cache.stats().checks.successes;
         put(&*store, "a/first", &format!("||{done}")).await;
-        until(&cache, |checks| checks.successes > known).await;
+        until(&cache, |checks| checks.successes > before).await;
         assert!(cache.is_consistent());
         assert_eq!(list(&cache, interest("", "", "")).await.1, stored(&*store).await);
     }
@@ -82,43 +82,43 @@ async fn inject(fault: Fault, count: u64, seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_events_are_found_and_healed() {
-    inject(Fault::Lost, 250, 0x1057).await;
+async fn detects_and_repairs_lost_events() {
+    inject(Fault::Loss, 250, 0x1057).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn doubled_events_are_found_and_healed() {
-    inject(Fault::Doubled, 250, 0xd0b1).await;
+async fn detects_and_repairs_duplicate_events() {
+    inject(Fault::Duplicate, 250, 0xd0b1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reordered_events_are_found_and_healed() {
-    inject(Fault::Reordered, 250, 0x0bde).await;
+async fn detects_and_repairs_reordered_events() {
+    inject(Fault::Reorder, 250, 0x0bde).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flipped_bits_are_found_and_healed() {
-    inject(Fault::Flipped, 250, 0xf11b).await;
+async fn detects_and_repairs_flipped_bits() {
+    inject(Fault::BitFlip, 250, 0xf11b).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn watches_end_after_a_lost_event_so_that_clients_list_again() {
-    let store = Faulty::new();
-    let cache = checked(store.clone(), TIMES);
+async fn ends_watches_after_lost_event() {
+    let store = FaultyStore::new();
+    let cache = checked_cache(store.clone(), TIMES);
     put(&*store, "a/1", "||1").await;
     let all = cache.selection(interest("", "", ""));
     let mut watcher = cache.subscribe(all, Start::Now, soon()).await.unwrap();
     until(&cache, |checks| checks.successes > 0).await;
-    *store.fault.lock() = Some(Fault::Lost);
+    *store.fault.lock() = Some(Fault::Loss);
     let lost = put(&*store, "a/2", "||2").await;
     let ended = try_read_until(&mut watcher, lost).await;
     assert!(matches!(ended, Err(WatchError::Expired { .. })), "{ended:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn busy_caches_raise_no_false_alarm() {
-    let store = Faulty::new();
-    let cache = Arc::new(checked(store.clone(), OFTEN));
+async fn busy_cache_raises_no_false_alarm() {
+    let store = FaultyStore::new();
+    let cache = Arc::new(checked_cache(store.clone(), OFTEN));
     cache.start();
     let writers = (1..=4).map(|seed| {
         let store = store.clone();
@@ -132,43 +132,43 @@ async fn busy_caches_raise_no_false_alarm() {
     for writer in writers.collect::<Vec<_>>() {
         writer.await.unwrap();
     }
-    let known = cache.stats().checks.successes;
-    until(&cache, |checks| checks.successes > known + 3).await;
+    let before = cache.stats().checks.successes;
+    until(&cache, |checks| checks.successes > before + 3).await;
     assert_eq!(cache.stats().checks.failures, 0);
 }
 
-/// Values that are read only while they may be, as if a webhook converted them.
-struct Withheld(tokio::sync::Semaphore);
+/// Values that can only be read while a permit is available, as if a webhook converted them.
+struct ValueGate(tokio::sync::Semaphore);
 
-impl Values for Withheld {
-    fn open<'a>(&'a self, _: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>> {
+impl ValueTransformer for ValueGate {
+    fn transform_from_storage<'a>(&'a self, _: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async { self.0.acquire().await.map(drop).map_err(|_| StoreError::Closed) })
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_that_are_converted_slowly_are_not_lost() {
-    let (store, withheld) = (Faulty::new(), Arc::new(Withheld(tokio::sync::Semaphore::new(1))));
-    let layered = Arc::new(LayeredStore::<_, dyn Store>::new(store.clone(), withheld.clone()));
-    let cache = checked(layered, TIMES);
+async fn slow_conversion_is_no_lost_event() {
+    let (store, gate) = (FaultyStore::new(), Arc::new(ValueGate(tokio::sync::Semaphore::new(1))));
+    let layered = Arc::new(LayeredStore::<_, dyn Store>::new(store.clone(), gate.clone()));
+    let cache = checked_cache(layered, TIMES);
     put(&*store, "a/1", "||1").await;
     cache.start();
     until(&cache, |checks| checks.successes > 0).await;
-    let all = withheld.0.acquire().await.unwrap();
+    let all = gate.0.acquire().await.unwrap();
     put(&*store, "a/2", "||2").await;
-    // Longer than it takes until other events are taken for lost.
+    // Longer than the time after which other events are considered lost.
     sleep(4 * TIMES.overdue).await;
     drop(all);
-    let known = cache.stats().checks.successes;
-    until(&cache, |checks| checks.successes > known).await;
+    let before = cache.stats().checks.successes;
+    until(&cache, |checks| checks.successes > before).await;
     assert_eq!((cache.stats().checks.failures, cache.stats().objects), (0, 2));
 }
 
-/// With leases, several objects go at once.
+/// An expired lease deletes several objects at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_that_expire_raise_no_false_alarm() {
-    let store = Faulty::new();
-    let cache = checked(store.clone(), OFTEN);
+async fn expiring_objects_raise_no_false_alarm() {
+    let store = FaultyStore::new();
+    let cache = checked_cache(store.clone(), OFTEN);
     cache.start();
     for round in 0..50 {
         let lease = store.grant_lease(60).await.unwrap();
@@ -179,7 +179,7 @@ async fn objects_that_expire_raise_no_false_alarm() {
         }
         store.revoke_lease(lease).await.unwrap();
     }
-    let known = cache.stats().checks.successes;
-    until(&cache, |checks| checks.successes > known + 3).await;
+    let before = cache.stats().checks.successes;
+    until(&cache, |checks| checks.successes > before + 3).await;
     assert_eq!((cache.stats().checks.failures, cache.stats().objects), (0, 0));
 }

@@ -1,6 +1,6 @@
-//! Many random writers and watchers; every stream must match the store's history exactly.
+//! Many random writers and watchers. Every stream must match the store's history exactly.
 
-#![allow(clippy::unwrap_used, reason = "helpers of a test fail as the test does")]
+#![allow(clippy::unwrap_used, reason = "test helpers panic on errors")]
 
 mod support;
 
@@ -39,8 +39,8 @@ fn random_interest(dice: &mut Dice) -> Interest {
     interest(namespace, labels, fields)
 }
 
-/// Decides from the text alone whether an object is selected, independently of the cache's matching.
-fn wants(interest: &Interest, path: &str, value: &str) -> bool {
+/// Evaluates from the text alone whether an object is selected, independently of the cache's matching.
+fn selects(interest: &Interest, path: &str, value: &str) -> bool {
     let (namespace, name) = path.split_once('/').unwrap();
     let mut parts = value.split('|');
     let labels: Vec<(&str, &str)> =
@@ -57,17 +57,17 @@ fn wants(interest: &Interest, path: &str, value: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_stream_is_the_history() {
+async fn every_watch_matches_store_history() {
     for seed in 1..=4 {
         run(seed).await;
     }
 }
 
 async fn run(seed: u64) {
-    let store = Faulty::new();
+    let store = FaultyStore::new();
     let limits = WindowLimits { max_events: 1_000_000, max_bytes: usize::MAX, ..WindowLimits::default() };
     let cache = Arc::new(Cache::new(store.clone(), PREFIX, Things::new(), limits));
-    let begin = put(&*store, "ns-0/0", "||").await;
+    let first_write = put(&*store, "ns-0/0", "||").await;
     cache.ready(soon()).await.unwrap();
 
     let mut writers = Vec::new();
@@ -95,12 +95,12 @@ async fn run(seed: u64) {
         let mut dice = Dice(seed * 7919 + number + 1);
         watchers.push(tokio::spawn(async move {
             // Some watches start early, some in the middle, some at the end.
-            let begun = begin.0 + dice.roll(WRITERS * WRITES / 2);
-            cache.wait_for(Revision(begun), soon()).await.ok();
+            let started = first_write.0 + dice.roll(WRITERS * WRITES / 2);
+            cache.wait_for(Revision(started), soon()).await.ok();
             let interest = random_interest(&mut dice);
             let selection = cache.selection(interest.clone());
             let (start, from, listing) = match dice.roll(3) {
-                0 => (Start::After(begin), begin, Listing::new()),
+                0 => (Start::After(first_write), first_write, Listing::new()),
                 1 => {
                     let snapshot = cache.snapshot(soon()).await.unwrap();
                     let from = snapshot.revision();
@@ -135,33 +135,34 @@ async fn run(seed: u64) {
                 tokio::select! {
                     next = watcher.next_batch(max, &mut items) => next.unwrap(),
                     _ = finished.changed() => {}
-                    // Progress may come without an event.
+                    // Progress may be made without an event.
                     () = tokio::time::sleep(Duration::from_millis(5)) => {}
                 }
                 bookmark = bookmark.max(watcher.progress());
-                // A bookmark means that no more events up to its revision will come.
-                let promised = bookmark;
+                // After a bookmark, no events up to its revision may be sent.
+                let bookmarked = bookmark;
                 let before = items.len();
                 if let Ok(next) = tokio::time::timeout(Duration::ZERO, watcher.next_batch(max, &mut items)).await {
                     next.unwrap();
                 }
-                assert!(items[before..].iter().all(|item| item.revision() > promised), "below a bookmark");
+                assert!(items[before..].iter().all(|item| item.revision() > bookmarked), "below a bookmark");
             }
             if with_state {
                 let end = items.iter().position(|item| matches!(item, WatchItem::InitialEventsEnd(_))).unwrap();
                 assert_eq!(items[end].revision(), from);
-                let initial: Vec<Seen> = items.drain(..=end).filter_map(|item| seen(&item)).collect();
-                let told: Listing = initial.into_iter().map(|s| (s.path, (s.revision, s.value))).collect();
-                assert_eq!(told, listing);
+                let initial: Vec<ObservedItem> = items.drain(..=end).filter_map(|item| observed(&item)).collect();
+                let received: Listing = initial.into_iter().map(|s| (s.path, (s.revision, s.value))).collect();
+                assert_eq!(received, listing);
             }
-            let items: Vec<Seen> = items.iter().filter_map(seen).collect();
+            let items: Vec<ObservedItem> = items.iter().filter_map(observed).collect();
             let last = finished.borrow().unwrap();
             let all = history(&store.inner, last).await;
-            let want = expected(&all, from, |path, value| wants(&interest, path, value));
+            let want = expected(&all, from, |path, value| selects(&interest, path, value));
             assert_eq!(items, want, "{interest:?} from {from:?}");
             // The initial state and the stream must lead to the final list.
-            let before: Vec<Seen> = expected(&all, Revision(0), |path, value| wants(&interest, path, value));
-            let earlier: Vec<Seen> = before.into_iter().filter(|seen| seen.revision <= from.0).collect();
+            let before: Vec<ObservedItem> = expected(&all, Revision(0), |path, value| selects(&interest, path, value));
+            let earlier: Vec<ObservedItem> =
+                before.into_iter().filter(|observed| observed.revision <= from.0).collect();
             let end_state = replay(replay(Listing::new(), &earlier), &items);
             assert_eq!(end_state, list(&cache, interest).await.1);
         }));
@@ -177,19 +178,19 @@ async fn run(seed: u64) {
     }
 }
 
-/// Clients with a very small window: each lists, watches, and starts again when its revision is too old.
+/// Clients with a very small window: each one lists, watches, and starts again when its revision is too old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_is_ended_lists_again_and_misses_nothing() {
-    let store = Faulty::new();
+async fn expired_watchers_relist_without_missing_events() {
+    let store = FaultyStore::new();
     let limits = WindowLimits { min_events: 5, max_events: 40, ..WindowLimits::default() };
     let cache = Arc::new(Cache::new(store.clone(), PREFIX, Things::new(), limits));
     let (finish, finished) = tokio::sync::watch::channel(None::<Revision>);
     let ended = Arc::new(AtomicUsize::new(0));
-    let in_bed = Arc::new(tokio::sync::Notify::new());
+    let asleep_notice = Arc::new(tokio::sync::Notify::new());
     let mut clients = Vec::new();
     for number in 0..40 {
         let (store, cache, mut finished, ended) = (store.clone(), cache.clone(), finished.clone(), ended.clone());
-        let in_bed = in_bed.clone();
+        let asleep_notice = asleep_notice.clone();
         let mut dice = Dice(number + 77);
         clients.push(tokio::spawn(async move {
             let mut asleep = number == 0;
@@ -205,7 +206,7 @@ async fn whoever_is_ended_lists_again_and_misses_nothing() {
                 };
                 // One client sleeps longer than any queue lasts.
                 if std::mem::take(&mut asleep) {
-                    in_bed.notify_one();
+                    asleep_notice.notify_one();
                     while cache.progress().0 < from.0 + 1300 {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
@@ -225,19 +226,19 @@ async fn whoever_is_ended_lists_again_and_misses_nothing() {
                     }
                 };
                 // The items sent before the end must be right in any case.
-                let told: Vec<Seen> = items.iter().filter_map(seen).collect();
-                let until = told.iter().map(|seen| seen.revision).max().unwrap_or(0).max(from.0);
+                let received: Vec<ObservedItem> = items.iter().filter_map(observed).collect();
+                let until = received.iter().map(|observed| observed.revision).max().unwrap_or(0).max(from.0);
                 let all = history(&store.inner, Revision(until)).await;
-                let want = expected(&all, from, |path, value| wants(&interest, path, value));
+                let want = expected(&all, from, |path, value| selects(&interest, path, value));
                 let initial = items.iter().filter(|item| matches!(item, WatchItem::Initial(_))).count();
-                assert_eq!(told[initial..], want, "{interest:?} from {from:?} to {until}");
+                assert_eq!(received[initial..], want, "{interest:?} from {from:?} to {until}");
                 match outcome {
                     Ok(()) => {
                         let mut state = Listing::new();
-                        for seen in &told[..initial] {
-                            state.insert(seen.path.clone(), (seen.revision, seen.value.clone()));
+                        for observed in &received[..initial] {
+                            state.insert(observed.path.clone(), (observed.revision, observed.value.clone()));
                         }
-                        assert_eq!(replay(state, &told[initial..]), list(&cache, interest).await.1);
+                        assert_eq!(replay(state, &received[initial..]), list(&cache, interest).await.1);
                         return;
                     }
                     Err(WatchError::Expired { .. }) => {
@@ -249,7 +250,7 @@ async fn whoever_is_ended_lists_again_and_misses_nothing() {
             }
         }));
     }
-    in_bed.notified().await;
+    asleep_notice.notified().await;
     let mut dice = Dice(5);
     for step in 0..3000 {
         let path = format!("ns-{}/{}", dice.roll(3), dice.roll(12));

@@ -19,7 +19,7 @@ fn setup() -> (Arc<dyn Store>, Cache) {
 }
 
 #[tokio::test]
-async fn states_of_the_past() {
+async fn rewinds_to_past_states() {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());
     let limits = WindowLimits { min_events: 1, max_events: 200, ..WindowLimits::default() };
     let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
@@ -41,40 +41,40 @@ async fn states_of_the_past() {
     let stats = cache.stats();
     let mut found = 0;
     for (revision, then) in past.iter().rev() {
-        let Some(snapshot) = cache.rewound(*revision, usize::MAX, soon()).await else { continue };
+        let Some(snapshot) = cache.rewind(*revision, usize::MAX, soon()).await else { continue };
         assert_eq!((snapshot.revision(), &listing(&snapshot)), (*revision, then));
         found += 1;
     }
-    // As far back as watches may start, and no further.
+    // States are available as far back as watches may start, and no further.
     assert!(found > stats.window_events, "{found} states of {} events", stats.window_events);
-    assert!(cache.rewound(past[0].0, usize::MAX, soon()).await.is_none());
-    // States that need too many events are not computed, nor those that the store has compacted.
+    assert!(cache.rewind(past[0].0, usize::MAX, soon()).await.is_none());
+    // States that need too many events are not computed. Neither are states that the store has compacted.
     let (middle, last) = (past[300].0, past[399].0);
     cache.forget_before(middle);
-    assert!(cache.rewound(past[299].0, usize::MAX, soon()).await.is_none());
-    assert!(cache.rewound(middle, usize::MAX, soon()).await.is_some());
+    assert!(cache.rewind(past[299].0, usize::MAX, soon()).await.is_none());
+    assert!(cache.rewind(middle, usize::MAX, soon()).await.is_some());
     put(&*store, "ns-0/0", "||").await;
     put(&*store, "ns-0/1", "||").await;
     cache.wait_consistent(soon()).await.unwrap();
     let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
     cache.ready(soon()).await.unwrap();
-    let began = cache.progress();
+    let started = cache.progress();
     for name in 0..3 {
         put(&*store, &format!("ns-0/{name}"), "||").await;
     }
     cache.wait_consistent(soon()).await.unwrap();
-    for (revision, most, want) in [(last, usize::MAX, false), (began, 2, false), (began, 3, true)] {
-        assert_eq!(cache.rewound(revision, most, soon()).await.is_some(), want, "{revision:?} {most}");
+    for (revision, most, want) in [(last, usize::MAX, false), (started, 2, false), (started, 3, true)] {
+        assert_eq!(cache.rewind(revision, most, soon()).await.is_some(), want, "{revision:?} {most}");
     }
-    // A watch from an earlier revision restores the events that are needed.
+    // A watch from an earlier revision loads the events that are needed.
     let (revision, then) = &past[250];
     cache.subscribe(everything.clone(), Start::After(*revision), soon()).await.unwrap();
-    let snapshot = cache.rewound(*revision, usize::MAX, soon()).await.unwrap();
+    let snapshot = cache.rewind(*revision, usize::MAX, soon()).await.unwrap();
     assert_eq!(&listing(&snapshot), then);
 }
 
 #[tokio::test]
-async fn lists_by_every_selection() {
+async fn lists_objects_by_selection() {
     let (store, cache) = setup();
     for (path, value) in [
         ("a/one", "app=web|node-1,Running|"),
@@ -109,7 +109,7 @@ async fn lists_by_every_selection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn own_writes_are_always_seen() {
+async fn consistent_reads_see_own_writes() {
     let (store, cache) = setup();
     let cache = Arc::new(cache);
     let mut writers = Vec::new();
@@ -142,16 +142,16 @@ async fn own_writes_are_always_seen() {
 }
 
 #[tokio::test]
-async fn revisions() {
+async fn serves_current_and_retained_revisions() {
     let (store, cache) = setup();
     let first = put(&*store, "a/one", "||1").await;
     let snapshot = cache.wait_consistent(soon()).await.unwrap();
     assert_eq!(snapshot.revision(), first);
-    // Other keys of the store change; the state of the things stays valid.
-    let elsewhere = put(&*store, "/registry/elsewhere", "").await;
-    assert_eq!(cache.wait_for(elsewhere, soon()).await.unwrap().revision(), elsewhere);
-    assert_eq!(cache.wait_consistent(soon()).await.unwrap().revision(), elsewhere);
-    for (revision, want) in [(first, true), (elsewhere, true), (Revision(elsewhere.0 + 1), false)] {
+    // Other keys of the store change, and the state of the things stays valid.
+    let outside = put(&*store, "/registry/elsewhere", "").await;
+    assert_eq!(cache.wait_for(outside, soon()).await.unwrap().revision(), outside);
+    assert_eq!(cache.wait_consistent(soon()).await.unwrap().revision(), outside);
+    for (revision, want) in [(first, true), (outside, true), (Revision(outside.0 + 1), false)] {
         assert_eq!(cache.snapshot_at(revision).map(|s| s.revision()), want.then_some(revision));
     }
     cache.retain(&snapshot);
@@ -162,7 +162,7 @@ async fn revisions() {
     let then = cache.snapshot_at(first).unwrap();
     assert_eq!((then.revision(), then.get("a/one").map(|entry| entry.revision())), (first, Some(first)));
     assert!(cache.snapshot_at(Revision(first.0 - 1)).is_none());
-    // The cache drops what the store has compacted: kept states, and revisions that the current state covers.
+    // The cache drops what the store has compacted: retained states, and revisions that the current state covers.
     cache.forget_before(second);
     assert!(cache.snapshot_at(first).is_none());
     let later = put(&*store, "/registry/elsewhere", "2").await;
@@ -183,22 +183,22 @@ async fn revisions() {
 }
 
 #[tokio::test]
-async fn a_future_revision_is_waited_for() {
+async fn waits_for_future_revision() {
     let (store, cache) = setup();
     let first = put(&*store, "a/one", "||1").await;
-    let wanted = Revision(first.0 + 3);
-    let waiting = cache.wait_for(wanted, soon());
+    let requested = Revision(first.0 + 3);
+    let waiting = cache.wait_for(requested, soon());
     let writing = async {
         for round in 0..3 {
             put(&*store, "/registry/elsewhere", &round.to_string()).await;
         }
     };
     let (snapshot, ()) = tokio::join!(waiting, writing);
-    assert_eq!(snapshot.unwrap().revision(), wanted);
+    assert_eq!(snapshot.unwrap().revision(), requested);
 }
 
 #[tokio::test]
-async fn pages_and_remaining() {
+async fn pages_are_complete_and_count_remaining() {
     let (store, cache) = setup();
     for namespace in ["a", "b", "c"] {
         for number in 0..25 {
@@ -228,7 +228,7 @@ async fn pages_and_remaining() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_index_appears_where_it_is_missed() {
+async fn builds_missing_index_after_slow_list() {
     let (store, cache) = setup();
     for number in 0..3000 {
         let value = format!("app={},all=same|node-{},|", number % 1000, number % 100);
@@ -289,28 +289,28 @@ async fn an_index_appears_where_it_is_missed() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_is_not_passed_over() {
+async fn unreadable_object_makes_cache_unavailable() {
     let bad = Bytes::from_static(&[0xff, 0xfe]);
     for bad in [bad, Bytes::from_static(PANIC.as_bytes())] {
         let (store, cache) = setup();
         put(&*store, "a/good", "app=web||").await;
-        let ruin =
+        let write_bad =
             || Txn { key: key("a/bad"), expect: Expect::Anything, op: Op::Put { value: bad.clone(), lease: None } };
-        store.txn(ruin()).await.unwrap();
-        // Unreadable when the cache reads its range for the first time: nothing is served.
+        store.txn(write_bad()).await.unwrap();
+        // A value is unreadable when the cache reads its range for the first time: nothing is served.
         let why = cache.snapshot(soon()).await.unwrap_err();
-        assert!(matches!(why, CacheError::NotReady(Some(trouble)) if trouble.error.is_unreadable()));
-        assert!(cache.is_unreadable() && cache.is_lost());
+        assert!(matches!(why, CacheError::NotReady(Some(failure)) if failure.error.is_unreadable()));
+        assert!(cache.is_unreadable() && cache.is_unavailable());
         put(&*store, "a/bad", "app=web||").await;
         assert_eq!(names(&cache).await, ["a/bad", "a/good"]);
-        // Unreadable as a change: the old state is served for a while, and consistent reads get an error.
-        store.txn(ruin()).await.unwrap();
+        // A change is unreadable: the old state is served for a while, and consistent reads get an error.
+        store.txn(write_bad()).await.unwrap();
         while !cache.is_unreadable() {
             tokio::task::yield_now().await;
         }
         let why = cache.wait_consistent(Instant::now() + Duration::from_millis(20)).await.unwrap_err();
         assert!(matches!(why, CacheError::TooLargeRevision { requested, current } if current < requested));
-        assert!(!cache.is_lost());
+        assert!(!cache.is_unavailable());
         assert_eq!(cache.snapshot(soon()).await.unwrap().len(), 2);
         delete(&*store, "a/bad").await;
         assert_eq!(names(&cache).await, ["a/good"]);
@@ -334,7 +334,7 @@ async fn names(cache: &Cache) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_history_holds_can_be_selected() {
+async fn selects_historic_versions() {
     let (store, cache) = setup();
     let first = put(&*store, "a/x", "app=web|node-1,|").await;
     put(&*store, "a/x", "app=db|node-1,|").await;
@@ -349,8 +349,8 @@ async fn what_history_holds_can_be_selected() {
 
 /// A key that is not a valid path is ignored, and blocks no reader.
 #[tokio::test]
-async fn a_key_that_is_not_utf8_holds_up_nobody() {
-    let store = Faulty::new();
+async fn ignores_keys_that_are_not_utf8() {
+    let store = FaultyStore::new();
     let cache = Cache::new(store.clone(), PREFIX, Things::new(), WindowLimits::default());
     put(&*store, "a/x", "||").await;
     cache.wait_consistent(soon()).await.unwrap();

@@ -1,6 +1,6 @@
-//! A store that is restored from a backup: revisions are used again, for another history.
+//! A store that is restored from a backup reuses revisions for another history.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
+#![allow(clippy::unwrap_used, reason = "tests panic on errors")]
 
 mod support;
 
@@ -20,14 +20,14 @@ use tokio::sync::Notify;
 
 use crate::support::{PREFIX, Things, interest, list, put, soon};
 
-/// One store before the restore, and another one after it.
-struct TwoPasts {
+/// One store before the restore, and another store after it.
+struct RestorableStore {
     stores: [EmbeddedStore; 2],
     is_restored: AtomicBool,
     restored: Arc<Notify>,
 }
 
-impl TwoPasts {
+impl RestorableStore {
     fn new() -> Arc<Self> {
         let stores = [EmbeddedStore::ephemeral(), EmbeddedStore::ephemeral()];
         Arc::new(Self { stores, is_restored: false.into(), restored: Arc::default() })
@@ -43,7 +43,7 @@ impl TwoPasts {
     }
 }
 
-impl Store for TwoPasts {
+impl Store for RestorableStore {
     fn get(&self, key: Bytes, at: Option<Revision>) -> Answer<'_, (Option<KeyValue>, Revision)> {
         self.now().get(key, at)
     }
@@ -98,25 +98,26 @@ impl Store for TwoPasts {
     }
 }
 
-/// The other history has the same revisions, and may be shorter, as long or longer: nothing of the first is shown.
+/// The other history has the same revisions, and may be shorter, equally long or longer. Nothing of the first one may
+/// be served.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_another_past_is_shown() {
+async fn restored_store_shows_nothing_of_replaced_history() {
     for more in 0..4 {
-        let store = TwoPasts::new();
+        let store = RestorableStore::new();
         let [before, after] = &store.stores;
         put(before, "a/same", "||1").await;
         put(after, "a/same", "||1").await;
         let changed = put(before, "a/one", "||old").await;
         assert_eq!(put(after, "a/one", "||new").await, changed);
-        let known = put(before, "/registry/elsewhere", "").await;
+        let latest = put(before, "/registry/elsewhere", "").await;
         for _ in 0..more {
             put(after, "/registry/elsewhere", "").await;
         }
         let cache = Cache::new(store.clone(), PREFIX, Things::new(), WindowLimits::default());
-        let snapshot = cache.wait_for(known, soon()).await.unwrap();
+        let snapshot = cache.wait_for(latest, soon()).await.unwrap();
         cache.retain(&snapshot);
         let selection = cache.selection(interest("", "", ""));
-        let mut watcher = cache.subscribe(selection, Start::After(known), soon()).await.unwrap();
+        let mut watcher = cache.subscribe(selection, Start::After(latest), soon()).await.unwrap();
         store.restore();
         let mut items = Vec::new();
         let ended = watcher.next_batch(10, &mut items).await;
@@ -126,10 +127,10 @@ async fn nothing_of_another_past_is_shown() {
         assert_eq!(revision, last, "{more} more");
         let values: Vec<_> = objects.iter().map(|(path, (_, value))| (path.as_str(), value.as_str())).collect();
         assert_eq!(values, [("a/one", "||new"), ("a/same", "||1"), ("a/two", "||2")], "{more} more");
-        // A reader that started before would keep its snapshot for the next page.
+        // A reader that started before would retain its snapshot for the next page.
         cache.retain(&snapshot);
         for revision in changed.0..last.0 {
-            let past = [cache.snapshot_at(Revision(revision)), cache.rewound(Revision(revision), 100, soon()).await];
+            let past = [cache.snapshot_at(Revision(revision)), cache.rewind(Revision(revision), 100, soon()).await];
             for shown in past.iter().flatten() {
                 let value = shown.get("a/one").map(|entry| entry.value().clone());
                 assert_eq!(value.as_deref(), Some("||new".as_bytes()), "{more} more, at {revision}");

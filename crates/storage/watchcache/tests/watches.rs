@@ -1,4 +1,4 @@
-//! Watches: their beginnings, their events, their ends.
+//! Watches: their starts, events, and ends.
 
 mod support;
 
@@ -9,28 +9,28 @@ use std::time::Duration;
 use binnacle_meta::Text;
 use binnacle_store::{Revision, Store};
 use binnacle_watchcache::{
-    Backlog, Cache, CacheError, Change, FormBudget, FormId, Interest, Start, WatchError, WatchItem, WindowLimits,
+    Backlog, Cache, CacheError, Change, EncodingBudget, FormId, Interest, Start, WatchError, WatchItem, WindowLimits,
 };
 use bytes::Bytes;
 use support::*;
 use tokio::time::Instant;
 
-fn setup(limits: WindowLimits) -> (Arc<Faulty>, Cache) {
-    let store = Faulty::new();
+fn setup(limits: WindowLimits) -> (Arc<FaultyStore>, Cache) {
+    let store = FaultyStore::new();
     let cache = Cache::new(store.clone(), PREFIX, Things::new(), limits);
     (store, cache)
 }
 
-fn words(items: &[WatchItem]) -> Vec<String> {
-    let word = |item: &WatchItem| match seen(item) {
-        Some(seen) => format!("{:?} {} {}", seen.change, seen.path, seen.value),
+fn describe(items: &[WatchItem]) -> Vec<String> {
+    let word = |item: &WatchItem| match observed(item) {
+        Some(observed) => format!("{:?} {} {}", observed.change, observed.path, observed.value),
         None => format!("End {}", item.revision().0),
     };
     items.iter().map(word).collect()
 }
 
 #[tokio::test]
-async fn moving_in_and_out_of_a_selection() {
+async fn objects_enter_and_leave_selection() {
     let (store, cache) = setup(WindowLimits::default());
     let start = put(&*store, "a/old", "app=web|node-1,|0").await;
     let mut watchers = Vec::new();
@@ -54,14 +54,14 @@ async fn moving_in_and_out_of_a_selection() {
     let other = ["Added a/x app=db|node-2,|3", "Deleted a/x app=db|node-2,|3"];
     for (watcher, want) in watchers.iter_mut().zip([&in_and_out[..], &in_and_out[..], &other[..]]) {
         let items = read_until(watcher, last).await;
-        assert_eq!(words(&items), want);
+        assert_eq!(describe(&items), want);
         let deleted = items.iter().rfind(|item| item.change() == Some(Change::Deleted)).unwrap();
         assert!(deleted.revision() > deleted.entry().unwrap().revision(), "a deletion has a revision of its own");
     }
 }
 
 #[tokio::test]
-async fn beginnings() {
+async fn starts_watches_at_every_kind_of_start() {
     let (store, cache) = setup(WindowLimits::default());
     let first = put(&*store, "a/one", "||1").await;
     let everything = cache.selection(Interest::default());
@@ -88,10 +88,10 @@ async fn beginnings() {
         ),
     ] {
         let mut watcher = cache.subscribe(everything.clone(), start, soon()).await.unwrap();
-        assert_eq!(words(&read_until(&mut watcher, third).await), want);
+        assert_eq!(describe(&read_until(&mut watcher, third).await), want);
         assert!(watcher.progress() >= third);
     }
-    // Before the cache's start, events come from the store until it compacts them.
+    // Events from before the cache's start come from the store until it compacts them.
     put(&*store, "a/before", "||").await;
     store.compact(first).await.unwrap();
     let too_old = cache.subscribe(everything, Start::After(Revision(first.0 - 1)), soon()).await;
@@ -100,11 +100,11 @@ async fn beginnings() {
     assert_eq!(want.to_string(), format!("too old resource version: {} ({})", first.0 - 1, first.0));
 }
 
-/// After a restart the window is empty, and clients reconnect with the last revision that they saw.
+/// After a restart the window is empty, and clients reconnect with the last revision that they received.
 #[tokio::test]
-async fn watches_begin_before_the_cache_did() {
+async fn watch_from_before_cache_start_reads_store_history() {
     for max_events in [1_000, 20] {
-        let store = Faulty::new();
+        let store = FaultyStore::new();
         let mut revisions = vec![put(&*store, "a/first", "||").await];
         for number in 0..100 {
             let value = if number % 3 == 0 { "app=web||" } else { "||" };
@@ -126,7 +126,8 @@ async fn watches_begin_before_the_cache_did() {
             let fits = revisions.iter().filter(|revision| *revision > start).count() <= max_events;
             match watcher {
                 Ok(mut watcher) => {
-                    let items: Vec<Seen> = read_until(&mut watcher, last).await.iter().filter_map(seen).collect();
+                    let items: Vec<ObservedItem> =
+                        read_until(&mut watcher, last).await.iter().filter_map(observed).collect();
                     let history = history(&store.inner, last).await;
                     assert_eq!(items, expected(&history, *start, |_, value| value.starts_with("app=web")));
                 }
@@ -143,7 +144,7 @@ async fn watches_begin_before_the_cache_did() {
 }
 
 #[tokio::test]
-async fn one_name() {
+async fn delivers_only_selected_name() {
     let (store, cache) = setup(WindowLimits::default());
     let named = Interest { name: Some(Text::new("x")), ..interest("a", "", "") };
     let mut watcher = cache.subscribe(cache.selection(named), Start::Now, soon()).await.unwrap();
@@ -153,12 +154,12 @@ async fn one_name() {
         put(&*store, path, "||").await;
     }
     let last = delete(&*store, "a/x").await;
-    assert_eq!(words(&read_until(&mut watcher, last).await), ["Added a/x ||", "Deleted a/x ||"]);
-    assert_eq!(words(&read_until(&mut anywhere, last).await), ["Added a/x ||", "Added b/x ||", "Deleted a/x ||"]);
+    assert_eq!(describe(&read_until(&mut watcher, last).await), ["Added a/x ||", "Deleted a/x ||"]);
+    assert_eq!(describe(&read_until(&mut anywhere, last).await), ["Added a/x ||", "Added b/x ||", "Deleted a/x ||"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_reader_reads_the_window_or_is_ended() {
+async fn slow_reader_catches_up_from_window_or_expires() {
     for (max_events, survives) in [(100_000, true), (500, false)] {
         let limits = WindowLimits { max_events, ..WindowLimits::default() };
         let (store, cache) = setup(limits);
@@ -172,7 +173,7 @@ async fn a_slow_reader_reads_the_window_or_is_ended() {
         }
         cache.wait_consistent(soon()).await.unwrap();
         if survives {
-            let items: Vec<Seen> = read_until(&mut watcher, last).await.iter().filter_map(seen).collect();
+            let items: Vec<ObservedItem> = read_until(&mut watcher, last).await.iter().filter_map(observed).collect();
             let want = expected(&history(&store.inner, last).await, start, |_, value| value.starts_with("app=web"));
             assert_eq!(items, want);
         } else {
@@ -190,12 +191,12 @@ async fn a_slow_reader_reads_the_window_or_is_ended() {
 }
 
 #[tokio::test]
-async fn progress_without_events() {
+async fn progress_advances_without_events() {
     let (store, cache) = setup(WindowLimits::default());
     let mut watcher = cache.subscribe(cache.selection(interest("a", "", "")), Start::Now, soon()).await.unwrap();
-    let elsewhere = put(&*store, "/registry/elsewhere", "").await;
-    assert_eq!(cache.refresh_progress(soon()).await.unwrap(), elsewhere);
-    assert_eq!(watcher.progress(), elsewhere);
+    let outside = put(&*store, "/registry/elsewhere", "").await;
+    assert_eq!(cache.refresh_progress(soon()).await.unwrap(), outside);
+    assert_eq!(watcher.progress(), outside);
     let mine = put(&*store, "a/x", "||").await;
     cache.wait_consistent(soon()).await.unwrap();
     assert!(watcher.progress() < mine, "the event was not taken yet");
@@ -205,32 +206,32 @@ async fn progress_without_events() {
 }
 
 #[tokio::test]
-async fn frames_are_made_once_for_all() {
+async fn encodes_frame_once_for_all_watchers() {
     let (store, cache) = setup(WindowLimits::default());
-    let budget = FormBudget::new(1 << 20);
+    let budget = EncodingBudget::new(1 << 20);
     let mut watchers = Vec::new();
     for _ in 0..10 {
         let selection = cache.selection(interest("a", "", ""));
         watchers.push(cache.subscribe(selection, Start::Now, soon()).await.unwrap());
     }
     let last = put(&*store, "a/x", "||").await;
-    let mut made = 0;
+    let mut encoded = 0;
     for watcher in &mut watchers {
         for item in read_until(watcher, last).await {
             let frame = item.frame(&budget, FormId(1), || {
-                made += 1;
+                encoded += 1;
                 let entry = item.entry().unwrap();
-                let form = entry.form(&budget, FormId(1), || Ok::<_, ()>(entry.value().clone()))?;
-                Ok::<_, ()>(Bytes::from([b"frame ", form.as_ref()].concat()))
+                let encoding = entry.encoding(&budget, FormId(1), || Ok::<_, ()>(entry.value().clone()))?;
+                Ok::<_, ()>(Bytes::from([b"frame ", encoding.as_ref()].concat()))
             });
             assert_eq!(frame.unwrap().as_ref(), b"frame ||");
         }
     }
-    assert_eq!(made, 1);
+    assert_eq!(encoded, 1);
 }
 
 #[tokio::test]
-async fn a_broken_watch_of_the_store_is_continued() {
+async fn resumes_broken_store_watch() {
     let (store, cache) = setup(WindowLimits::default());
     let start = put(&*store, "a/x", "||0").await;
     let mut watcher =
@@ -240,16 +241,16 @@ async fn a_broken_watch_of_the_store_is_continued() {
         store.cut();
         let last = put(&*store, "a/x", &format!("||{round}")).await;
         store.down.store(false, Ordering::Relaxed);
-        assert_eq!(words(&read_until(&mut watcher, last).await), [format!("Modified a/x ||{round}")]);
+        assert_eq!(describe(&read_until(&mut watcher, last).await), [format!("Modified a/x ||{round}")]);
         let snapshot = cache.wait_consistent(soon()).await.unwrap();
         assert_eq!(snapshot.get("a/x").map(|entry| entry.revision()), Some(last));
     }
     assert_eq!(store.ranges.load(Ordering::Relaxed), 1, "the range was read again without need");
 }
 
-/// An encryption key that is missing for a moment affects no watch.
+/// A temporarily missing encryption key affects no watch.
 #[tokio::test]
-async fn what_could_not_be_read_is_told_when_it_can() {
+async fn delivers_unreadable_event_once_readable() {
     let (store, cache) = setup(WindowLimits::default());
     let start = put(&*store, "a/x", "||0").await;
     let selection = cache.selection(interest("a", "", ""));
@@ -266,11 +267,11 @@ async fn what_could_not_be_read_is_told_when_it_can() {
             Err(CacheError::TooLargeRevision { requested, current }) => assert!(requested == last && current < last),
             other => panic!("{other:?}"),
         }
-        assert!(!cache.is_lost());
+        assert!(!cache.is_unavailable());
         store.sealed.store(false, Ordering::Relaxed);
-        // Either way may work first: continuing, or reading everything, which is a gap.
+        // Either may succeed first: resuming, or reading everything, which leaves a gap.
         match try_read_until(&mut watcher, last).await {
-            Ok(items) => assert_eq!(words(&items), [format!("Modified a/x ||{round}")]),
+            Ok(items) => assert_eq!(describe(&items), [format!("Modified a/x ||{round}")]),
             Err(WatchError::Expired { .. }) => {
                 let selection = cache.selection(interest("a", "", ""));
                 watcher = cache.subscribe(selection, Start::After(last), soon()).await.unwrap();
@@ -283,7 +284,7 @@ async fn what_could_not_be_read_is_told_when_it_can() {
 }
 
 #[tokio::test]
-async fn a_gap_in_history_ends_watches_and_heals_the_cache() {
+async fn gap_in_history_expires_watches_and_relists() {
     let (store, cache) = setup(WindowLimits::default());
     let start = put(&*store, "a/x", "||0").await;
     put(&*store, "a/same", "||0").await;
@@ -293,7 +294,7 @@ async fn a_gap_in_history_ends_watches_and_heals_the_cache() {
     let same = cache.get("a/same").unwrap();
     store.down.store(true, Ordering::Relaxed);
     store.cut();
-    // A read of the old state is still served, a consistent one is not.
+    // Reads of the old state are still served, consistent reads are not.
     assert_eq!(cache.snapshot(soon()).await.unwrap().len(), 3);
     while cache.is_ready() {
         tokio::task::yield_now().await;
@@ -310,16 +311,16 @@ async fn a_gap_in_history_ends_watches_and_heals_the_cache() {
     assert!(items.is_empty());
     let (_, listing) = list(&cache, Interest::default()).await;
     assert_eq!(listing.keys().collect::<Vec<_>>(), ["a/new", "a/same", "a/x"]);
-    assert!(Arc::ptr_eq(&same, &cache.get("a/same").unwrap()), "what did not change was read anew");
+    assert!(Arc::ptr_eq(&same, &cache.get("a/same").unwrap()), "an unchanged object was read again");
     let expired = cache.subscribe(selection.clone(), Start::After(start), soon()).await;
     assert!(matches!(expired, Err(WatchError::Expired { .. })));
     let mut watcher = cache.subscribe(selection, Start::After(last), soon()).await.unwrap();
     let next = put(&*store, "a/x", "||2").await;
-    assert_eq!(words(&read_until(&mut watcher, next).await), ["Modified a/x ||2"]);
+    assert_eq!(describe(&read_until(&mut watcher, next).await), ["Modified a/x ||2"]);
 }
 
 #[tokio::test]
-async fn nothing_happens_before_the_first_use_and_nothing_after_the_last() {
+async fn cache_is_idle_before_first_use_and_closed_after_drop() {
     let (store, cache) = setup(WindowLimits::default());
     tokio::task::yield_now().await;
     assert_eq!(store.ranges.load(Ordering::Relaxed), 0);
@@ -332,7 +333,7 @@ async fn nothing_happens_before_the_first_use_and_nothing_after_the_last() {
 }
 
 #[tokio::test]
-async fn watchers_leave_no_trace() {
+async fn dropped_watchers_are_removed() {
     let (_store, cache) = setup(WindowLimits::default());
     let mut watchers = Vec::new();
     for number in 0..300 {
@@ -356,7 +357,7 @@ async fn watchers_leave_no_trace() {
 const MEGABYTE: usize = 1 << 20;
 
 /// Writes an object of a megabyte `times` times.
-async fn put_large(store: &Faulty, path: &str, times: usize) -> binnacle_store::Revision {
+async fn put_large(store: &FaultyStore, path: &str, times: usize) -> binnacle_store::Revision {
     let mut last = binnacle_store::Revision(0);
     for number in 0..times {
         last = put(store, path, &format!("||{}{number}", "x".repeat(MEGABYTE))).await;
@@ -381,7 +382,7 @@ async fn drain(watcher: &mut binnacle_watchcache::Watcher) -> (usize, WatchError
 
 /// No reader reads, and far more is written than a mailbox and the window may hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mailbox_is_bounded_in_bytes() {
+async fn bounds_bytes_of_each_mailbox() {
     let limits = WindowLimits { min_events: 2, max_bytes: 4 * MEGABYTE, ..WindowLimits::default() };
     let (store, cache) = setup(limits);
     let start = put(&*store, "a/x", "||").await;
@@ -394,11 +395,11 @@ async fn a_mailbox_is_bounded_in_bytes() {
     assert!(read <= 10 * MEGABYTE, "{read} bytes waited for a watcher that does not read");
 }
 
-/// All mailboxes together may hold a limited amount beyond the window; a watcher that reads is not ended.
+/// All mailboxes together may hold a limited amount beyond the window. A watcher that reads is not ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_mailboxes_together_are_bounded_in_bytes() {
+async fn bounds_bytes_of_all_mailboxes() {
     let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
-    let store = Faulty::new();
+    let store = FaultyStore::new();
     let backlog = Backlog::new(12 * MEGABYTE);
     let cache = Cache::with_backlog(store.clone(), PREFIX, Things::new(), limits, backlog.clone());
     let mut stopped = Vec::new();
@@ -427,9 +428,9 @@ async fn all_mailboxes_together_are_bounded_in_bytes() {
     assert_eq!(backlog.used(), 0);
 }
 
-/// The initial state of a watch is not kept for a reader that does not read it.
+/// The initial state of a watch is not retained for a reader that does not read it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_initial_state_that_nobody_reads_is_let_go() {
+async fn ends_watch_with_unread_initial_state() {
     let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
     let (store, cache) = setup(limits);
     for number in 0..4 {
@@ -449,9 +450,9 @@ async fn an_initial_state_that_nobody_reads_is_let_go() {
     assert!(matches!(ended, WatchError::Expired { .. }), "{ended:?}");
 }
 
-/// A follower that panics is restarted: the cache continues, and watches end because of the gap.
+/// A reflector that panics is restarted: the cache continues, and watches end because of the gap.
 #[tokio::test]
-async fn a_follower_that_panics_is_begun_again() {
+async fn restarts_panicked_reflector() {
     let (store, cache) = setup(WindowLimits::default());
     let start = put(&*store, "a/x", "||0").await;
     let selection = cache.selection(interest("a", "", ""));
@@ -468,5 +469,5 @@ async fn a_follower_that_panics_is_begun_again() {
     assert!(matches!(ended, Err(WatchError::Expired { .. })), "{ended:?} {items:?}");
     let mut again = cache.subscribe(selection, Start::After(last), soon()).await.unwrap();
     let next = put(&*store, "a/x", "||2").await;
-    assert_eq!(words(&read_until(&mut again, next).await), ["Modified a/x ||2"]);
+    assert_eq!(describe(&read_until(&mut again, next).await), ["Modified a/x ||2"]);
 }

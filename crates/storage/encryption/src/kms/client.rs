@@ -1,4 +1,4 @@
-//! Calls of a plugin, with metrics.
+//! Calls to a plugin, with metrics.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -88,9 +88,9 @@ impl Client {
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        let begun = Instant::now();
-        let answer = self.plugin.call(path, request, self.timeout).await;
-        self.metrics.called(&self.name, path, begun, answer.as_ref().err().map(|error| error.code));
-        answer
+        let started = Instant::now();
+        let response = self.plugin.call(path, request, self.timeout).await;
+        self.metrics.record_call(&self.name, path, started, response.as_ref().err().map(|error| error.code));
+        response
     }
 }

@@ -13,17 +13,18 @@ use prost::Message;
 use super::plugin::Plugin;
 use super::seed::DataKey;
 use crate::metrics::{Direction, Metrics};
-use crate::transform::{Opened, TransformError};
+use crate::transform::{PlainValue, TransformError};
 
-/// The time for which a decrypted seed is kept after its last use.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// There are about as many seeds as key changes and restarts of servers; the limit is for a corrupt store.
-const MOST_KEPT: usize = 10_000;
+/// How long a decrypted seed stays cached after its last use.
+const CACHE_TTL: Duration = Duration::from_secs(24 * 3600);
+/// The maximum number of cached seeds. There are about as many seeds as key changes and server restarts; the limit
+/// protects against a corrupt store.
+const MAX_CACHED: usize = 10_000;
 const MAX_ANNOTATIONS: usize = 32 * 1024;
 const MAX_KEY_ID: usize = 1024;
 const MAX_SOURCE: usize = 1024;
 
-/// The types of sources: the data key itself, or a seed.
+/// The source types: the data key itself, or a seed.
 pub(crate) const SOURCE_KEY: i32 = 0;
 pub(crate) const SOURCE_SEED: i32 = 1;
 
@@ -44,23 +45,23 @@ pub(crate) struct EncryptedObject {
 impl EncryptedObject {
     /// Validates an object as kube-apiserver does on every read and write.
     pub(crate) fn validate(&self) -> Result<(), TransformError> {
-        let wrong = |why: String| Err(TransformError::new(why));
+        let invalid = |why: String| Err(TransformError::new(why));
         if ![SOURCE_KEY, SOURCE_SEED].contains(&self.source_type) {
-            return wrong(format!("unknown encryptedDEKSourceType: {}", self.source_type));
+            return invalid(format!("unknown encryptedDEKSourceType: {}", self.source_type));
         }
         if self.encrypted_data.is_empty() {
-            return wrong("encrypted data is empty".to_owned());
+            return invalid("encrypted data is empty".to_owned());
         }
         self.validate_source()
     }
 
-    /// As [`Self::validate`] for everything but the data.
+    /// Validates everything except the data, like [`Self::validate`].
     pub(crate) fn validate_source(&self) -> Result<(), TransformError> {
-        let wrong = |why: String| Err(TransformError::new(why));
+        let invalid = |why: String| Err(TransformError::new(why));
         match self.source.len() {
-            0 => return wrong("failed to validate encrypted DEK source: encrypted DEK source is empty".to_owned()),
+            0 => return invalid("failed to validate encrypted DEK source: encrypted DEK source is empty".to_owned()),
             size if size > MAX_SOURCE => {
-                return wrong(format!(
+                return invalid(format!(
                     "failed to validate encrypted DEK source: encrypted DEK source is {size} bytes, which exceeds the \
                      max size of {MAX_SOURCE}"
                 ));
@@ -68,7 +69,7 @@ impl EncryptedObject {
             _ => {}
         }
         if let Err(why) = validate_key_id(&self.key_id) {
-            return wrong(format!("failed to validate key id: {why}"));
+            return invalid(format!("failed to validate key id: {why}"));
         }
         let mut why = Vec::new();
         for name in self.annotations.keys() {
@@ -84,7 +85,7 @@ impl EncryptedObject {
             why.push(format!("total size of annotations is {size}, which exceeds the max size of {MAX_ANNOTATIONS}"));
         }
         if !why.is_empty() {
-            return wrong(format!("failed to validate annotations: {}", aggregate(&why)));
+            return invalid(format!("failed to validate annotations: {}", aggregate(&why)));
         }
         Ok(())
     }
@@ -116,7 +117,7 @@ struct Source {
     annotations: BTreeMap<String, Vec<u8>>,
 }
 
-struct Kept {
+struct CachedDataKey {
     key: Arc<DataKey>,
     used: Instant,
 }
@@ -124,27 +125,27 @@ struct Kept {
 /// Encrypts and decrypts values with data keys from a plugin.
 pub(crate) struct Envelope {
     plugin: Arc<Plugin>,
-    kept: Mutex<HashMap<Source, Kept>>,
+    cached: Mutex<HashMap<Source, CachedDataKey>>,
 }
 
 impl Envelope {
     pub(crate) fn new(plugin: Arc<Plugin>) -> Self {
-        Self { plugin, kept: Mutex::default() }
+        Self { plugin, cached: Mutex::default() }
     }
 
     pub(crate) fn seal(&self, value: &[u8], key: &[u8], metrics: &Metrics) -> Result<Vec<u8>, TransformError> {
         let current = self.plugin.current()?;
-        current.may_write()?;
-        // Counts as a cached key, and stays when the plugin's key changes.
-        self.keep(current.object.source_of_key(), &current.key, metrics);
+        current.check_writable()?;
+        // This counts as a cached key, and stays cached when the plugin's key changes.
+        self.cache_key(current.object.source_of_key(), &current.key, metrics);
         let encrypted_data = current.key.seal(value, key)?;
-        metrics.key_used(Direction::ToStorage, self.plugin.name(), &current.object.key_id);
+        metrics.record_key_use(Direction::ToStorage, self.plugin.name(), &current.object.key_id);
         let object = EncryptedObject { encrypted_data, ..current.object.clone() };
         object.validate()?;
         Ok(object.encode_to_vec())
     }
 
-    pub(crate) async fn open(&self, data: &Bytes, key: &[u8], metrics: &Metrics) -> Result<Opened, TransformError> {
+    pub(crate) async fn open(&self, data: &Bytes, key: &[u8], metrics: &Metrics) -> Result<PlainValue, TransformError> {
         let object = EncryptedObject::decode(data.clone()).map_err(|error| TransformError::new(error.to_string()))?;
         object.validate()?;
         let current = self.plugin.current()?;
@@ -154,43 +155,43 @@ impl Envelope {
         } else {
             self.data_key(&object, metrics).await?
         };
-        metrics.key_used(Direction::FromStorage, self.plugin.name(), &object.key_id);
-        Ok(Opened { value: data_key.open(&object.encrypted_data, key)?.into(), stale })
+        metrics.record_key_use(Direction::FromStorage, self.plugin.name(), &object.key_id);
+        Ok(PlainValue { value: data_key.open(&object.encrypted_data, key)?.into(), stale })
     }
 
     /// Returns the data key of a value that was written with another seed than the current one.
     async fn data_key(&self, object: &EncryptedObject, metrics: &Metrics) -> Result<Arc<DataKey>, TransformError> {
         let source = object.source_of_key();
         let now = Instant::now();
-        if let Some(kept) = self.kept.lock().get_mut(&source) {
-            kept.used = now;
-            return Ok(Arc::clone(&kept.key));
+        if let Some(cached) = self.cached.lock().get_mut(&source) {
+            cached.used = now;
+            return Ok(Arc::clone(&cached.key));
         }
-        metrics.missed();
+        metrics.record_cache_miss();
         let plain = self.plugin.decrypt(object).await?;
         let key = Arc::new(match object.source_type {
             SOURCE_SEED => DataKey::seed(&plain)?,
             _ => DataKey::key(&plain)?,
         });
-        self.keep(source, &key, metrics);
+        self.cache_key(source, &key, metrics);
         Ok(key)
     }
 
     /// Caches a data key for reads.
-    fn keep(&self, source: Source, key: &Arc<DataKey>, metrics: &Metrics) {
+    fn cache_key(&self, source: Source, key: &Arc<DataKey>, metrics: &Metrics) {
         let now = Instant::now();
-        let mut kept = self.kept.lock();
-        if let Some(kept) = kept.get_mut(&source) {
-            kept.used = now;
+        let mut cached = self.cached.lock();
+        if let Some(cached) = cached.get_mut(&source) {
+            cached.used = now;
             return;
         }
-        if kept.len() >= MOST_KEPT {
-            kept.retain(|_, kept| now.duration_since(kept.used) < KEPT / 2);
+        if cached.len() >= MAX_CACHED {
+            cached.retain(|_, cached| now.duration_since(cached.used) < CACHE_TTL / 2);
         }
-        kept.retain(|_, kept| now.duration_since(kept.used) < KEPT);
-        if kept.len() < MOST_KEPT {
-            kept.insert(source, Kept { key: Arc::clone(key), used: now });
+        cached.retain(|_, cached| now.duration_since(cached.used) < CACHE_TTL);
+        if cached.len() < MAX_CACHED {
+            cached.insert(source, CachedDataKey { key: Arc::clone(key), used: now });
         }
-        metrics.keeps(self.plugin.name(), kept.len());
+        metrics.set_cached_sources(self.plugin.name(), cached.len());
     }
 }

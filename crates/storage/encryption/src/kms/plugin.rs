@@ -1,4 +1,4 @@
-//! A plugin: its health, and the current seed for writes.
+//! A KMS plugin: its health, and the current seed for writes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::config::Kms;
 use crate::metrics::Metrics;
 use crate::transform::TransformError;
 
-/// The intervals of status requests to the plugin, while it is healthy and while it is not.
-const ASK_WELL: Duration = Duration::from_secs(60);
-const ASK_UNWELL: Duration = Duration::from_secs(10);
+/// The interval between status requests to a healthy plugin.
+const STATUS_INTERVAL: Duration = Duration::from_secs(60);
+const STATUS_INTERVAL_UNHEALTHY: Duration = Duration::from_secs(10);
 /// The times for which the outcomes of a health check are cached.
-const ANSWER_WELL: Duration = Duration::from_secs(20);
-const ANSWER_UNWELL: Duration = Duration::from_secs(3);
-/// The time for which a seed is used for writes after the plugin last confirmed its key as the current one. After that
-/// time, an administrator who changed the key can rely on the old one not being used for writes.
-const WRITE_AT_MOST: Duration = Duration::from_secs(3 * 60);
+const RESULT_TTL: Duration = Duration::from_secs(20);
+const RESULT_TTL_UNHEALTHY: Duration = Duration::from_secs(3);
+/// How long a seed is used for writes after the plugin last confirmed its key as the current one. After an
+/// administrator has changed the key and this time has passed, the old key is no longer used for writes.
+const SEED_VALIDITY: Duration = Duration::from_secs(3 * 60);
 
 /// A plugin in use. Dropping the last handle stops its status requests.
 pub(crate) struct Plugin {
     name: String,
     client: Client,
     metrics: Metrics,
-    current: RwLock<Option<Arc<Current>>>,
+    current: RwLock<Option<Arc<CurrentSeed>>>,
     probe: Mutex<Probe>,
 }
 
@@ -45,27 +45,27 @@ struct Probe {
 }
 
 /// The seed for writes.
-pub(crate) struct Current {
+pub(crate) struct CurrentSeed {
     pub key: Arc<DataKey>,
-    /// Without data.
+    /// The `EncryptedObject` without data.
     pub object: EncryptedObject,
-    until: SystemTime,
+    expires: SystemTime,
 }
 
-impl Current {
+impl CurrentSeed {
     /// Returns an error if the plugin has not confirmed the key for too long. Reads are always possible.
-    pub(crate) fn may_write(&self) -> Result<(), TransformError> {
+    pub(crate) fn check_writable(&self) -> Result<(), TransformError> {
         let now = SystemTime::now();
-        if now <= self.until {
+        if now <= self.expires {
             return Ok(());
         }
-        let (hash, until, now) = (hash(&self.object.key_id), time(self.until), time(now));
-        let why = format!("encryptedDEKSource with keyID hash {hash:?} expired at {until} (current time is {now})");
+        let (hash, expires, now) = (hash(&self.object.key_id), time(self.expires), time(now));
+        let why = format!("encryptedDEKSource with keyID hash {hash:?} expired at {expires} (current time is {now})");
         Err(TransformError::new(why))
     }
 }
 
-/// Returns the hash of a key id, for display.
+/// Returns the hash of a key ID, for display.
 fn hash(key_id: &str) -> String {
     if key_id.is_empty() {
         return String::new();
@@ -75,7 +75,8 @@ fn hash(key_id: &str) -> String {
 }
 
 impl Plugin {
-    /// Requests the first seed, and the status in the background. A plugin that is not reachable yet is no error.
+    /// Requests the first seed, and starts to request the status in the background. A plugin that cannot be reached yet
+    /// is not an error.
     pub(crate) async fn start(configuration: &Kms, metrics: &Metrics) -> Arc<Self> {
         let plugin = Arc::new(Self {
             name: configuration.name.clone(),
@@ -84,15 +85,15 @@ impl Plugin {
             current: RwLock::new(None),
             probe: Mutex::default(),
         });
-        let well = plugin.check_and_log().await;
+        let healthy = plugin.check_and_log().await;
         let weak = Arc::downgrade(&plugin);
         tokio::spawn(supervise("kms plugin", move || {
-            let (weak, mut well) = (weak.clone(), well);
+            let (weak, mut healthy) = (weak.clone(), healthy);
             async move {
                 loop {
-                    tokio::time::sleep(if well { ASK_WELL } else { ASK_UNWELL }).await;
+                    tokio::time::sleep(if healthy { STATUS_INTERVAL } else { STATUS_INTERVAL_UNHEALTHY }).await;
                     let Some(plugin) = weak.upgrade() else { return };
-                    well = plugin.check_and_log().await;
+                    healthy = plugin.check_and_log().await;
                 }
             }
         }));
@@ -107,18 +108,18 @@ impl Plugin {
         answer.is_ok()
     }
 
-    /// Requests the status, unless the last outcome is still valid, and follows a change of the key.
+    /// Requests the status unless the last result is still valid, and updates the seed if the plugin's key has changed.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let mut probe = self.probe.lock().await;
         if let Some((answer, when)) = &probe.answer {
-            let good_for = if answer.is_ok() { ANSWER_WELL } else { ANSWER_UNWELL };
-            if when.elapsed() < good_for {
+            let ttl = if answer.is_ok() { RESULT_TTL } else { RESULT_TTL_UNHEALTHY };
+            if when.elapsed() < ttl {
                 return answer.clone();
             }
         }
         match self.client.status().await {
             Ok(status) => {
-                let answer = self.judge(&mut probe, &status).await;
+                let answer = self.validate_status(&mut probe, &status).await;
                 probe.answer = Some((answer.clone(), Instant::now()));
                 answer
             }
@@ -133,7 +134,7 @@ impl Plugin {
         }
     }
 
-    async fn judge(&self, probe: &mut Probe, status: &StatusResponse) -> Result<(), String> {
+    async fn validate_status(&self, probe: &mut Probe, status: &StatusResponse) -> Result<(), String> {
         let mut wrong = Vec::new();
         if status.healthz != "ok" {
             wrong.push(format!("got unexpected healthz status: {}", status.healthz));
@@ -152,12 +153,12 @@ impl Plugin {
         match validate_key_id(&status.key_id) {
             Err(why) => {
                 let kind = if status.key_id.is_empty() { "empty" } else { "too_long" };
-                self.metrics.invalid_key_id(&self.name, kind);
+                self.metrics.record_invalid_key_id(&self.name, kind);
                 wrong.push(format!("got invalid KMSv2 KeyID hash {:?}: {why}", hash(&status.key_id)));
             }
             Ok(()) => {
-                self.metrics.key_in_status(&self.name, &status.key_id);
-                wrong.extend(self.follow_key(&status.key_id).await.err());
+                self.metrics.record_key_in_status(&self.name, &status.key_id);
+                wrong.extend(self.update_seed(&status.key_id).await.err());
             }
         }
         if wrong.is_empty() {
@@ -166,35 +167,35 @@ impl Plugin {
         Err(format!("kmsv2 Provider {} is not healthy, error: {}", self.name, aggregate(&wrong)))
     }
 
-    /// Prolongs the use of the seed if the plugin's key is unchanged; otherwise makes a new seed.
-    async fn follow_key(&self, key_id: &str) -> Result<(), String> {
-        // Taken before the call, since the time is an upper bound.
-        let until = SystemTime::now() + WRITE_AT_MOST;
+    /// Extends the validity of the seed if the plugin's key is unchanged; generates a new seed otherwise.
+    async fn update_seed(&self, key_id: &str) -> Result<(), String> {
+        // Read before the call, since the time is an upper bound.
+        let expires = SystemTime::now() + SEED_VALIDITY;
         let old = self.current.read().clone();
         if let Some(old) = old.as_ref().filter(|old| old.object.key_id == key_id) {
-            let current = Current { key: Arc::clone(&old.key), object: old.object.clone(), until };
+            let current = CurrentSeed { key: Arc::clone(&old.key), object: old.object.clone(), expires };
             *self.current.write() = Some(Arc::new(current));
             return Ok(());
         }
         let uid = uuid::Uuid::new_v4().to_string();
-        match self.make(&uid, until).await {
-            Ok(made) if made.object.key_id == key_id => {
-                *self.current.write() = Some(Arc::new(made));
+        match self.generate_seed(&uid, expires).await {
+            Ok(seed) if seed.object.key_id == key_id => {
+                *self.current.write() = Some(Arc::new(seed));
                 Ok(())
             }
-            made => {
-                let (error, made_id) = match &made {
-                    Ok(made) => ("<nil>".to_owned(), hash(&made.object.key_id)),
+            generated => {
+                let (error, generated_id) = match &generated {
+                    Ok(seed) => ("<nil>".to_owned(), hash(&seed.object.key_id)),
                     Err(error) => (error.clone(), String::new()),
                 };
                 let state = old.as_ref().map_or("got unexpected nil transformer", |_| "<nil>");
                 let (state_id, state_until) = old.as_ref().map_or_else(
                     || (String::new(), "0001-01-01T00:00:00Z".to_owned()),
-                    |old| (hash(&old.object.key_id), time(old.until).to_string()),
+                    |old| (hash(&old.object.key_id), time(old.expires).to_string()),
                 );
                 Err(format!(
                     "failed to rotate DEK uid={uid:?}, useSeed=true, errState={state}, errGen={error}, \
-                     statusKeyIDHash={:?}, encryptKeyIDHash={made_id:?}, stateKeyIDHash={state_id:?}, \
+                     statusKeyIDHash={:?}, encryptKeyIDHash={generated_id:?}, stateKeyIDHash={state_id:?}, \
                      expirationTimestamp={state_until}",
                     hash(key_id)
                 ))
@@ -202,11 +203,11 @@ impl Plugin {
         }
     }
 
-    /// Makes a new seed and has the plugin encrypt it.
-    async fn make(&self, uid: &str, until: SystemTime) -> Result<Current, String> {
-        let begun = std::time::Instant::now();
+    /// Generates a new seed and has it encrypted by the plugin.
+    async fn generate_seed(&self, uid: &str, expires: SystemTime) -> Result<CurrentSeed, String> {
+        let started = std::time::Instant::now();
         let generated = DataKey::generate();
-        self.metrics.generated(begun, generated.is_ok());
+        self.metrics.record_generation(started, generated.is_ok());
         let (key, plaintext) = generated.map_err(|error| error.to_string())?;
         let answer = self.client.encrypt(EncryptRequest { plaintext, uid: uid.to_owned() }).await;
         let answer = answer.map_err(|error| format!("failed to encrypt DEK, error: {error}"))?;
@@ -218,7 +219,7 @@ impl Plugin {
             source_type: SOURCE_SEED,
         };
         object.validate_source().map_err(|error| error.to_string())?;
-        Ok(Current { key: Arc::new(key), object, until })
+        Ok(CurrentSeed { key: Arc::new(key), object, expires })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -226,11 +227,11 @@ impl Plugin {
     }
 
     /// Returns the current seed for writes.
-    pub(crate) fn current(&self) -> Result<Arc<Current>, TransformError> {
+    pub(crate) fn current(&self) -> Result<Arc<CurrentSeed>, TransformError> {
         self.current.read().clone().ok_or_else(|| TransformError::new("got unexpected nil transformer"))
     }
 
-    /// Has the plugin decrypt the seed or key of a value.
+    /// Has the seed or key of a value decrypted by the plugin.
     pub(crate) async fn decrypt(&self, object: &EncryptedObject) -> Result<Vec<u8>, TransformError> {
         let request = DecryptRequest {
             ciphertext: object.source.clone(),
@@ -240,7 +241,7 @@ impl Plugin {
         };
         match self.client.decrypt(request).await {
             Ok(answer) => Ok(answer.plaintext),
-            Err(error) => Err(TransformError::of_call(format!("failed to decrypt DEK, error: {error}"), error.code)),
+            Err(error) => Err(TransformError::from_call(format!("failed to decrypt DEK, error: {error}"), error.code)),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Derivation of keys from a seed: each value has a prefix of 32 random bytes, from which and the seed HKDF-SHA256
-//! (expansion only) derives a key for this value only. So a seed can be used for any number of writes.
+//! Derivation of keys from a seed: each value has a prefix of 32 random bytes. HKDF-SHA256 (expansion only) derives the
+//! key for this value from the seed and the prefix, so one seed can be used for any number of writes.
 
 use hkdf::Hkdf;
 use sha2::Sha256;
@@ -7,13 +7,13 @@ use sha2::Sha256;
 use crate::ciphers::{Gcm, random};
 use crate::transform::TransformError;
 
-/// The size of the seed, of the prefix of each value, and of the keys, in bytes.
+/// The size in bytes of the seed, of each value's prefix, and of the keys.
 const SIZE: usize = 32;
 
 /// The seed or key that the plugin decrypted.
 pub(crate) enum DataKey {
     Seed(Hkdf<Sha256>),
-    /// A key without a seed, as older servers wrote.
+    /// A key without a seed, as written by older servers.
     Key(Box<Gcm>),
 }
 
@@ -37,12 +37,12 @@ impl DataKey {
         Ok(Self::Key(Box::new(Gcm::new(key)?)))
     }
 
-    /// Encrypts a value; only possible with a seed.
+    /// Encrypts a value, which is only possible with a seed.
     pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, TransformError> {
         match self {
             Self::Seed(seed) => {
                 let info = random::<SIZE>();
-                let sealed = derived(seed, &info)?.seal(value, authenticated)?;
+                let sealed = derive_key(seed, &info)?.seal(value, authenticated)?;
                 Ok([&info, &*sealed].concat())
             }
             Self::Key(key) => key.seal(value, authenticated),
@@ -54,14 +54,14 @@ impl DataKey {
             Self::Seed(seed) => {
                 let too_short = || TransformError::new("the stored data was shorter than the required size");
                 let (info, data) = data.split_at_checked(SIZE).ok_or_else(too_short)?;
-                derived(seed, info)?.open(data, authenticated)
+                derive_key(seed, info)?.open(data, authenticated)
             }
             Self::Key(key) => key.open(data, authenticated),
         }
     }
 }
 
-fn derived(seed: &Hkdf<Sha256>, info: &[u8]) -> Result<Gcm, TransformError> {
+fn derive_key(seed: &Hkdf<Sha256>, info: &[u8]) -> Result<Gcm, TransformError> {
     let mut key = [0; SIZE];
     seed.expand(info, &mut key)
         .map_err(|error| TransformError::new(format!("failed to KDF expand seed with info: {error}")))?;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds() {
+    fn seed_decrypts_only_its_values() {
         let (key, seed) = DataKey::generate().unwrap();
         let sealed = key.seal(b"value", b"/registry/a").unwrap();
         assert_eq!(sealed.len(), 32 + 12 + 5 + 16);
@@ -86,7 +86,7 @@ mod tests {
 
     /// The expansion of RFC 5869, test case 1.
     #[test]
-    fn known_answer() {
+    fn matches_rfc5869_test_vector() {
         let hex = |text: &str| -> Vec<u8> {
             (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
         };

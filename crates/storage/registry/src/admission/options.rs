@@ -1,4 +1,4 @@
-//! The options of a request for dynamic admission: `CreateOptions`, `UpdateOptions`, `DeleteOptions`.
+//! The options of a request, for dynamic admission: `CreateOptions`, `UpdateOptions`, `DeleteOptions`.
 
 use binnacle_fields::FieldMut;
 use binnacle_fields::meta::v1::{self, Preconditions, UpdateOptions};
@@ -7,10 +7,10 @@ use binnacle_schema::{Value, value};
 
 use crate::delete_options::DeleteOptions;
 
-/// The options of a request. As in kube-apiserver, a patch has those of the resulting create or update.
+/// The options of a request. As in kube-apiserver, a patch has the options of the resulting create or update.
 #[derive(Clone, Debug, Default)]
 pub enum OperationOptions {
-    /// Connections have none.
+    /// No options, as for connections.
     #[default]
     None,
     Create(WriteOptions),
@@ -23,14 +23,14 @@ pub enum OperationOptions {
 pub struct WriteOptions {
     /// True for a dry run.
     pub dry_run: bool,
-    /// As sent; the recorded manager may come from the user agent instead.
+    /// The field manager in the request. The recorded manager may come from the user agent instead.
     pub field_manager: Text,
-    /// As sent: empty for the default.
+    /// The value in the request, empty for the default.
     pub field_validation: Text,
 }
 
 impl OperationOptions {
-    /// Returns the object of `meta.k8s.io/v1`; null without options.
+    /// Returns the object of `meta.k8s.io/v1`, or null if there are no options.
     pub fn to_value(&self) -> Value {
         match self {
             Self::None => Value::Null,
@@ -44,7 +44,7 @@ impl OperationOptions {
 impl WriteOptions {
     fn to_value(&self, kind: &'static str) -> Value {
         let mut object = typed(kind);
-        // Those of a create have the same fields.
+        // The options of a create have the same fields.
         let mut options = FieldMut::<UpdateOptions>::root(&mut object);
         if self.dry_run {
             options.set(UpdateOptions::DRY_RUN, dry_run_all());
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_objects() {
+    fn converts_options_to_objects() {
         let sent = WriteOptions { dry_run: true, field_manager: "me".into(), field_validation: "Strict".into() };
         let deletion = DeleteOptions {
             grace_period_seconds: Some(0),

@@ -1,5 +1,5 @@
-//! The check list of a delete, in the order of kube-apiserver: `Store.Delete` of its generic registry, with
-//! `rest.BeforeDelete` inside, and around both the `REST.Delete` of namespaces and of CustomResourceDefinitions.
+//! The checks of a delete, in the order of kube-apiserver: `Store.Delete` of its generic registry, with
+//! `rest.BeforeDelete` inside, both wrapped by the `REST.Delete` of namespaces and of CustomResourceDefinitions.
 
 use binnacle_meta::Status;
 use binnacle_schema::Value;
@@ -13,7 +13,7 @@ use crate::object;
 
 /// The next step of a delete.
 pub(super) enum Step {
-    /// Write this object, and with `then_delete` continue with the delete.
+    /// Write this object, and continue with the delete if `then_delete` is set.
     Mark {
         object: Value,
         then_delete: bool,
@@ -22,12 +22,12 @@ pub(super) enum Step {
 }
 
 impl DeleteRequest<'_> {
-    /// Runs the checks on the object in its current state, and returns the next step; `None` if nothing is left to do,
-    /// since the object is marked as an earlier delete has left it.
+    /// Runs the checks on the object in its current state, and returns the next step, or `None` if nothing is left to
+    /// do because an earlier delete has already marked the object.
     ///
     /// # Errors
     ///
-    /// 409 for a precondition.
+    /// 409 for a failed precondition.
     pub(super) fn next_step(&mut self, current: &Value) -> Result<Option<Step>, Status> {
         self.check_preconditions(current)?;
         if self.marked {
@@ -51,15 +51,15 @@ impl DeleteRequest<'_> {
     }
 
     /// Adds the uid of a namespace to the preconditions, so that later attempts cannot delete a namespace that was
-    /// recreated under the name (`REST.Delete` of namespaces).
+    /// recreated with the same name (`REST.Delete` of namespaces).
     fn require_uid_of_namespace(&mut self, current: &Value) {
         if self.resource.description.deletion == Deletion::Namespace {
             self.options.uid.get_or_insert_with(|| object::uid(current).into());
         }
     }
 
-    /// Returns the options for admission. Those of deletes of namespaces and definitions always have the uid
-    /// (`REST.Delete` of both).
+    /// Returns the options for admission. For namespaces and definitions they always include the uid (`REST.Delete` of
+    /// both).
     pub(super) fn options_for_admission(&self, current: &Value) -> DeleteOptions {
         let mut options = self.options.clone();
         if matches!(self.resource.description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {
@@ -69,11 +69,11 @@ impl DeleteRequest<'_> {
     }
 
     /// Chooses the last step. An object with a grace period is marked, and deleted at once only if the period is 0 and
-    /// there are no finalizers; any other object is deleted unless finalizers keep it (`Store.Delete` and its
+    /// there are no finalizers. Any other object is deleted unless it has finalizers (`Store.Delete` and its
     /// `updateForGracefulDeletionAndFinalizers`).
     fn mark_or_delete(&self, mut object: Value, grace: Grace) -> Step {
         let has_finalizers = object::has_finalizers(&object);
-        if grace == Grace::Begun {
+        if grace == Grace::Started {
             let then_delete = !has_finalizers && self.options.grace_period_seconds == Some(0);
             return Step::Mark { object, then_delete };
         }

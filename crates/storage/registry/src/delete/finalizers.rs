@@ -1,4 +1,4 @@
-//! The finalizers of a delete: those that it sets for the garbage collector, and those that keep the object.
+//! The finalizers of a delete: those set for the garbage collector, and those that block the deletion.
 
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::Text;
@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::object::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 use crate::time;
 
-/// The work of the garbage collector on the dependents of an object before that is deleted; with neither, it deletes them
-/// afterwards.
+/// What the garbage collector does with the dependents of an object before the object is deleted. If both are false, it
+/// deletes them afterwards.
 #[derive(Clone, Copy, Debug)]
 struct Propagation {
     orphan: bool,
@@ -20,31 +20,33 @@ struct Propagation {
 
 impl DeleteRequest<'_> {
     /// Sets or removes the finalizers for the garbage collector, which orphans dependents or deletes them first
-    /// (`deletionFinalizersForGarbageCollection`). Without a garbage collector they would never be removed.
+    /// (`deletionFinalizersForGarbageCollection`). Without a garbage collector they are not set, since nothing would
+    /// remove them.
     pub(super) fn set_propagation_finalizers(&self, object: &mut Value) {
         if self.resource.collection.garbage_collector {
             self.propagate(object);
         }
     }
 
-    /// As [`DeleteRequest::set_propagation_finalizers`], even without a garbage collector.
+    /// Sets or removes the finalizers like [`DeleteRequest::set_propagation_finalizers`], even without a garbage
+    /// collector.
     pub(super) fn propagate(&self, object: &mut Value) {
         let finalizers = object::finalizers(object);
         let Propagation { orphan, foreground } = self.propagation(&finalizers);
-        let others = finalizers.iter().copied().filter(|finalizer| !sets_propagation(finalizer));
-        let wanted: Vec<Text> = others
+        let remaining = finalizers.iter().copied().filter(|finalizer| !sets_propagation(finalizer));
+        let desired: Vec<Text> = remaining
             .chain(orphan.then_some(FINALIZER_ORPHAN))
             .chain(foreground.then_some(FINALIZER_FOREGROUND))
             .map(Text::from)
             .collect();
-        let same = wanted.len() == finalizers.len() && finalizers.iter().all(|f| wanted.iter().any(|w| w == f));
+        let same = desired.len() == finalizers.len() && finalizers.iter().all(|f| desired.iter().any(|w| w == f));
         if !same {
-            object::set_finalizers(object, wanted);
+            object::set_finalizers(object, desired);
         }
     }
 
-    /// Returns the propagation of the first source that has one: the options, the finalizers that an earlier delete or
-    /// the client has set, the default of the kind (`shouldOrphanDependents` and `shouldDeleteDependents`).
+    /// Returns the propagation of the first source that has one: the options, the finalizers set by an earlier delete
+    /// or by the client, the default of the kind (`shouldOrphanDependents` and `shouldDeleteDependents`).
     fn propagation(&self, finalizers: &[&str]) -> Propagation {
         const ORPHAN: Propagation = Propagation { orphan: true, foreground: false };
         const FOREGROUND: Propagation = Propagation { orphan: false, foreground: true };
@@ -54,7 +56,7 @@ impl DeleteRequest<'_> {
             return BACKGROUND;
         }
         if let Some(orphan) = self.options.orphan_dependents {
-            // Only for namespaces does kube-apiserver read this as foreground deletion.
+            // kube-apiserver interprets this as foreground deletion only for namespaces.
             return Propagation { orphan, foreground: !orphan && description.deletion == Deletion::Namespace };
         }
         match self.options.propagation_policy.as_deref() {
@@ -76,8 +78,8 @@ fn sets_propagation(finalizer: &str) -> bool {
     matches!(finalizer, FINALIZER_ORPHAN | FINALIZER_FOREGROUND)
 }
 
-/// Marks an object that stays only for its finalizers: its deletion time is now at the latest, and its grace period is
-/// over (`markAsDeleting`).
+/// Marks an object that only remains because of its finalizers: its deletion time is now at the latest, and its grace
+/// period is 0 (`markAsDeleting`).
 pub(super) fn mark_deleting(context: &Context, object: &mut Value) {
     if !object::is_deleting(object) {
         increment_generation(object);
@@ -91,7 +93,7 @@ pub(super) fn mark_deleting(context: &Context, object: &mut Value) {
     metadata.set(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS, 0i64);
 }
 
-/// Increments the generation of an object that has one, since controllers act differently on an object in deletion
+/// Increments the generation of an object that has one, since controllers handle an object in deletion differently
 /// (`rest.BeforeDelete`, `markAsDeleting`).
 pub(super) fn increment_generation(object: &mut Value) {
     let generation = object::generation(object);

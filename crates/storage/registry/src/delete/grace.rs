@@ -1,5 +1,5 @@
-//! Graceful deletion: the object stays, with a deletion time, until its grace period is over. The rules are those of
-//! kube-apiserver's `rest.BeforeDelete`.
+//! Graceful deletion: the object remains, with a deletion time, until its grace period has passed. The rules are those
+//! of kube-apiserver's `rest.BeforeDelete`.
 
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_schema::Value;
@@ -12,28 +12,29 @@ use crate::{object, time};
 /// The effect of a delete on the grace period of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grace {
-    /// The period begins now, or is shorter than before: the object is marked accordingly.
-    Begun,
-    /// It has begun already, with a period that is not longer than requested.
+    /// The period starts now, or is shorter than before: the object is marked accordingly.
+    Started,
+    /// The period has already started, and is not longer than requested.
     Pending,
-    /// There is none, or it is over.
+    /// There is no grace period, or it has passed.
     None,
 }
 
 impl DeleteRequest<'_> {
-    /// Reads a negative grace period as one second (`rest.BeforeDelete`).
+    /// Interprets a negative grace period as one second (`rest.BeforeDelete`).
     pub(super) fn round_up_negative_grace_period(&mut self) {
         if self.options.grace_period_seconds.is_some_and(|seconds| seconds < 0) {
             self.options.grace_period_seconds = Some(1);
         }
     }
 
-    /// Sets the deletion time and grace period, once; later deletes can only shorten the period (`rest.BeforeDelete`).
+    /// Sets the deletion time and the grace period once. Later deletes can only shorten the period
+    /// (`rest.BeforeDelete`).
     pub(super) fn apply_grace_period(&mut self, object: &mut Value) -> Grace {
         if object::is_deleting(object) { self.shorten_grace_period(object) } else { self.begin_grace_period(object) }
     }
 
-    /// Begins the grace period that the kind's strategy derives from the requested one (`CheckGracefulDelete`).
+    /// Starts the grace period that the kind's strategy derives from the requested one (`CheckGracefulDelete`).
     fn begin_grace_period(&mut self, object: &mut Value) -> Grace {
         let strategy = &*self.resource.collection.kind.strategy;
         let DeleteGrace::Seconds(seconds) = strategy.delete_grace(object, self.options.grace_period_seconds) else {
@@ -45,11 +46,11 @@ impl DeleteRequest<'_> {
         metadata.set(ObjectMeta::DELETION_TIMESTAMP, at);
         metadata.set(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS, seconds);
         increment_generation(object);
-        Grace::Begun
+        Grace::Started
     }
 
-    /// Shortens the grace period of an object in deletion, if the request has a shorter one. The deletion time moves
-    /// with it, but not into the past.
+    /// Shortens the grace period of an object in deletion if the request has a shorter one. The deletion time changes
+    /// accordingly, but is never before the current time.
     fn shorten_grace_period(&mut self, object: &mut Value) -> Grace {
         let strategy = &*self.resource.collection.kind.strategy;
         // Other kinds have no graceful deletion.
@@ -79,6 +80,6 @@ impl DeleteRequest<'_> {
         }
         metadata.set(ObjectMeta::DELETION_TIMESTAMP, time::from_seconds(at));
         metadata.set(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS, period);
-        Grace::Begun
+        Grace::Started
     }
 }

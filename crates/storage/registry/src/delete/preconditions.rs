@@ -8,37 +8,38 @@ use super::DeleteRequest;
 use crate::object;
 
 impl DeleteRequest<'_> {
-    /// Checks that the object has the uid and the resourceVersion of the preconditions, if there are any; 409 otherwise
-    /// (`rest.BeforeDelete`, which checks them first "to fail early").
+    /// Checks that the object has the uid and the resourceVersion of the preconditions, if there are any. Returns 409
+    /// otherwise (`rest.BeforeDelete`, which checks them first "to fail early").
     pub(super) fn check_preconditions(&self, current: &Value) -> Result<(), Status> {
         if let Some(uid) = &self.options.uid
             && uid != object::uid(current)
         {
-            return Err(self.unmet_precondition("UID", uid, object::uid(current)));
+            return Err(self.precondition_failed("UID", uid, object::uid(current)));
         }
         if let Some(version) = &self.options.resource_version
             && version != object::resource_version(current)
         {
-            return Err(self.unmet_precondition("ResourceVersion", version, object::resource_version(current)));
+            return Err(self.precondition_failed("ResourceVersion", version, object::resource_version(current)));
         }
         Ok(())
     }
 
-    /// Returns the conflict about `what`, which is `wanted` but is `found`. kube-apiserver's storage of namespaces and
-    /// definitions has its own text; the others name the kind in place of the resource.
-    fn unmet_precondition(&self, what: &str, wanted: &str, found: &str) -> Status {
+    /// Returns the conflict for `field`, which is expected to be `expected` but is `found`. kube-apiserver's storage of
+    /// namespaces and definitions has its own text; the others use the kind instead of the resource.
+    fn precondition_failed(&self, field: &str, expected: &str, found: &str) -> Status {
         let description = &self.resource.description;
         if matches!(description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {
-            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+            let why =
+                format!("Precondition failed: {field} in precondition: {expected}, {field} in object meta: {found}");
             return Status::conflict(&self.resource.group_resource(), self.name, why);
         }
         let about = GroupResource::new(description.group.clone(), description.kind.clone());
-        let hint = match what {
+        let hint = match field {
             "UID" => "deleted and then recreated",
             _ => "modified",
         };
         let why = format!(
-            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {hint}"
+            "the {field} in the precondition ({expected}) does not match the {field} in record ({found}). The object might have been {hint}"
         );
         Status::conflict(&about, self.name, why)
     }

@@ -1,4 +1,4 @@
-//! Deletes of namespaces and CustomResourceDefinitions: a controller first removes what they contain.
+//! Deletion of namespaces and CustomResourceDefinitions, whose contents a controller removes first.
 
 use binnacle_fields::apiextensions::v1::{
     CustomResourceDefinition as Definition, CustomResourceDefinitionCondition as DefinitionCondition,
@@ -16,14 +16,14 @@ use crate::resource::Resource;
 use crate::{object, time};
 
 impl DeleteRequest<'_> {
-    /// Returns true for a namespace in deletion that the finalizers of its spec keep; without them it is deleted like any
+    /// Returns true for a namespace in deletion whose spec still has finalizers. Without them it is deleted like any
     /// other object (`REST.Delete` of namespaces).
     pub(super) fn is_terminating_namespace(&self, current: &Value) -> bool {
-        self.resource.is_held_by_spec(current) && object::is_deleting(current)
+        self.resource.has_spec_finalizers(current) && object::is_deleting(current)
     }
 
-    /// Returns a namespace that is not in deletion with the phase `Terminating`, in which it stays until its spec has no
-    /// finalizers (`REST.Delete` of namespaces); `None` for other objects.
+    /// Sets the phase `Terminating` in a namespace that is not in deletion yet, which keeps it until its spec has no
+    /// finalizers (`REST.Delete` of namespaces). Returns `None` for other objects.
     pub(super) fn terminate_namespace(&self, current: &Value) -> Option<Value> {
         if self.resource.description.deletion != Deletion::Namespace || object::is_deleting(current) {
             return None;
@@ -36,8 +36,9 @@ impl DeleteRequest<'_> {
         Some(object)
     }
 
-    /// Returns a CustomResourceDefinition that is not in deletion with the condition `Terminating` and a finalizer, which
-    /// keeps it until its custom resources are deleted (`REST.Delete` of definitions); `None` for other objects.
+    /// Adds the condition `Terminating` and a finalizer to a CustomResourceDefinition that is not in deletion yet,
+    /// which keeps it until its custom resources are deleted (`REST.Delete` of definitions). Returns `None` for other
+    /// objects.
     pub(super) fn terminate_definition(&self, current: &Value) -> Option<Value> {
         const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
         if self.resource.description.deletion != Deletion::CustomResourceDefinition || object::is_deleting(current) {
@@ -65,8 +66,8 @@ impl DeleteRequest<'_> {
 }
 
 impl Resource {
-    /// Returns true if finalizers in the spec keep an object, as for namespaces.
-    pub(crate) fn is_held_by_spec(&self, object: &Value) -> bool {
+    /// Returns true if finalizers in the spec block the deletion, as for namespaces.
+    pub(crate) fn has_spec_finalizers(&self, object: &Value) -> bool {
         self.description.deletion == Deletion::Namespace
             && !FieldRef::<Namespace>::root(object).at(Namespace::SPEC).at(NamespaceSpec::FINALIZERS).is_empty()
     }

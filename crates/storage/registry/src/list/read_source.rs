@@ -1,4 +1,4 @@
-//! Where a list is read: from a snapshot of the cache, or from the store.
+//! Where a list is read from: a snapshot of the cache, or the store.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::continue_token::ContinueToken;
 use crate::resource::Collection;
 use crate::stored::store_failure;
 
-/// The number of events that are undone in the cache rather than reading a list from the store.
-const EASILY_UNDONE: usize = 4096;
+/// The maximum number of events that the cache undoes for a list instead of reading it from the store.
+const MAX_CHEAP_REWIND: usize = 4096;
 
-/// A list as it was asked for.
+/// A list as requested.
 pub(super) struct ListRequest<'a> {
     pub(super) options: &'a ListOptions,
     pub(super) selection: Arc<Selection>,
@@ -25,7 +25,7 @@ pub(super) struct ListRequest<'a> {
     pub(super) namespace: &'a str,
     /// The common prefix of the objects' paths: `NAMESPACE/`, or empty for all namespaces.
     pub(super) scope: String,
-    /// The path at which the page begins.
+    /// The path at which the page starts.
     pub(super) start: String,
     pub(super) version: Match,
 }
@@ -48,31 +48,31 @@ impl<'a> ListRequest<'a> {
         Ok(Self { options, selection, namespace, scope, start, version })
     }
 
-    /// Returns true for a page of all objects, or of all of a namespace.
+    /// Returns true for a page of all objects, or of all objects of a namespace.
     fn is_plain_page(&self) -> bool {
         self.options.limit > 0 && (self.selection.is_everything() || self.selection.is_whole_namespace())
     }
 }
 
-/// Where a list is read.
+/// The source of a list.
 pub(super) enum ReadSource {
     Cache(Snapshot),
     Store(Revision),
-    /// The store, and the past states of the cache if the store has compacted the revision.
+    /// The store, or an earlier state in the cache if the store has compacted the revision.
     StoreOrPast(Revision),
 }
 
 impl Collection {
-    /// Returns the source of a list, after it has reached the version that the list asks for.
+    /// Returns the source of a list, after it has reached the requested version.
     pub(super) async fn read_source(&self, list: &ListRequest<'_>) -> Result<ReadSource, Status> {
-        if !self.cached || self.is_better_stored(list).await? {
+        if !self.cached || self.prefers_store(list).await? {
             return self.store_source(list.version).await;
         }
         match list.version {
             Match::Consistent => {
-                let waited = waiting(measured(Part::Storage, self.cache.wait_consistent(deadline()))).await?;
-                self.counts.add_consistent(waited.is_ok());
-                match waited {
+                let result = waiting(measured(Part::Storage, self.cache.wait_consistent(deadline()))).await?;
+                self.counts.add_consistent(result.is_ok());
+                match result {
                     Ok(snapshot) => Ok(ReadSource::Cache(snapshot)),
                     Err(CacheError::TooLargeRevision { .. }) if self.cache.is_unreadable() => {
                         self.store_source(list.version).await
@@ -92,56 +92,61 @@ impl Collection {
         }
     }
 
-    /// Returns true while an unreadable value or a conversion webhook keeps the cache from being filled. Lists are then
-    /// read from the store, as in Go (KEP 4568), to report the value and return others; after a while only cheap ones.
-    async fn is_better_stored(&self, list: &ListRequest<'_>) -> Result<bool, Status> {
+    /// Returns true while an unreadable value or a conversion webhook prevents the initialization of the cache. Lists
+    /// are then read from the store, as in kube-apiserver (KEP-4568), to report the unreadable value and return other
+    /// objects. After a while, only cheap lists are.
+    async fn prefers_store(&self, list: &ListRequest<'_>) -> Result<bool, Status> {
         if list.is_plain_page() && self.waits_for_conversions() {
             return Ok(true);
         }
         if !self.is_unreadable().await? {
             return Ok(false);
         }
-        let is_lost = self.cache.is_lost();
-        Ok(if is_lost { list.is_plain_page() } else { list.version == Match::Consistent })
+        let is_unavailable = self.cache.is_unavailable();
+        Ok(if is_unavailable { list.is_plain_page() } else { list.version == Match::Consistent })
     }
 
-    /// Returns the store at the version that is asked for.
+    /// Returns the store at the requested version.
     async fn store_source(&self, version: Match) -> Result<ReadSource, Status> {
         if let Match::Exact(revision) = version {
             return Ok(ReadSource::Store(Revision(revision)));
         }
         let current = self.store.current_revision().await.map_err(store_failure)?;
-        version.reached(current)?;
+        version.check_reached(current)?;
         Ok(ReadSource::Store(current))
     }
 
-    /// Returns the past state of a revision that the store has compacted.
-    pub(super) async fn compacted(&self, list: &ListRequest<'_>, revision: Revision) -> Result<Snapshot, Status> {
-        self.past(revision.0, usize::MAX).await.ok_or_else(|| expired(list))
+    /// Returns the earlier state of a revision that the store has compacted.
+    pub(super) async fn compacted_snapshot(
+        &self,
+        list: &ListRequest<'_>,
+        revision: Revision,
+    ) -> Result<Snapshot, Status> {
+        self.past_snapshot(revision.0, usize::MAX).await.ok_or_else(|| expired(list))
     }
 
-    /// Returns true if the cache serves lists of past versions (KEP 4988).
-    fn serves_past(&self) -> bool {
+    /// Returns true if the cache serves lists of earlier versions (KEP-4988).
+    fn serves_past_revisions(&self) -> bool {
         self.features.enabled("ListFromCacheSnapshot")
     }
 
-    /// Returns the snapshot of exactly this revision, if the cache can make it cheaply.
+    /// Returns the snapshot of exactly this revision, if the cache can create it cheaply.
     async fn exact(&self, revision: u64) -> Result<Option<Snapshot>, Status> {
-        if !self.serves_past() {
+        if !self.serves_past_revisions() {
             return Ok(None);
         }
         self.not_older_than(revision).await?;
-        Ok(self.past(revision, EASILY_UNDONE).await)
+        Ok(self.past_snapshot(revision, MAX_CHEAP_REWIND).await)
     }
 
-    /// Returns the state of a revision, from the cache or by undoing at most `most` events.
-    async fn past(&self, revision: u64, most: usize) -> Option<Snapshot> {
-        if !self.serves_past() {
+    /// Returns the state of a revision, from the cache or by undoing at most `max_events` events.
+    async fn past_snapshot(&self, revision: u64, max_events: usize) -> Option<Snapshot> {
+        if !self.serves_past_revisions() {
             return None;
         }
         match self.cache.snapshot_at(Revision(revision)) {
             Some(snapshot) => Some(snapshot),
-            None => self.cache.rewound(Revision(revision), most, deadline()).await,
+            None => self.cache.rewind(Revision(revision), max_events, deadline()).await,
         }
     }
 }

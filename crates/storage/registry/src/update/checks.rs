@@ -6,28 +6,28 @@ use binnacle_meta::{GroupKind, Status};
 use binnacle_schema::Value;
 
 use super::UpdateRequest;
+use crate::create_gate::CreateGate;
 use crate::object;
-use crate::permission::CreateGate;
 use crate::stored::StoredObject;
 use crate::write_object::WriteObject;
 
 const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
 
 impl UpdateRequest<'_> {
-    /// Returns the gate for the creation of an absent object; 404 without one (`Store.Update`), and 409 if the object must
-    /// have a uid, which no absent one has (the storage's `Preconditions.Check`).
-    pub(super) fn creation(&self) -> Result<&dyn CreateGate, Status> {
+    /// Returns the gate for the creation of an absent object. Returns 404 without a gate (`Store.Update`), and 409 if
+    /// the object must have a uid, which an absent object does not have (the storage's `Preconditions.Check`).
+    pub(super) fn create_gate(&self) -> Result<&dyn CreateGate, Status> {
         let Some(gate) = &self.options.create else {
             return Err(Status::not_found(&self.resource.group_resource(), self.name));
         };
         match &self.options.uid {
-            Some(wanted) => Err(self.resource.uid_conflict(self.context, self.name, wanted, "")),
+            Some(expected) => Err(self.resource.uid_conflict(self.context, self.name, expected, "")),
             None => Ok(&**gate),
         }
     }
 
-    /// Removes the resourceVersion of an object that is created; 500 if it is no number (`Store.Update`, which parses it
-    /// before it looks whether the object exists).
+    /// Removes the resourceVersion of an object that is created. Returns 500 if it is not a number (`Store.Update`,
+    /// which parses it before it checks whether the object exists).
     pub(super) fn drop_version(object: &mut WriteObject) -> Result<(), Status> {
         let version = object::resource_version(object);
         if !version.is_empty() {
@@ -37,19 +37,20 @@ impl UpdateRequest<'_> {
         Ok(())
     }
 
-    /// Checks that the object has the uid of the options, if there is one; 409 otherwise (the storage's
+    /// Checks that the object has the uid of the options, if there is one. Returns 409 otherwise (the storage's
     /// `Preconditions.Check`, which runs before the object is changed).
     pub(super) fn check_uid(&self, old: &Value) -> Result<(), Status> {
         match &self.options.uid {
-            Some(wanted) if wanted != object::uid(old) => {
-                Err(self.resource.uid_conflict(self.context, self.name, wanted, object::uid(old)))
+            Some(expected) if expected != object::uid(old) => {
+                Err(self.resource.uid_conflict(self.context, self.name, expected, object::uid(old)))
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks that the resourceVersion is that of the stored object; 409 otherwise. Without one the newest object is
-    /// updated, if the kind allows that, and 422 otherwise (`Store.Update` with `AllowUnconditionalUpdate`).
+    /// Checks that the resourceVersion matches the stored object, and returns 409 otherwise. Without a resourceVersion,
+    /// the newest object is updated if the kind allows that (`Store.Update` with `AllowUnconditionalUpdate`); otherwise
+    /// the result is 422.
     pub(super) fn check_version(&self, object: &mut Value, old: &StoredObject) -> Result<(), Status> {
         let given = match object::resource_version(object) {
             "" => 0,

@@ -1,5 +1,5 @@
-//! The preparation of an updated object: fields that the update may not change get their old values. The steps are in the
-//! order of kube-apiserver's `rest.BeforeUpdate`.
+//! The preparation of an updated object: fields that the update may not change get their old values. The steps are in
+//! the order of kube-apiserver's `rest.BeforeUpdate`.
 
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
 use binnacle_fields::{FieldMut, FieldRef};
@@ -15,11 +15,11 @@ type NewMetadata<'a> = FieldMut<'a, ObjectMeta>;
 type OldMetadata<'a> = FieldRef<'a, 'a, ObjectMeta>;
 
 impl UpdateRequest<'_> {
-    /// Restores immutable fields, and resets those of the kind's strategy.
+    /// Restores immutable fields, and resets fields according to the kind's strategy.
     ///
     /// # Errors
     ///
-    /// 400 if admission has put the object into another namespace.
+    /// 400 if admission has moved the object to another namespace.
     pub(super) fn prepare(&self, object: &mut WriteObject, old: &Value) -> Result<(), Status> {
         ensure_namespace(self.resource.namespace_of(self.context), object)?;
         let old_root = FieldRef::<AnyKind>::root(old);
@@ -34,31 +34,32 @@ impl UpdateRequest<'_> {
         Ok(())
     }
 
-    /// Runs the kind's rules (`PrepareForUpdate`), which see the old generation and increment it.
+    /// Runs the kind's rules (`PrepareForUpdate`), which get the old generation and increment it.
     fn prepare_by_strategy(&self, object: &mut Value, old: &Value) {
         let collection = &self.resource.collection;
         let strategy = &*collection.kind.strategy;
-        let situation = self.context.situation(self.resource.api_version(), &collection.features);
+        let ctx = self.context.strategy_context(self.resource.api_version(), &collection.features);
         match self.options.subresource.as_str() {
-            "" => strategy.prepare_for_update(&situation, object, old),
-            subresource => strategy.prepare_for_subresource(subresource, &situation, object, old),
+            "" => strategy.prepare_for_update(&ctx, object, old),
+            subresource => strategy.prepare_for_subresource(subresource, &ctx, object, old),
         }
     }
 }
 
-/// Clients cannot set the generation.
+/// Restores the generation, which clients cannot set.
 fn keep_generation(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
     metadata.keep(old, ObjectMeta::GENERATION);
 }
 
-/// An update without uid is for the object that there is. A different uid is an error of validation.
+/// Restores the uid if the update has none: such an update applies to the existing object. A different uid is a
+/// validation error.
 fn keep_uid_if_absent(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
     if metadata.str(ObjectMeta::UID).is_empty() {
         metadata.keep(old, ObjectMeta::UID);
     }
 }
 
-/// Changes of the timestamps of creation and deletion are ignored.
+/// Restores the creation and deletion timestamps.
 fn keep_timestamps(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
     for field in [ObjectMeta::CREATION_TIMESTAMP, ObjectMeta::DELETION_TIMESTAMP] {
         if let Some(time) = old.at(field).get() {
@@ -67,7 +68,7 @@ fn keep_timestamps(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
     }
 }
 
-/// An update cannot remove the grace period of a deletion; a different one is an error of validation.
+/// Restores the grace period of a deletion, which an update cannot remove. A different one is a validation error.
 fn keep_grace_period_if_absent(metadata: &mut NewMetadata<'_>, old: OldMetadata<'_>) {
     let grace = ObjectMeta::DELETION_GRACE_PERIOD_SECONDS;
     if metadata.read().at(grace).int().is_none()

@@ -1,5 +1,5 @@
-//! The validation of an updated object: its metadata, then the rules of its kind (kube-apiserver's `rest.BeforeUpdate` and
-//! the `ValidateUpdate` of strategies).
+//! The validation of an updated object: its metadata, then the rules of its kind (kube-apiserver's `rest.BeforeUpdate`
+//! and the `ValidateUpdate` of strategies).
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
@@ -9,8 +9,8 @@ use binnacle_scheme::{MetadataCheck, StrategyContext};
 use binnacle_validation::metadata as validate_metadata;
 
 use super::UpdateRequest;
-use crate::accessed::as_accessed;
 use crate::hooks::Review;
+use crate::metadata_accessor::with_accessor_metadata;
 use crate::object;
 use crate::write_object::WriteObject;
 
@@ -22,21 +22,21 @@ struct MetadataChange<'a> {
 }
 
 impl UpdateRequest<'_> {
-    /// Validates metadata and object; then adds the kind's warnings.
+    /// Validates the metadata and the object, then adds the kind's warnings.
     ///
     /// # Errors
     ///
-    /// 422 with all mistakes.
+    /// 422 with all errors.
     pub(super) async fn validate(&self, object: &WriteObject, old: &Value) -> Result<(), Status> {
-        let object = &*as_accessed(object);
+        let object = &*with_accessor_metadata(object);
         let collection = &self.resource.collection;
-        let situation = self.context.situation(self.resource.api_version(), &collection.features);
+        let ctx = self.context.strategy_context(self.resource.api_version(), &collection.features);
         let root = FieldRef::<AnyKind>::root(object);
         let metadata = root.at(AnyKind::METADATA);
         let metadata = MetadataChange { new: metadata.value(), old: object::metadata(old), path: metadata.path() };
         let mut errors = self.check_metadata(&metadata);
-        self.check_metadata_by_strategy(&situation, object, &metadata, &mut errors);
-        let found = self.check_by_strategy(&situation, object, old);
+        self.check_metadata_by_strategy(&ctx, object, &metadata, &mut errors);
+        let found = self.check_by_strategy(&ctx, object, old);
         let review = Review { context: self.context, subresource: &self.options.subresource, object, old: Some(old) };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {
@@ -46,8 +46,8 @@ impl UpdateRequest<'_> {
         Ok(())
     }
 
-    /// Checks the metadata and its change by the rules of all kinds (`rest.BeforeUpdate`). The name cannot change, so it is
-    /// validated only as a path segment.
+    /// Checks the metadata and its changes by the rules of all kinds (`rest.BeforeUpdate`). The name cannot change, so
+    /// it is only validated as a path segment.
     fn check_metadata(&self, metadata: &MetadataChange<'_>) -> FieldErrors {
         let MetadataChange { new, old, path } = metadata;
         let namespaced = self.resource.collection.kind.namespaced;
@@ -59,7 +59,7 @@ impl UpdateRequest<'_> {
     /// Repeats checks of the metadata as the kind's `ValidateUpdate` does.
     fn check_metadata_by_strategy(
         &self,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         metadata: &MetadataChange<'_>,
         errors: &mut FieldErrors,
@@ -67,7 +67,7 @@ impl UpdateRequest<'_> {
         let collection = &self.resource.collection;
         let strategy = &*collection.kind.strategy;
         let MetadataChange { new, old, path } = metadata;
-        for check in strategy.metadata_checks(situation).of(&self.options.subresource) {
+        for check in strategy.metadata_checks(ctx).of(&self.options.subresource) {
             match check {
                 MetadataCheck::Change if self.resource.is_of_another_type(object) => {}
                 MetadataCheck::Change => {
@@ -85,17 +85,17 @@ impl UpdateRequest<'_> {
         }
     }
 
-    /// Checks the object by the rules of its kind (`ValidateUpdate`). Errors that are tolerated since the old object has
-    /// them, too, become warnings.
-    fn check_by_strategy(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    /// Checks the object by the rules of its kind (`ValidateUpdate`). Errors that are tolerated because the old object
+    /// has them, too, become warnings.
+    fn check_by_strategy(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let strategy = &*self.resource.collection.kind.strategy;
         let mut tolerated = Vec::new();
-        let found = strategy.validate_change(&self.options.subresource, situation, object, old, &mut tolerated);
+        let found = strategy.validate_change(&self.options.subresource, ctx, object, old, &mut tolerated);
         tolerated.into_iter().for_each(|text| self.context.warn(text));
         found
     }
 
-    /// Adds the warnings of the kind about a valid object (`WarningsOnUpdate`).
+    /// Adds the kind's warnings about a valid object (`WarningsOnUpdate`).
     fn warn(&self, object: &Value, old: &Value) {
         let strategy = &*self.resource.collection.kind.strategy;
         let warnings = match self.options.subresource.as_str() {

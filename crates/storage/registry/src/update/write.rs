@@ -1,5 +1,5 @@
-//! The write of a valid object: validating admission, then the store, unless the object is unchanged or its last finalizer
-//! is gone. The steps are in the order of kube-apiserver's `Store.Update` and `GuaranteedUpdate`.
+//! The write of a valid object: validating admission, then the store, unless the object is unchanged or its last
+//! finalizer was removed. The steps are in the order of kube-apiserver's `Store.Update` and `GuaranteedUpdate`.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 use binnacle_store::{Expect, Op, Txn, TxnResponse};
 use bytes::Bytes;
 
-use super::{Attempt, OldObject, UpdateRequest};
+use super::{AttemptOutcome, OldObject, UpdateRequest};
 use crate::admission::Attributes;
 use crate::metrics;
 use crate::object;
@@ -17,28 +17,28 @@ use crate::write_failure::WriteFailure;
 use crate::write_object::WriteObject;
 
 impl UpdateRequest<'_> {
-    /// Runs validating admission, then writes the object, or deletes it after its last finalizer.
+    /// Runs validating admission, then writes the object, or deletes it if its last finalizer was removed.
     pub(super) async fn write(
         &self,
         attributes: &Attributes,
         object: &mut WriteObject,
         old: OldObject<'_>,
-    ) -> Result<Attempt, WriteFailure> {
+    ) -> Result<AttemptOutcome, WriteFailure> {
         let (collection, context) = (&self.resource.collection, self.context);
         let old_object = &old.stored.object;
         object.withdraw_empties();
-        let begun = Instant::now();
-        metrics::compared(keep_unchanged_times(old_object, object), begun.elapsed());
+        let started = Instant::now();
+        metrics::record_comparison(keep_unchanged_times(old_object, object), started.elapsed());
         collection.admission.validate(attributes, object, Some(old_object), &context.notes).await?;
         collection.prune_admitted(object.is_unpruned(), object)?;
         if self.completes_deletion(object, old_object) {
             return self.delete_finalized(object, old.stored).await;
         }
         let value = collection.encode(object).await?;
-        collection.as_stored(object, &value).await?;
+        collection.apply_storage_round_trip(object, &value).await?;
         if self.is_unchanged(object, &value, old).await? || context.dry_run {
             collection.stamp(object, old.stored.revision);
-            return Ok(Attempt::Updated(StoredObject::new(take(object), old.stored.revision)));
+            return Ok(AttemptOutcome::Updated(StoredObject::new(take(object), old.stored.revision)));
         }
         self.put(object, value, old.stored).await
     }
@@ -49,12 +49,17 @@ impl UpdateRequest<'_> {
         !object::has_finalizers(object)
             && object::is_deleting(old)
             && object::deletion_grace(old).is_none_or(|seconds| seconds == 0)
-            && !self.resource.is_held_by_spec(object)
+            && !self.resource.has_spec_finalizers(object)
     }
 
-    /// Deletes an object whose last finalizer an update removed, unless another request did. An object that was changed
-    /// meanwhile stays, and is updated again: kube-apiserver would delete it regardless of the change.
-    async fn delete_finalized(&self, object: &mut WriteObject, old: &StoredObject) -> Result<Attempt, WriteFailure> {
+    /// Deletes an object whose last finalizer an update has removed, unless another request has deleted it. An object
+    /// that was changed in the meantime stays, and is updated again; kube-apiserver would delete it regardless of the
+    /// change.
+    async fn delete_finalized(
+        &self,
+        object: &mut WriteObject,
+        old: &StoredObject,
+    ) -> Result<AttemptOutcome, WriteFailure> {
         let collection = &self.resource.collection;
         if !self.context.dry_run {
             let txn = Txn { key: self.key.clone(), expect: Expect::ModRevision(old.revision), op: Op::Delete };
@@ -62,15 +67,15 @@ impl UpdateRequest<'_> {
             match collection.store.txn(txn).await.map_err(store_failure)? {
                 TxnResponse::Done { .. } => collection.hooks.after_delete(self.context, object).await,
                 // The other request has released the object's allocations, which another object may use now.
-                TxnResponse::Unmet { current: Some(newer), .. } => return Ok(Attempt::Raced(Some(newer))),
+                TxnResponse::Unmet { current: Some(newer), .. } => return Ok(AttemptOutcome::Conflict(Some(newer))),
                 TxnResponse::Unmet { current: None, .. } => {}
             }
         }
         collection.kind.canonicalize(object);
-        Ok(Attempt::Updated(StoredObject::new(take(object), old.revision)))
+        Ok(AttemptOutcome::Updated(StoredObject::new(take(object), old.revision)))
     }
 
-    /// Returns true if the object is stored already. It is then not written and keeps its version, unless it should be
+    /// Returns true if the stored object is the same. It is then not written and keeps its version, unless it should be
     /// encrypted with a new key (`GuaranteedUpdate`).
     async fn is_unchanged(&self, object: &Value, value: &Bytes, old: OldObject<'_>) -> Result<bool, WriteFailure> {
         let collection = &self.resource.collection;
@@ -81,8 +86,13 @@ impl UpdateRequest<'_> {
         Ok(!stale.map_err(store_failure)?)
     }
 
-    /// Writes the object to the store, if that still has the old one.
-    async fn put(&self, object: &mut WriteObject, value: Bytes, old: &StoredObject) -> Result<Attempt, WriteFailure> {
+    /// Writes the object to the store if the store still has the old one.
+    async fn put(
+        &self,
+        object: &mut WriteObject,
+        value: Bytes,
+        old: &StoredObject,
+    ) -> Result<AttemptOutcome, WriteFailure> {
         let collection = &self.resource.collection;
         let size = value.len();
         let lease = match &collection.ttl {
@@ -94,15 +104,15 @@ impl UpdateRequest<'_> {
         match collection.store.txn(txn).await {
             Ok(TxnResponse::Done { revision, .. }) => {
                 collection.stamp(object, revision);
-                Ok(Attempt::Updated(collection.written(take(object), revision, value)))
+                Ok(AttemptOutcome::Updated(collection.stored_object(take(object), revision, value)))
             }
-            Ok(TxnResponse::Unmet { current, .. }) => Ok(Attempt::Raced(current)),
+            Ok(TxnResponse::Unmet { current, .. }) => Ok(AttemptOutcome::Conflict(current)),
             Err(error) => Err(collection.write_failure(error, object, size)),
         }
     }
 }
 
-/// Takes the object, which is written, out of the attempt.
+/// Moves the written object out of the attempt.
 fn take(object: &mut WriteObject) -> Value {
     std::mem::take(&mut **object)
 }

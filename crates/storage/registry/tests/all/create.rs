@@ -1,4 +1,4 @@
-//! Create: names, system fields, versions, dry runs.
+//! Tests of create: names, system fields, versions, dry runs.
 
 use binnacle_registry::Context;
 use serde_json::json;
@@ -18,9 +18,9 @@ async fn check_create(cluster: &Cluster, about: &str, context: &Context, path: &
     }
 }
 
-/// A few kinds do not have the rule of a DNS subdomain, or have it in another form.
+/// A few kinds do not require a DNS subdomain, or have a variation of the rule.
 #[tokio::test]
-async fn names_of_kinds_with_their_own_rules() {
+async fn applies_name_rules_of_kind() {
     const BUDGETS: &str = "policy/v1/poddisruptionbudgets";
     const CONTROLLERS: &str = "/v1/replicationcontrollers";
     const CLASSES: &str = "resource.k8s.io/v1/deviceclasses";
@@ -105,15 +105,15 @@ async fn names_of_kinds_with_their_own_rules() {
 }
 
 #[tokio::test]
-async fn names_and_namespaces() {
+async fn validates_name_and_namespace() {
     let cluster = Cluster::new();
     let long = format!("metadata: {{generateName: {}}}", "a".repeat(70));
     let cut = format!("{}?????", "a".repeat(58));
     for (about, manifest, want) in [
-        ("a name", "metadata: {name: a}", Has(json!({"metadata": {"name": "a", "namespace": "default"}}))),
-        ("one that exists", "metadata: {name: a}", Fails(409, r#"configmaps "a" already exists"#)),
+        ("a new name", "metadata: {name: a}", Has(json!({"metadata": {"name": "a", "namespace": "default"}}))),
+        ("an existing name", "metadata: {name: a}", Fails(409, r#"configmaps "a" already exists"#)),
         (
-            "a generated one",
+            "a generated name",
             "metadata: {generateName: a-}",
             Has(json!({"metadata": {"name": "a-?????", "generateName": "a-"}})),
         ),
@@ -152,7 +152,7 @@ async fn names_and_namespaces() {
 }
 
 #[tokio::test]
-async fn system_fields() {
+async fn sets_system_fields_on_create() {
     let cluster = Cluster::new();
     let uid = "????????-????-????-????-????????????";
     for (about, path, manifest, want) in [
@@ -218,7 +218,7 @@ async fn system_fields() {
 }
 
 #[tokio::test]
-async fn dry_runs_write_nothing() {
+async fn dry_run_writes_nothing() {
     let cluster = Cluster::new();
     cluster.create(&context(), CONFIG_MAPS, "metadata: {name: there}").await.unwrap();
     for (about, manifest, want) in [
@@ -227,15 +227,15 @@ async fn dry_runs_write_nothing() {
             "metadata: {name: a}",
             Has(json!({"metadata": {"name": "a", "uid": "*", "resourceVersion": null}})),
         ),
-        ("again", "metadata: {name: a}", Has(json!({"metadata": {"name": "a"}}))),
+        ("an unused name", "metadata: {name: a}", Has(json!({"metadata": {"name": "a"}}))),
         ("a generated name", "metadata: {generateName: a-}", Has(json!({"metadata": {"name": "a-?????"}}))),
-        ("one that exists", "metadata: {name: there}", Fails(409, r#"configmaps "there" already exists"#)),
+        ("an existing name", "metadata: {name: there}", Fails(409, r#"configmaps "there" already exists"#)),
         (
-            "a version is not looked at",
+            "a version is ignored",
             "metadata: {name: b, resourceVersion: '5'}",
             Has(json!({"metadata": {"resourceVersion": "5"}})),
         ),
-        ("an invalid one", "metadata: {name: B}", Fails(422, r#"ConfigMap "B" is invalid: *"#)),
+        ("an invalid name", "metadata: {name: B}", Fails(422, r#"ConfigMap "B" is invalid: *"#)),
     ] {
         let context = dry_run();
         if about == "one that exists" {

@@ -1,4 +1,4 @@
-//! Delete: preconditions, finalizers, propagation, grace.
+//! Tests of delete: preconditions, finalizers, propagation, grace periods.
 
 use binnacle_registry::{DeleteOptions, Deleted, UpdateOptions};
 use binnacle_schema::{Limits, Value, decode};
@@ -13,9 +13,9 @@ const PODS: &str = "/v1/pods";
 const NAMESPACES: &str = "/v1/namespaces";
 const CLASSES: &str = "scheduling.k8s.io/v1/priorityclasses";
 
-/// The end of an object.
+/// What a delete does to the object.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
+enum Outcome {
     Gone,
     Pending,
 }
@@ -26,26 +26,26 @@ async fn check_delete(
     path: &str,
     manifest: &str,
     options: &DeleteOptions,
-    end: End,
+    end: Outcome,
     want: &Want,
 ) -> Cluster {
     let cluster = Cluster::new();
     cluster.create(&context(), path, manifest).await.unwrap();
     let got = cluster.delete(&context(), path, "a", options).await;
     let got = got.map(|deleted| match deleted {
-        Deleted::Gone(stored) => (End::Gone, stored.object),
-        Deleted::Pending(stored) => (End::Pending, stored.object),
+        Deleted::Gone(stored) => (Outcome::Gone, stored.object),
+        Deleted::Pending(stored) => (Outcome::Pending, stored.object),
     });
     if let Ok((got, _)) = &got {
         assert_eq!(*got, end, "{about}");
-        assert_eq!(cluster.get(path, "a").await.is_err(), end == End::Gone, "{about}");
+        assert_eq!(cluster.get(path, "a").await.is_err(), end == Outcome::Gone, "{about}");
     }
     check(about, &got.map(|(_, object)| object), want);
     cluster
 }
 
 #[tokio::test]
-async fn preconditions_and_propagation() {
+async fn checks_preconditions_and_sets_propagation_finalizers() {
     let plain = "metadata: {name: a}";
     let held = "metadata: {name: a, finalizers: [example.com/x]}";
     let policy = |policy: &str| DeleteOptions { propagation_policy: Some(policy.into()), ..DeleteOptions::default() };
@@ -55,12 +55,12 @@ async fn preconditions_and_propagation() {
         )
     };
     for (about, manifest, options, end, want) in [
-        ("nothing holds it", plain, DeleteOptions::default(), End::Gone, Has(json!({"metadata": {"name": "a"}}))),
+        ("no finalizers", plain, DeleteOptions::default(), Outcome::Gone, Has(json!({"metadata": {"name": "a"}}))),
         (
             "another uid",
             plain,
             DeleteOptions { uid: Some("other".into()), ..DeleteOptions::default() },
-            End::Pending,
+            Outcome::Pending,
             Fails(
                 409,
                 r#"Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (other) does not match the UID in record (????????-????-????-????-????????????). The object might have been deleted and then recreated"#,
@@ -70,44 +70,44 @@ async fn preconditions_and_propagation() {
             "another version",
             plain,
             DeleteOptions { resource_version: Some("1".into()), ..DeleteOptions::default() },
-            End::Pending,
+            Outcome::Pending,
             Fails(
                 409,
                 r#"Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (*). The object might have been modified"#,
             ),
         ),
-        ("a finalizer", held, DeleteOptions::default(), End::Pending, deleting(&["example.com/x"])),
-        ("in the background", plain, policy("Background"), End::Gone, Has(json!({}))),
-        ("orphans", plain, policy("Orphan"), End::Pending, deleting(&["orphan"])),
-        ("in the foreground", plain, policy("Foreground"), End::Pending, deleting(&["foregroundDeletion"])),
-        ("orphans and a finalizer", held, policy("Orphan"), End::Pending, deleting(&["example.com/x", "orphan"])),
+        ("a finalizer", held, DeleteOptions::default(), Outcome::Pending, deleting(&["example.com/x"])),
+        ("in the background", plain, policy("Background"), Outcome::Gone, Has(json!({}))),
+        ("orphans", plain, policy("Orphan"), Outcome::Pending, deleting(&["orphan"])),
+        ("in the foreground", plain, policy("Foreground"), Outcome::Pending, deleting(&["foregroundDeletion"])),
+        ("orphans and a finalizer", held, policy("Orphan"), Outcome::Pending, deleting(&["example.com/x", "orphan"])),
     ] {
         check_delete(about, CONFIG_MAPS, manifest, &options, end, &want).await;
     }
 }
 
 #[tokio::test]
-async fn pods_have_time_to_end() {
+async fn deletes_pods_gracefully() {
     let scheduled = "{metadata: {name: a}, spec: {nodeName: node-1, containers: [{name: a, image: a}]}}";
     let waiting = "{metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}";
     let grace = |seconds| DeleteOptions { grace_period_seconds: Some(seconds), ..DeleteOptions::default() };
     let pending =
         |seconds: i64| Has(json!({"metadata": {"deletionTimestamp": "*", "deletionGracePeriodSeconds": seconds}}));
     for (about, manifest, options, end, want) in [
-        ("as its spec says", scheduled, DeleteOptions::default(), End::Pending, pending(30)),
-        ("as the request says", scheduled, grace(5), End::Pending, pending(5)),
-        ("at once", scheduled, grace(0), End::Gone, Has(json!({}))),
-        ("on no node", waiting, DeleteOptions::default(), End::Gone, Has(json!({}))),
+        ("the period of the spec", scheduled, DeleteOptions::default(), Outcome::Pending, pending(30)),
+        ("the period of the request", scheduled, grace(5), Outcome::Pending, pending(5)),
+        ("a period of zero", scheduled, grace(0), Outcome::Gone, Has(json!({}))),
+        ("an unscheduled pod", waiting, DeleteOptions::default(), Outcome::Gone, Has(json!({}))),
     ] {
         check_delete(about, PODS, manifest, &options, end, &want).await;
     }
 }
 
 #[tokio::test]
-async fn the_last_finalizer_ends_it() {
+async fn removing_last_finalizer_deletes_object() {
     let manifest = "metadata: {name: a, finalizers: [example.com/x, example.com/y]}";
     let cluster =
-        check_delete("held", CONFIG_MAPS, manifest, &DeleteOptions::default(), End::Pending, &Has(json!({}))).await;
+        check_delete("held", CONFIG_MAPS, manifest, &DeleteOptions::default(), Outcome::Pending, &Has(json!({}))).await;
     for (about, finalizers, want, there) in [
         (
             "none is added to an object that is going",
@@ -118,8 +118,13 @@ async fn the_last_finalizer_ends_it() {
             ),
             true,
         ),
-        ("one less", json!(["example.com/y"]), Has(json!({"metadata": {"finalizers": ["example.com/y"]}})), true),
-        ("none", json!([]), Has(json!({"metadata": {"finalizers": null}})), false),
+        (
+            "one finalizer removed",
+            json!(["example.com/y"]),
+            Has(json!({"metadata": {"finalizers": ["example.com/y"]}})),
+            true,
+        ),
+        ("all finalizers removed", json!([]), Has(json!({"metadata": {"finalizers": null}})), false),
     ] {
         let change = json!({"metadata": {"finalizers": finalizers}});
         let got = cluster.update(&context(), CONFIG_MAPS, "a", &UpdateOptions::default(), &change).await;
@@ -130,25 +135,26 @@ async fn the_last_finalizer_ends_it() {
 
 /// Removes the last finalizer of an object while another request writes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_ends_it_ends_what_was_read() {
+async fn removing_last_finalizer_spares_changed_object() {
     let manifest = "metadata: {name: a, finalizers: [example.com/x, example.com/y]}";
     let none = json!({"metadata": {"finalizers": null}});
     let modified = r#"Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again"#;
-    let other = json!({"data": {"a": "b"}, "metadata": {"finalizers": ["example.com/y"]}});
-    for (about, versioned, others, want, left) in [
-        ("a changed object stays", true, &other, Fails(409, modified), Some(json!({"data": {"a": "b"}}))),
-        ("without a version the newest is meant", false, &other, Has(json!({"data": {"a": "b"}})), None),
-        ("somebody else was quicker", true, &none, Has(json!({"metadata": {"finalizers": null}})), None),
+    let changed = json!({"data": {"a": "b"}, "metadata": {"finalizers": ["example.com/y"]}});
+    for (about, versioned, concurrent_change, want, left) in [
+        ("a changed object stays", true, &changed, Fails(409, modified), Some(json!({"data": {"a": "b"}}))),
+        ("without a version the newest object is updated", false, &changed, Has(json!({"data": {"a": "b"}})), None),
+        ("another request was faster", true, &none, Has(json!({"metadata": {"finalizers": null}})), None),
     ] {
         let cluster =
-            check_delete("held", CONFIG_MAPS, manifest, &DeleteOptions::default(), End::Pending, &Has(json!({}))).await;
+            check_delete("held", CONFIG_MAPS, manifest, &DeleteOptions::default(), Outcome::Pending, &Has(json!({})))
+                .await;
         let mut versions = Vec::new();
         let mut release = |old: Option<&Value>| {
             let mut object = to_json(old.unwrap());
             versions.push(object["metadata"]["resourceVersion"].clone());
             if versions.len() == 1 {
                 let (context, options) = (context(), UpdateOptions::default());
-                let written = cluster.update(&context, CONFIG_MAPS, "a", &options, others);
+                let written = cluster.update(&context, CONFIG_MAPS, "a", &options, concurrent_change);
                 tokio::task::block_in_place(|| Handle::current().block_on(written)).unwrap();
             }
             object["metadata"]["finalizers"].take();
@@ -168,7 +174,7 @@ async fn who_ends_it_ends_what_was_read() {
 }
 
 #[tokio::test]
-async fn dry_runs_delete_nothing() {
+async fn dry_run_deletes_nothing() {
     let cluster = Cluster::new();
     cluster.create(&context(), CONFIG_MAPS, "metadata: {name: a}").await.unwrap();
     let deleted = cluster.delete(&dry_run(), CONFIG_MAPS, "a", &DeleteOptions::default()).await;
@@ -182,7 +188,7 @@ async fn dry_runs_delete_nothing() {
 }
 
 #[test]
-fn options_contradict_each_other() {
+fn rejects_contradictory_options() {
     let options = |policy: Option<&str>, orphan, dry_run: &[&str]| DeleteOptions {
         propagation_policy: policy.map(Into::into),
         orphan_dependents: orphan,
@@ -212,9 +218,9 @@ fn options_contradict_each_other() {
     }
 }
 
-/// The storages of kube-apiserver have rules of their own for some kinds.
+/// kube-apiserver's storage has special rules for some kinds.
 #[tokio::test]
-async fn kinds_have_their_own_rules_of_deletion() {
+async fn applies_delete_rules_of_kind() {
     let cluster = Cluster::new();
     let delete = async |context, path, name, options: &DeleteOptions| {
         cluster.delete(&context, path, name, options).await.map(|deleted| match deleted {
@@ -226,7 +232,7 @@ async fn kinds_have_their_own_rules_of_deletion() {
         r#"priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted"#,
     );
     let plain = DeleteOptions::default();
-    check("an absent one", &delete(context(), CLASSES, "system-node-critical", &plain).await, &guarded);
+    check("an absent class", &delete(context(), CLASSES, "system-node-critical", &plain).await, &guarded);
     let system = "{metadata: {name: system-node-critical}, value: 2000001000}";
     cluster.create(&context(), CLASSES, system).await.unwrap();
     check("a stored one", &delete(context(), CLASSES, "system-node-critical", &plain).await, &guarded);
@@ -257,12 +263,12 @@ async fn kinds_have_their_own_rules_of_deletion() {
             Has(json!({"metadata": {"finalizers": ["foregroundDeletion"]}, "status": {"phase": "Terminating"}})),
         ),
     ] {
-        check_delete(about, NAMESPACES, "metadata: {name: a}", &options, End::Pending, &want).await;
+        check_delete(about, NAMESPACES, "metadata: {name: a}", &options, Outcome::Pending, &want).await;
     }
     let options = DeleteOptions { propagation_policy: Some("Other".into()), ..DeleteOptions::default() };
     let unsupported = Fails(
         422,
         r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Other": supported values: "Foreground", "Background", "Orphan", "nil""#,
     );
-    check_delete("options", CONFIG_MAPS, "metadata: {name: a}", &options, End::Pending, &unsupported).await;
+    check_delete("options", CONFIG_MAPS, "metadata: {name: a}", &options, Outcome::Pending, &unsupported).await;
 }

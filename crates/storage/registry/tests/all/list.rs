@@ -1,4 +1,4 @@
-//! List: selectors, pages, versions.
+//! Tests of list: selectors, pages, versions.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ async fn cluster() -> Cluster {
 }
 
 #[tokio::test]
-async fn selectors() {
+async fn selects_by_labels_and_fields() {
     let cluster = cluster().await;
     for (labels, fields, want) in [
         ("", "", "a b c d"),
@@ -62,7 +62,7 @@ async fn selectors() {
 }
 
 #[tokio::test]
-async fn pages() {
+async fn pages_show_one_snapshot() {
     let cluster = cluster().await;
     for limit in 1..6 {
         let (mut all, mut options) = (Vec::new(), ListOptions { limit, ..ListOptions::default() });
@@ -71,7 +71,7 @@ async fn pages() {
             assert!(names.len() <= limit, "{names:?}");
             all.extend(names);
             assert_eq!(remaining.unwrap_or(0), 4 - all.len(), "{limit}");
-            // Created while the pages are read, so not in them.
+            // Created while the pages are read, so it is not in them.
             let late = format!("metadata: {{name: z{limit}-{}}}", all.len());
             cluster.create(&context(), CONFIG_MAPS, &late).await.unwrap();
             let resource = cluster.resource(CONFIG_MAPS);
@@ -86,15 +86,15 @@ async fn pages() {
 }
 
 #[tokio::test]
-async fn tokens_and_versions() {
+async fn rejects_bad_token_and_lists_at_version() {
     let cluster = cluster().await;
     let token =
         |token: &str| ListOptions { limit: 2, continue_token: Some(token.to_owned()), ..ListOptions::default() };
     let version = |version| ListOptions { version, ..ListOptions::default() };
     for (about, options, want) in [
-        ("no token", token("nonsense"), "400 invalid continue token: continue key is not valid: "),
-        ("now", version(Match::Consistent), "a b c d"),
-        ("whatever is at hand", version(Match::NotOlderThan(1)), "a b c d"),
+        ("an invalid token", token("nonsense"), "400 invalid continue token: continue key is not valid: "),
+        ("the newest version", version(Match::Consistent), "a b c d"),
+        ("any recent version", version(Match::NotOlderThan(1)), "a b c d"),
     ] {
         match page(&cluster, &options).await {
             Ok((names, ..)) => assert_eq!(names.join(" "), want, "{about}"),
@@ -103,10 +103,10 @@ async fn tokens_and_versions() {
     }
 }
 
-/// The seat of a caller that has too many waiting requests.
-struct Crowded;
+/// A seat of a caller that has too many waiting requests.
+struct CrowdedSeat;
 
-impl RequestSeat for Crowded {
+impl RequestSeat for CrowdedSeat {
     fn pause(&self) -> Result<Option<Box<dyn Any + Send>>, WaitError> {
         Err(WaitError::Crowded)
     }
@@ -122,9 +122,9 @@ impl RequestSeat for Crowded {
     }
 }
 
-/// Such a caller gets the answer at once that others get after a wait.
+/// Such a caller immediately gets the response that others get after a wait.
 #[tokio::test(start_paused = true)]
-async fn versions_of_the_future_are_not_waited_for_without_end() {
+async fn future_version_times_out() {
     let cluster = cluster().await;
     let resource = cluster.resource(CONFIG_MAPS);
     let future = 1000;
@@ -132,16 +132,16 @@ async fn versions_of_the_future_are_not_waited_for_without_end() {
         for version in [Match::NotOlderThan(future), Match::Exact(future)] {
             let record = Record::open(Method::GET, "/".into(), None, None);
             if is_crowded {
-                record.seat_with(Arc::new(Crowded));
+                record.seat_with(Arc::new(CrowdedSeat));
             }
-            let began = tokio::time::Instant::now();
+            let started = tokio::time::Instant::now();
             let options = ListOptions { version, ..ListOptions::default() };
             let listed = working_for(&record, page(&cluster, &options)).await;
             let got = working_for(&record, resource.get(&context(), "a", version)).await.err().unwrap();
             for message in [listed.unwrap_err(), format!("{} {}", got.code(), got.message())] {
                 assert!(message.starts_with("504 Timeout: Too large resource version: 1000, current: "), "{message}");
             }
-            assert_eq!(began.elapsed() >= 2 * BLOCK_TIMEOUT, waits, "{version:?}");
+            assert_eq!(started.elapsed() >= 2 * BLOCK_TIMEOUT, waits, "{version:?}");
         }
     }
 }

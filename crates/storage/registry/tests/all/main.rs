@@ -1,6 +1,6 @@
-//! The verbs on built-in resources with a store in memory; each rule is a row of a table.
+//! Tests of the verbs on built-in resources with an in-memory store. Each rule is a row of a table.
 
-#![allow(clippy::unwrap_used, reason = "a test may break off")]
+#![allow(clippy::unwrap_used, reason = "tests panic on errors")]
 
 mod create;
 mod delete;

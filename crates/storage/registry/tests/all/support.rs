@@ -1,4 +1,4 @@
-//! Resources with a store in memory, and comparisons with expected results.
+//! Resources with an in-memory store, and comparisons with expected results.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Cluster {
         object.make_object().insert("kind", resource.description.kind.clone());
         object.make_object().insert("apiVersion", resource.api_version());
         let object = resource.to_write_object(object);
-        #[expect(clippy::disallowed_methods, reason = "what may be created is not what is tested")]
+        #[expect(clippy::disallowed_methods, reason = "the permission to create is not tested here")]
         let permit = CreatePermit::system();
         resource.create(context, &permit, object).await.map(|stored| stored.object)
     }
@@ -84,7 +84,7 @@ pub(crate) fn context() -> Context {
     Context::new(User::new("somebody", &["system:authenticated"]), "default".into(), false)
 }
 
-/// As [`context`], with `dryRun=All`.
+/// Returns a request like [`context`], with `dryRun=All`.
 pub(crate) fn dry_run() -> Context {
     Context::new(User::new("somebody", &["system:authenticated"]), "default".into(), true)
 }
@@ -92,13 +92,13 @@ pub(crate) fn dry_run() -> Context {
 /// The expected result of a row.
 #[derive(Debug)]
 pub(crate) enum Want {
-    /// An object with at least these members; `null` for absent ones.
+    /// An object with at least these members; `null` means absent.
     Has(Json),
     /// An error with this code and message.
     Fails(u16, &'static str),
 }
 
-/// Compares a result with the expected one. In strings `*` matches anything and `?` one character.
+/// Compares a result with the expected one. In strings, `*` matches anything and `?` one character.
 pub(crate) fn check(about: &str, got: &Result<Value, Status>, want: &Want) {
     match (got, want) {
         (Ok(object), Want::Has(members)) => {
@@ -147,7 +147,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// A merge patch.
+/// Applies a merge patch.
 fn merge(target: &mut Json, patch: &Json) {
     let Json::Object(patch) = patch else { return target.clone_from(patch) };
     if !target.is_object() {
@@ -164,7 +164,7 @@ fn merge(target: &mut Json, patch: &Json) {
 }
 
 #[test]
-fn expectations_can_fail() {
+fn covers_reports_first_difference() {
     let object = serde_json::json!({"a": "x1y", "b": {"c": [1]}, "d": null});
     for (want, path) in [
         (serde_json::json!({}), None),

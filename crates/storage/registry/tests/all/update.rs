@@ -1,4 +1,4 @@
-//! Update: immutable fields, generation, versions, subresources.
+//! Tests of update: immutable fields, generation, versions, subresources.
 
 use binnacle_registry::UpdateOptions;
 use serde_json::{Value as Json, json};
@@ -20,7 +20,7 @@ async fn check_update(about: &str, path: &str, manifest: &str, options: &UpdateO
 }
 
 #[tokio::test]
-async fn generation_and_status() {
+async fn increments_generation_only_with_spec() {
     let main = UpdateOptions::default();
     let status = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
     for (about, options, change, want) in [
@@ -48,7 +48,7 @@ async fn generation_and_status() {
             json!({"metadata": {"generation": 9}}),
             json!({"metadata": {"generation": 1}}),
         ),
-        ("status beside the spec", &main, json!({"status": {"replicas": 5}}), json!({"status": {"replicas": null}})),
+        ("status with the spec", &main, json!({"status": {"replicas": 5}}), json!({"status": {"replicas": null}})),
         (
             "status by its subresource",
             &status,
@@ -61,7 +61,7 @@ async fn generation_and_status() {
 }
 
 #[tokio::test]
-async fn what_an_update_may_not_change() {
+async fn rejects_changes_of_immutable_fields() {
     let uid = |uid: &str| UpdateOptions { uid: Some(uid.into()), ..UpdateOptions::default() };
     let main = UpdateOptions::default();
     for (about, options, change, want) in [
@@ -140,9 +140,9 @@ async fn what_an_update_may_not_change() {
     }
 }
 
-/// A dry run is stopped before the storage puts the root in front of the key.
+/// A dry run ends before the storage adds the root to the key.
 #[tokio::test]
-async fn conflicts_of_dry_runs_have_keys_without_the_root() {
+async fn dry_run_conflict_has_key_without_root() {
     let cluster = Cluster::new();
     cluster.create(&context(), CONFIG_MAPS, "{metadata: {name: a}}").await.unwrap();
     let options = UpdateOptions { uid: Some("other".into()), ..UpdateOptions::default() };
@@ -155,13 +155,13 @@ async fn conflicts_of_dry_runs_have_keys_without_the_root() {
 }
 
 #[tokio::test]
-async fn versions_move_with_what_is_stored() {
+async fn resource_version_changes_only_with_stored_object() {
     let cluster = Cluster::new();
     let created = cluster.create(&context(), CONFIG_MAPS, "{metadata: {name: a}, data: {k: v}}").await.unwrap();
     let version = |object: &binnacle_schema::Value| object.str_at(&["metadata", "resourceVersion"]).to_owned();
     for (about, context, change, moves) in [
-        ("nothing", context(), json!({}), false),
-        ("the same", context(), json!({"data": {"k": "v"}}), false),
+        ("no fields", context(), json!({}), false),
+        ("equal fields", context(), json!({"data": {"k": "v"}}), false),
         ("a dry run", dry_run(), json!({"data": {"k": "w"}}), false),
         ("a change", context(), json!({"data": {"k": "w"}}), true),
     ] {
@@ -169,8 +169,8 @@ async fn versions_move_with_what_is_stored() {
         let stored = cluster.get(CONFIG_MAPS, "a").await.unwrap();
         assert_eq!(version(&stored) != version(&created), moves, "{about}");
         let data = change.pointer("/data/k").cloned().unwrap_or(json!("v"));
-        assert_eq!(to_json(&updated)["data"]["k"], data, "{about}: what would be is shown");
+        assert_eq!(to_json(&updated)["data"]["k"], data, "{about}: the response shows the result");
     }
     let missing = cluster.update(&context(), CONFIG_MAPS, "b", &UpdateOptions::default(), &json!({})).await;
-    check("none", &missing, &Fails(404, r#"configmaps "b" not found"#));
+    check("an absent object", &missing, &Fails(404, r#"configmaps "b" not found"#));
 }

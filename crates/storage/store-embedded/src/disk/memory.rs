@@ -1,4 +1,4 @@
-//! The log of a store that exists only as long as its process.
+//! The log of a store that only exists as long as its process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::{Batch, Disk, Visit};
+use super::{Batch, Disk, RecordVisitor};
 
 /// A log in memory. Clones of its records share their bytes with the engine's index.
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct Contents {
     meta: BTreeMap<Bytes, Bytes>,
 }
 
-/// The number of records that a scan copies out per lock.
+/// The number of records that a scan copies per lock.
 const CHUNK: usize = 256;
 
 // === impl MemoryDisk ===
@@ -54,7 +54,7 @@ impl Disk for MemoryDisk {
         Ok(self.contents.read().records.get(&revision).cloned())
     }
 
-    fn scan(&self, first: u64, last: u64, visit: &mut Visit<'_>) -> io::Result<()> {
+    fn scan(&self, first: u64, last: u64, visit: &mut RecordVisitor<'_>) -> io::Result<()> {
         let mut next = first;
         while next <= last {
             let chunk: Vec<_> =

@@ -10,13 +10,13 @@ pub const SYNC_BOUNDS: [f64; 14] =
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogStats {
     pub segments: u64,
-    /// Bytes of records that are live or part of the kept history.
+    /// The bytes of records that are live or part of the retained history.
     pub needed_bytes: u64,
-    /// Bytes of dead records that are still in files.
+    /// The bytes of dead records that are still in files.
     pub dead_bytes: u64,
-    /// Bytes that all files take.
+    /// The bytes that all files occupy.
     pub disk_bytes: u64,
-    /// Bytes of spare files, for when the disk is full.
+    /// The bytes of spare files, which are used when the disk is full.
     pub reserve_bytes: u64,
     /// The number of segments rewritten, and the bytes of records copied for that.
     pub moves: u64,
@@ -27,7 +27,7 @@ pub struct LogStats {
     pub sync_time: Duration,
     /// Failures of the disk after which the log continued in a new segment.
     pub failures: u64,
-    /// No further segment can be reserved: only deletions and leases are accepted.
+    /// True if no further segment can be reserved: only deletions and leases are accepted.
     pub full: bool,
     /// The delay of every group of writes while segments are not rewritten fast enough.
     pub delay: Duration,

@@ -1,4 +1,4 @@
-//! The index in a directory of its own, built again at every start, with a row for each version.
+//! The index in its own directory, which is rebuilt at every start, with a row for each version.
 //!
 //! A row's key is the escaped key, an end mark and the inverted revision, so that the newest version comes first. Rows
 //! have no values; these are in the records.
@@ -12,32 +12,33 @@ use std::path::{Path, PathBuf};
 use bytes::{Buf, BufMut, Bytes};
 
 use super::rows::Rows;
-use super::{Entry, Live, Version, Visit};
+use super::{Entry, KeyVisitor, LiveVersion, Version};
 
 pub(crate) struct DiskIndex {
-    /// Versions by key: when it was created and its lease, or nothing for a deletion.
+    /// Versions by key: the create revision and the lease, or nothing for a deletion.
     rows: Rows,
-    /// A lease and a key that was put under it. The key may have another lease since, or none.
-    leased: Rows,
+    /// A lease and a key that was put with it. The key may have another lease since then, or none.
+    lease_rows: Rows,
     dir: PathBuf,
 }
 
-/// A zero byte in a key is followed by 0xff, the end of a key is a zero byte and 1. So rows are in the order of keys.
+/// A zero byte in a key is followed by 0xff, and the end of a key is a zero byte and 1, so that rows are in the order
+/// of keys.
 const END: [u8; 2] = [0, 1];
 
 // === impl DiskIndex ===
 
 impl DiskIndex {
-    /// Creates an empty index in `dir`, and removes that of an earlier process.
-    pub(crate) fn make(dir: PathBuf) -> io::Result<Self> {
+    /// Creates an empty index in `dir`, and removes the index of an earlier process.
+    pub(crate) fn create(dir: PathBuf) -> io::Result<Self> {
         remove(&dir)?;
         DirBuilder::new().mode(0o700).create(&dir)?;
-        let rows = Rows::make(&dir.join("rows"))?;
-        let leased = Rows::make(&dir.join("leased"))?;
-        Ok(Self { rows, leased, dir })
+        let rows = Rows::create(&dir.join("rows"))?;
+        let lease_rows = Rows::create(&dir.join("leased"))?;
+        Ok(Self { rows, lease_rows, dir })
     }
 
-    pub(super) fn put(&mut self, key: &Bytes, live: &Live) -> io::Result<()> {
+    pub(super) fn put(&mut self, key: &Bytes, live: &LiveVersion) -> io::Result<()> {
         let mut row = Vec::with_capacity(16);
         row.put_u64(live.created);
         row.put_i64(live.lease);
@@ -45,7 +46,7 @@ impl DiskIndex {
         if live.lease == 0 {
             return Ok(());
         }
-        self.leased.put([&live.lease.to_be_bytes()[..], key].concat(), Vec::new())
+        self.lease_rows.put([&live.lease.to_be_bytes()[..], key].concat(), Vec::new())
     }
 
     pub(super) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
@@ -65,12 +66,12 @@ impl DiskIndex {
         Ok(())
     }
 
-    pub(super) fn live(&self, key: &[u8]) -> io::Result<Option<Live>> {
+    pub(super) fn live(&self, key: &[u8]) -> io::Result<Option<LiveVersion>> {
         Ok(self.newest(key, u64::MAX)?.and_then(|row| row.live))
     }
 
-    /// Returns the revision at which the version that a key had at `revision` was written.
-    pub(super) fn written(&self, key: &[u8], revision: u64) -> io::Result<Option<u64>> {
+    /// Returns the modification revision of the version that a key had at `revision`.
+    pub(super) fn modified_at(&self, key: &[u8], revision: u64) -> io::Result<Option<u64>> {
         Ok(self.newest(key, revision)?.and_then(|row| Some(row.live?.modified)))
     }
 
@@ -80,9 +81,9 @@ impl DiskIndex {
         first: &[u8],
         inclusive: bool,
         end: Option<&Bytes>,
-        visit: &mut Visit<'_>,
+        visit: &mut KeyVisitor<'_>,
     ) -> io::Result<()> {
-        // The oldest row that a key could have.
+        // The oldest row that a key can have.
         let start = if inclusive { Bound::Included(escaped(first)) } else { Bound::Excluded(row_key(first, 0)) };
         let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(escaped(end)));
         if let (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) = (&start, &end)
@@ -91,7 +92,7 @@ impl DiskIndex {
             return Ok(());
         }
         let mut current: Option<(Bytes, Entry)> = None;
-        let mut over = false;
+        let mut is_over = false;
         self.rows.each((start, end), &mut |key, value| {
             let row = Row::read(key, value)?;
             match &mut current {
@@ -100,28 +101,28 @@ impl DiskIndex {
                     let mut entry = Entry::default();
                     entry.add_older(&row);
                     if let Some((key, entry)) = current.replace((row.key, entry)) {
-                        over = show(&key, entry, visit).is_break();
+                        is_over = visit_entry(&key, entry, visit).is_break();
                     }
                 }
             }
-            Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        if let Some((key, entry)) = current.filter(|_| !over) {
-            let _ = show(&key, entry, visit);
+        if let Some((key, entry)) = current.filter(|_| !is_over) {
+            let _ = visit_entry(&key, entry, visit);
         }
         Ok(())
     }
 
     pub(super) fn keys_of_lease(&self, lease: i64) -> io::Result<Vec<Bytes>> {
         let prefix = lease.to_be_bytes();
-        let mut leased = Vec::new();
-        self.leased.each((Bound::Included(prefix.to_vec()), Bound::Unbounded), &mut |row, _| {
+        let mut candidates = Vec::new();
+        self.lease_rows.each((Bound::Included(prefix.to_vec()), Bound::Unbounded), &mut |row, _| {
             let Some(key) = row.strip_prefix(&prefix) else { return Ok(ControlFlow::Break(())) };
-            leased.push(Bytes::copy_from_slice(key));
+            candidates.push(Bytes::copy_from_slice(key));
             Ok(ControlFlow::Continue(()))
         })?;
         let mut keys = Vec::new();
-        for key in leased {
+        for key in candidates {
             if self.live(&key)?.is_some_and(|live| live.lease == lease) {
                 keys.push(key);
             }
@@ -147,7 +148,7 @@ impl DiskIndex {
 
 impl Drop for DiskIndex {
     fn drop(&mut self) {
-        // If this fails, the next `make` removes it.
+        // If this fails, the next `create` removes it.
         let _ = remove(&self.dir);
     }
 }
@@ -160,7 +161,7 @@ pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     }
 }
 
-fn show(key: &Bytes, mut entry: Entry, visit: &mut Visit<'_>) -> ControlFlow<()> {
+fn visit_entry(key: &Bytes, mut entry: Entry, visit: &mut KeyVisitor<'_>) -> ControlFlow<()> {
     entry.past.reverse();
     visit(key, &entry)
 }
@@ -169,8 +170,8 @@ fn show(key: &Bytes, mut entry: Entry, visit: &mut Visit<'_>) -> ControlFlow<()>
 struct Row {
     key: Bytes,
     revision: u64,
-    /// `None`: deleted.
-    live: Option<Live>,
+    /// `None` means deleted.
+    live: Option<LiveVersion>,
 }
 
 // === impl Row ===
@@ -184,7 +185,7 @@ impl Row {
             16 => {
                 let mut value = value;
                 let (created, lease) = (value.get_u64(), value.get_i64());
-                Some(Live { value: None, modified: revision, created, lease })
+                Some(LiveVersion { value: None, modified: revision, created, lease })
             }
             _ => return Err(damaged()),
         };
@@ -195,12 +196,12 @@ impl Row {
 // === impl Entry ===
 
 impl Entry {
-    /// Adds a version that is older than all others; until the end the past is in descending order.
+    /// Adds a version that is older than all others. Until the end, the past versions are in descending order.
     fn add_older(&mut self, row: &Row) {
         match &row.live {
             Some(live) if self.live.is_none() && self.past.is_empty() => self.live = Some(live.clone()),
-            Some(_) => self.past.push(Version::written(row.revision)),
-            None => self.past.push(Version::deleted(row.revision)),
+            Some(_) => self.past.push(Version::put(row.revision)),
+            None => self.past.push(Version::deletion(row.revision)),
         }
     }
 }
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_in_the_order_of_keys_and_the_newest_comes_first() {
+    fn rows_sort_by_key_then_newest_first() {
         let keys: [&[u8]; 9] = [b"", b"\0", b"\0\0", b"\0\x01", b"\x01", b"a", b"a\0", b"a\0\xff", b"ab"];
         let mut rows = Vec::new();
         for key in keys {

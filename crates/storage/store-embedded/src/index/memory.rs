@@ -5,7 +5,7 @@ use std::ops::{Bound, Range};
 
 use bytes::Bytes;
 
-use super::{Entry, Live, Version};
+use super::{Entry, LiveVersion, Version};
 
 #[derive(Default)]
 pub(crate) struct MemoryIndex {
@@ -15,15 +15,15 @@ pub(crate) struct MemoryIndex {
 // === impl MemoryIndex ===
 
 impl MemoryIndex {
-    /// Builds an index of keys that are sorted already.
+    /// Builds an index from keys that are sorted already.
     pub(super) fn of(keys: impl Iterator<Item = (Bytes, Entry)>) -> Self {
         Self { keys: keys.collect() }
     }
 
-    /// Notes a version; returns the index's own copy of the key.
-    pub(super) fn put(&mut self, key: &Bytes, live: Live) -> Bytes {
+    /// Adds a version. Returns the index's own copy of the key.
+    pub(super) fn put(&mut self, key: &Bytes, live: LiveVersion) -> Bytes {
         let own = self.keys.get_key_value(key).map(|(own, _)| own.clone());
-        // A new key is copied: the caller's bytes may be a slice of a larger block.
+        // A new key is copied, since the caller's bytes may be a slice of a larger block.
         let own = own.unwrap_or_else(|| Bytes::copy_from_slice(key));
         self.keys.entry(own.clone()).or_default().replace(live);
         own
@@ -33,7 +33,7 @@ impl MemoryIndex {
         match self.keys.get_mut(key) {
             Some(entry) => entry.delete(revision),
             None => {
-                let entry = Entry { live: None, past: vec![Version::deleted(revision)] };
+                let entry = Entry { live: None, past: vec![Version::deletion(revision)] };
                 self.keys.insert(Bytes::copy_from_slice(key), entry);
             }
         }
@@ -47,7 +47,7 @@ impl MemoryIndex {
     }
 
     /// Returns the live version, with the index's own copy of the key.
-    pub(super) fn live(&self, key: &[u8]) -> Option<(&Bytes, &Live)> {
+    pub(super) fn live(&self, key: &[u8]) -> Option<(&Bytes, &LiveVersion)> {
         let (key, entry) = self.entry(key)?;
         Some((key, entry.live.as_ref()?))
     }
@@ -72,7 +72,7 @@ impl MemoryIndex {
         } else {
             (start, Bound::Excluded(range.end.clone()))
         };
-        // `BTreeMap` rejects a range whose excluded start is its end; no key is left then.
+        // `BTreeMap` rejects a range whose excluded start is its end; no key is left in that case.
         let exhausted = matches!(after, Some(key) if *key >= range.end);
         (!exhausted && !empty).then(|| self.keys.range::<Bytes, _>(bounds)).into_iter().flatten()
     }
@@ -89,8 +89,8 @@ impl MemoryIndex {
         }
     }
 
-    /// Compacts each key whose entry is `wanted`.
-    pub(super) fn compact(&mut self, compacted: u64, wanted: &mut dyn FnMut(&Entry) -> bool) {
-        self.keys.retain(|_, entry| !(wanted(entry) && entry.compact(compacted)));
+    /// Compacts each key whose entry satisfies `needs_compaction`.
+    pub(super) fn compact(&mut self, compacted: u64, needs_compaction: &mut dyn FnMut(&Entry) -> bool) {
+        self.keys.retain(|_, entry| !(needs_compaction(entry) && entry.compact(compacted)));
     }
 }

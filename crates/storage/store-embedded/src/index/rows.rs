@@ -9,7 +9,7 @@ use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
 pub(super) struct Rows {
     database: Database,
-    /// Rows that are not in the file yet. `None`: removed.
+    /// Rows that are not in the file yet. `None` means removed.
     newest: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     bytes: usize,
     flushes: u64,
@@ -18,20 +18,20 @@ pub(super) struct Rows {
 /// A range of rows.
 pub(super) type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Called with each row of a range until it returns `Break` or fails.
-pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<ControlFlow<()>> + 'a;
+pub(super) type RowVisitor<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<ControlFlow<()>> + 'a;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 const CACHE_BYTES: usize = 4 << 20;
 const NEWEST_BYTES: usize = 2 << 20;
 /// The memory of a row besides its bytes.
 const ROW_BYTES: usize = 96;
-/// One flush in so many is durable: only then is the space of replaced rows used again.
+/// One in this many flushes is durable. Only then is the space of replaced rows reused.
 const DURABLE_EVERY: u64 = 16;
 
 // === impl Rows ===
 
 impl Rows {
-    pub(super) fn make(path: &Path) -> io::Result<Self> {
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
         let database = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(io::Error::other)?;
         let mut rows = Self { database, newest: BTreeMap::new(), bytes: 0, flushes: 0 };
         rows.flush()?;
@@ -75,7 +75,7 @@ impl Rows {
     }
 
     /// Visits the rows of a range in order.
-    pub(super) fn each(&self, (start, end): Range, visit: &mut Visit<'_>) -> io::Result<()> {
+    pub(super) fn each(&self, (start, end): Range, visit: &mut RowVisitor<'_>) -> io::Result<()> {
         fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
             bound.as_ref().map(|row| &row[..])
         }
@@ -95,7 +95,7 @@ impl Rows {
             if order.is_le() {
                 let shown = old.take();
                 old = older.next().transpose().map_err(io::Error::other)?;
-                // A newer row replaces it.
+                // Replaced by a newer row.
                 if let Some((row, value)) = shown.filter(|_| order.is_lt())
                     && visit(row.value(), value.value())?.is_break()
                 {
@@ -119,9 +119,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_in_memory_stand_for_those_in_the_file() {
+    fn rows_in_memory_override_rows_in_file() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut rows = Rows::make(&dir.path().join("rows")).expect("it is made");
+        let mut rows = Rows::create(&dir.path().join("rows")).expect("it is made");
         for n in 0..20_u8 {
             rows.put(vec![n], vec![0]).expect("a row");
         }

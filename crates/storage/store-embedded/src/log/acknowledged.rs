@@ -1,5 +1,5 @@
-//! The file `head`: the acknowledged end of the log. It is kept apart from the log, because a log that has lost its end
-//! looks like one that never had it.
+//! The file `head`: the acknowledged end of the log. It is separate from the log, because a log that has lost its end
+//! looks like a log that never had it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::background_failure::BackgroundFailure;
 use super::format::damaged;
-use crate::files::{Files, LogFile, ReadFailed, write_all};
+use crate::files::{Files, LogFile, ReadError, write_all};
 
-/// The last write that is known to be durable.
+/// The last write that is certain to be durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Acknowledged {
+pub(crate) struct AcknowledgedEnd {
     /// The number of frames written.
     pub(crate) sequence: u64,
     pub(crate) revision: u64,
@@ -23,12 +23,12 @@ pub(crate) struct Acknowledged {
     pub(crate) segment: u64,
 }
 
-/// Two slots that are written in turn, so that a torn write leaves the other one. The file is synced when a segment begins
-/// and once a second in the background: it survives the process, and after a power cut it is at worst older than the log,
-/// which is safe.
+/// Two slots that are written in turn, so that a torn write leaves the other one intact. The file is synced when a
+/// segment is started, and once a second in the background. It survives the process, and after a power failure it is at
+/// worst older than the log, which is safe.
 pub(crate) struct AcknowledgedFile {
     file: Arc<dyn LogFile>,
-    turn: u64,
+    slot_index: u64,
 }
 
 pub(crate) const NAME: &str = "head";
@@ -38,45 +38,45 @@ const SLOT: usize = 32;
 // === impl AcknowledgedFile ===
 
 impl AcknowledgedFile {
-    /// Opens the file; `None` if it does not exist.
-    pub(crate) fn open(files: &dyn Files) -> io::Result<Option<(Self, Acknowledged)>> {
+    /// Opens the file. Returns `None` if it does not exist.
+    pub(crate) fn open(files: &dyn Files) -> io::Result<Option<(Self, AcknowledgedEnd)>> {
         let file = match files.open(NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
         let mut bytes = [0; 2 * SLOT];
-        let read = file.read_at(&mut bytes, 0).map_err(ReadFailed::of(NAME))?;
+        let read = file.read_at(&mut bytes, 0).map_err(ReadError::of(NAME))?;
         let slots = [read_slot(&bytes[..SLOT]), read_slot(&bytes[SLOT..])];
         let newest = slots.iter().flatten().max().copied();
         if read < 2 * SLOT || newest.is_none() {
             return Err(damaged("the file \"head\" is damaged".to_owned()));
         }
-        let turn = u64::from(slots[0] == newest);
-        Ok(Some((Self { file, turn }, newest.unwrap_or_default())))
+        let slot_index = u64::from(slots[0] == newest);
+        Ok(Some((Self { file, slot_index }, newest.unwrap_or_default())))
     }
 
-    /// Creates the file durably: when it has its name, it is complete.
+    /// Creates the file durably: once it has its name, it is complete.
     pub(crate) fn create(files: &dyn Files) -> io::Result<Self> {
-        let mut made = Self { file: files.create(UNFINISHED)?, turn: 0 };
+        let mut created = Self { file: files.create(UNFINISHED)?, slot_index: 0 };
         // Both slots exist from the start, so that later writes need no space on a full disk.
         for _ in 0..2 {
-            made.advance(Acknowledged::default())?;
+            created.advance(AcknowledgedEnd::default())?;
         }
-        made.file.sync_data()?;
+        created.file.sync_data()?;
         files.rename(UNFINISHED, NAME)?;
         files.sync_dir()?;
-        Ok(made)
+        Ok(created)
     }
 
-    pub(crate) fn advance(&mut self, to: Acknowledged) -> io::Result<()> {
+    pub(crate) fn advance(&mut self, to: AcknowledgedEnd) -> io::Result<()> {
         let mut slot = [0; SLOT];
         for (bytes, number) in slot.chunks_exact_mut(8).zip([to.sequence, to.revision, to.segment]) {
             bytes.copy_from_slice(&number.to_le_bytes());
         }
         let checksum = xxh3_64(&slot[..SLOT - 8]);
         slot[SLOT - 8..].copy_from_slice(&checksum.to_le_bytes());
-        write_all(&*self.file, &slot, self.turn * SLOT as u64)?;
-        self.turn = 1 - self.turn;
+        write_all(&*self.file, &slot, self.slot_index * SLOT as u64)?;
+        self.slot_index = 1 - self.slot_index;
         Ok(())
     }
 
@@ -85,14 +85,14 @@ impl AcknowledgedFile {
     }
 }
 
-/// Syncs the file in the background, so that even a disk that loses synced writes does not lose more than the last
-/// second's without a word.
+/// Syncs the file in the background, so that a disk that loses synced writes does not lose more than those of the last
+/// second unnoticed.
 pub(crate) struct HeadSync {
     file: OnceLock<Arc<dyn LogFile>>,
-    /// True if the file was written to since it was synced.
-    newer: AtomicBool,
+    /// True if the file was written to since the last sync.
+    dirty: AtomicBool,
     last: Mutex<Option<Instant>>,
-    trouble: BackgroundFailure,
+    failure: BackgroundFailure,
 }
 
 /// The minimum time between two syncs.
@@ -104,9 +104,9 @@ impl Default for HeadSync {
     fn default() -> Self {
         Self {
             file: OnceLock::new(),
-            newer: AtomicBool::default(),
+            dirty: AtomicBool::default(),
             last: Mutex::default(),
-            trouble: BackgroundFailure::with("make durable how far the log has come"),
+            failure: BackgroundFailure::new("make durable how far the log has come"),
         }
     }
 }
@@ -117,35 +117,35 @@ impl HeadSync {
         self.file.get_or_init(|| head.file.clone());
     }
 
-    pub(crate) fn wrote(&self) {
-        self.newer.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_dirty(&self) {
+        self.dirty.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_newer(&self) -> bool {
-        self.newer.load(Ordering::Relaxed)
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Relaxed)
     }
 
     /// Syncs the file if it was written to and the last sync is not too recent.
     pub(crate) fn sync(&self) {
         let Some(file) = self.file.get() else { return };
         let mut last = self.last.lock();
-        if last.is_some_and(|last| last.elapsed() < HEAD_SPACING) || !self.newer.swap(false, Ordering::Relaxed) {
+        if last.is_some_and(|last| last.elapsed() < HEAD_SPACING) || !self.dirty.swap(false, Ordering::Relaxed) {
             return;
         }
         *last = Some(Instant::now());
         match file.sync_data() {
-            Ok(()) => self.trouble.over(),
+            Ok(()) => self.failure.clear(),
             Err(error) => {
-                self.newer.store(true, Ordering::Relaxed);
-                self.trouble.happened(&error, NAME);
+                self.dirty.store(true, Ordering::Relaxed);
+                self.failure.record(&error, NAME);
             }
         }
     }
 }
 
-fn read_slot(slot: &[u8]) -> Option<Acknowledged> {
+fn read_slot(slot: &[u8]) -> Option<AcknowledgedEnd> {
     let number = |n: usize| Some(u64::from_le_bytes(slot.get(n * 8..n * 8 + 8)?.try_into().ok()?));
     let checksum = number(3)?;
-    let read = Acknowledged { sequence: number(0)?, revision: number(1)?, segment: number(2)? };
+    let read = AcknowledgedEnd { sequence: number(0)?, revision: number(1)?, segment: number(2)? };
     (xxh3_64(&slot[..SLOT - 8]) == checksum).then_some(read)
 }

@@ -11,13 +11,13 @@ pub(crate) const FORMAT: u32 = 2;
 const MAGIC: [u8; 8] = *b"BINNACLE";
 /// Features that a program must support to read a segment: the frames in it have derived marks.
 const DERIVED_MARKS: u32 = 1;
-const UNDERSTOOD: u32 = DERIVED_MARKS;
-/// Frames begin at a multiple of this, so that writing them never changes a page of the head.
+const SUPPORTED_FEATURES: u32 = DERIVED_MARKS;
+/// Frames start at a multiple of this, so that writing them never changes a page of the head.
 pub(crate) const PAGE: usize = 4096;
 const HEAD_FIXED: usize = 116;
-/// Leases are the only notes that can be many: this is room for millions.
+/// Leases are the only notes that can be numerous: this is room for millions.
 const MAX_HEAD: usize = 256 << 20;
-/// The longest head in which a wrong bit is searched for.
+/// The maximum length of a head in which a flipped bit is searched for.
 const MAX_REPAIRED: usize = 16 << 10;
 
 /// The mark of frames in segments without [`DERIVED_MARKS`].
@@ -30,7 +30,7 @@ pub(crate) const ALIGN: usize = 8;
 pub(crate) const LENGTH: usize = 4;
 const REMOVED: u32 = u32::MAX;
 
-/// Facts beside the log, by name.
+/// Facts besides the log, by name.
 pub(crate) type Notes = BTreeMap<Bytes, Bytes>;
 
 /// The end position of frames, and the checksum of the last one.
@@ -40,11 +40,12 @@ pub(crate) struct End {
     pub(crate) chain: u64,
 }
 
-/// The ID that tells a store's segments from those of others, and its frames from user data that look like frames.
+/// The ID that distinguishes a store's segments from those of other stores, and its frames from user data that look
+/// like frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreId(pub(crate) [u8; 16]);
 
-/// The original segments that a file holds: numbers `first` to `last`, rewritten or original (generation 0).
+/// The original segments that a file contains: numbers `first` to `last`, rewritten or original (generation 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cover {
     pub(crate) first: u64,
@@ -55,20 +56,20 @@ pub(crate) struct Cover {
 /// The first bytes of the frames in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
-    /// One constant: earlier versions wrote it. A client can store values full of it, each of which may be a frame until
-    /// its checksum is compared.
+    /// The same constant everywhere, as written by earlier versions. A client can store values full of it, each of
+    /// which may be a frame until its checksum is compared.
     Fixed,
-    /// Derived from the store's ID and the place, so that no data of a client look like frames.
+    /// Derived from the store's ID and the position, so that no client data look like frames.
     Derived,
     /// Either, in a segment whose head is damaged.
     Unknown,
 }
 
-/// The marks of segments that are begun now.
+/// The marks of new segments.
 pub(crate) const NEW_MARKS: Marks = Marks::Derived;
 
-/// What frames depend on beside their contents: a frame is valid only in the store, the segment and at the place for
-/// which it was written.
+/// The parameters that frames depend on besides their contents: a frame is only valid in the store, in the segment and
+/// at the position for which it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Framing {
     pub(crate) store: StoreId,
@@ -91,16 +92,16 @@ pub(crate) struct Head {
     pub(crate) before: End,
     /// The end of this segment, if it was rewritten.
     pub(crate) sealed: End,
-    /// All notes at the segment's beginning; empty in a rewritten one.
+    /// All notes at the segment's start. Empty in a rewritten segment.
     pub(crate) notes: Notes,
 }
 
 /// The error of a head that is not usable.
 #[derive(Debug)]
-pub(crate) enum BadHead {
+pub(crate) enum HeadError {
     Damaged(String),
     Format(u32),
-    /// It asks for these features.
+    /// The segment requires these features.
     Features(u32),
 }
 
@@ -114,7 +115,7 @@ pub(crate) struct FrameHeader {
     pub(crate) records: u32,
     /// The length in bytes of the notes, which come before the records.
     pub(crate) notes: u32,
-    /// The checksum of the frame before.
+    /// The checksum of the previous frame.
     pub(crate) chain: u64,
     pub(crate) checksum: u64,
 }
@@ -123,9 +124,9 @@ pub(crate) struct FrameHeader {
 
 impl StoreId {
     /// Returns a random ID.
-    pub(crate) fn fresh() -> Self {
+    pub(crate) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        // Each `RandomState` has fresh keys from the operating system.
+        // Each `RandomState` has new keys from the operating system.
         let (a, b) = (RandomState::new().hash_one(0_u8), RandomState::new().hash_one(1_u8));
         let mut id = [0; 16];
         id[..8].copy_from_slice(&a.to_le_bytes());
@@ -142,13 +143,13 @@ impl StoreId {
 
 impl Framing {
     pub(crate) fn new(store: StoreId, cover: Cover, marks: Marks) -> Self {
-        let mark_key = xxh3_64_with_seed(&place(cover, 0), store.head_seed() ^ MARK_SEED);
+        let mark_key = xxh3_64_with_seed(&frame_position(cover, 0), store.head_seed() ^ MARK_SEED);
         Self { store, cover, marks, mark_key }
     }
 
     /// Returns the checksum seed of a frame.
     fn seed(self, at: u64) -> u64 {
-        xxh3_64_with_seed(&place(self.cover, at), self.store.head_seed())
+        xxh3_64_with_seed(&frame_position(self.cover, at), self.store.head_seed())
     }
 
     /// Returns the mark of a new frame.
@@ -169,21 +170,21 @@ impl Framing {
     }
 }
 
-fn place(cover: Cover, at: u64) -> [u8; 32] {
-    let mut place = [0; 32];
-    for (slot, number) in place.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {
+fn frame_position(cover: Cover, at: u64) -> [u8; 32] {
+    let mut frame_position = [0; 32];
+    for (slot, number) in frame_position.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {
         slot.copy_from_slice(&number.to_le_bytes());
     }
-    place
+    frame_position
 }
 
-/// Returns the mark of a frame at a place. A search computes it for every place, so it is a few operations (the last ones
-/// of splitmix64) on the secret key of the segment.
+/// Returns the mark of a frame at a position. A search computes it for every position, so it is only a few operations
+/// (the last ones of splitmix64) on the secret key of the segment.
 fn derived_mark(key: u64, at: u64) -> u32 {
     let mut mixed = key ^ at;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    // Never zero: unused space is full of that.
+    // Never zero, since unused space is full of zeros.
     (mixed >> 32) as u32 | 1
 }
 
@@ -216,7 +217,7 @@ impl Cover {
 // === impl Head ===
 
 impl Head {
-    /// The place of the store's identity.
+    /// The position of the store's identity.
     pub(crate) const STORE: std::ops::Range<usize> = 24..40;
 
     /// Encodes the head, with zeros up to the first frame.
@@ -235,8 +236,8 @@ impl Head {
         out.put_u32_le(len as u32);
         out.put_slice(&self.store.0);
         let Cover { first, last, generation } = self.cover;
-        let places = [self.before.at, self.before.chain, self.sealed.at, self.sealed.chain];
-        for number in [first, last, generation, self.next_revision, self.sequence].into_iter().chain(places) {
+        let positions = [self.before.at, self.before.chain, self.sealed.at, self.sealed.chain];
+        for number in [first, last, generation, self.next_revision, self.sequence].into_iter().chain(positions) {
             out.put_u64_le(number);
         }
         out.put_u32_le(notes.len() as u32);
@@ -252,15 +253,15 @@ impl Head {
         (page.starts_with(&MAGIC) && len.is_multiple_of(PAGE) && len > 0 && len <= MAX_HEAD).then_some(len)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadHead> {
-        let damaged = |what: &str| BadHead::Damaged(format!("its head {what}"));
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeadError> {
+        let damaged = |what: &str| HeadError::Damaged(format!("its head {what}"));
         let mut rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| damaged("does not begin as one"))?;
         if bytes.len() < HEAD_FIXED + 8 {
             return Err(damaged("is too short"));
         }
-        let (format, must) = (rest.get_u32_le(), rest.get_u32_le());
+        let (format, required) = (rest.get_u32_le(), rest.get_u32_le());
         if format != FORMAT {
-            return Err(BadHead::Format(format));
+            return Err(HeadError::Format(format));
         }
         rest.advance(8);
         let mut store = [0; 16];
@@ -278,18 +279,18 @@ impl Head {
         if bytes[end..end + 8] != checksum.to_le_bytes() || bytes[end + 8..].iter().any(|byte| *byte != 0) {
             return Err(damaged("does not match its checksum"));
         }
-        if must & !UNDERSTOOD != 0 {
-            return Err(BadHead::Features(must));
+        if required & !SUPPORTED_FEATURES != 0 {
+            return Err(HeadError::Features(required));
         }
         let mut notes = Notes::new();
         read_notes(&bytes[HEAD_FIXED..end], &mut notes).ok_or_else(|| damaged("has unreadable notes"))?;
-        let marks = if must & DERIVED_MARKS == 0 { Marks::Fixed } else { Marks::Derived };
+        let marks = if required & DERIVED_MARKS == 0 { Marks::Fixed } else { Marks::Derived };
         Ok(Self { store, cover, marks, next_revision, sequence, before, sealed, notes })
     }
 }
 
-/// Returns a damaged head as it was, if a single bit of it is wrong.
-pub(crate) fn repaired(bytes: &[u8]) -> Option<Head> {
+/// Returns the original of a damaged head if a single bit of it is wrong.
+pub(crate) fn repair(bytes: &[u8]) -> Option<Head> {
     let mut bytes = bytes.get(..bytes.len().min(MAX_REPAIRED))?.to_vec();
     (0..bytes.len() * 8).find_map(|bit| {
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -302,7 +303,7 @@ pub(crate) fn repaired(bytes: &[u8]) -> Option<Head> {
 // === impl FrameHeader ===
 
 impl FrameHeader {
-    /// Reads a possible header at a place; the caller still has to compare the checksum.
+    /// Reads a possible header at a position. The caller still has to compare the checksum.
     pub(crate) fn read(mut bytes: &[u8], framing: Framing, at: u64) -> Option<Self> {
         if bytes.len() < FRAME_HEADER || !framing.is_marked(bytes.get_u32_le(), at) {
             return None;
@@ -318,18 +319,18 @@ impl FrameHeader {
         })
     }
 
-    /// Returns the length of the frame in bytes, its padding included.
+    /// Returns the length of the frame in bytes, including padding.
     pub(crate) fn frame_len(&self) -> usize {
         (FRAME_HEADER + self.body as usize).next_multiple_of(ALIGN)
     }
 
-    /// Returns true if exactly this frame was written for this place. `frame` is all of it.
+    /// Returns true if exactly this frame was written for this position. `frame` is the whole frame.
     pub(crate) fn matches(&self, frame: &[u8], framing: Framing, at: u64) -> bool {
         checksum(frame, framing.seed(at)) == self.checksum
     }
 }
 
-/// Returns the checksum of everything but the checksum itself, which is at the end of the header.
+/// Returns the checksum of everything except the checksum itself, which is at the end of the header.
 fn checksum(frame: &[u8], seed: u64) -> u64 {
     let header = xxh3_64_with_seed(&frame[..FRAME_HEADER - 8], seed);
     xxh3_64_with_seed(&frame[FRAME_HEADER..], header)
@@ -358,7 +359,7 @@ impl<'a> FrameBuilder<'a> {
         self.notes = (self.out.len() - FRAME_HEADER) as u32;
     }
 
-    /// Appends a record; returns its position in the frame.
+    /// Appends a record. Returns its position in the frame.
     pub(crate) fn record(&mut self, revision: u64, record: &[u8]) -> usize {
         if self.records == 0 {
             self.revision = revision;
@@ -374,7 +375,7 @@ impl<'a> FrameBuilder<'a> {
         self.out.len().next_multiple_of(ALIGN)
     }
 
-    /// Completes the frame for its place; returns its checksum.
+    /// Completes the frame for its position. Returns its checksum.
     pub(crate) fn seal(self, framing: Framing, at: u64, sequence: u64, chain: u64) -> u64 {
         let body = (self.out.len() - FRAME_HEADER) as u32;
         self.out.resize(self.out.len().next_multiple_of(ALIGN), 0);
@@ -399,9 +400,9 @@ fn put_note(out: &mut Vec<u8>, name: &[u8], value: Option<&Bytes>) {
     out.put_slice(value.map_or(&[], |value| value));
 }
 
-/// Applies the note changes in a frame or head; `None` if the bytes are not notes.
+/// Applies the note changes in a frame or head. Returns `None` if the bytes are not notes.
 pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
-    for (name, value) in each_note(&mut bytes)? {
+    for (name, value) in decode_notes(&mut bytes)? {
         match value {
             Some(value) => notes.insert(name, value),
             None => notes.remove(&name),
@@ -410,7 +411,7 @@ pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
     Some(())
 }
 
-pub(crate) fn each_note(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes>)>> {
+pub(crate) fn decode_notes(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes>)>> {
     let mut notes = Vec::new();
     while !bytes.is_empty() {
         if bytes.len() < 8 {
@@ -425,20 +426,20 @@ pub(crate) fn each_note(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes>)>
     Some(notes)
 }
 
-/// Returns the positions and lengths of the records in a frame; a position is behind the length field.
-pub(crate) fn record_places(frame: &[u8], header: &FrameHeader) -> Option<Vec<(usize, usize)>> {
+/// Returns the positions and lengths of the records in a frame. A position is behind the length field.
+pub(crate) fn record_positions(frame: &[u8], header: &FrameHeader) -> Option<Vec<(usize, usize)>> {
     let mut at = FRAME_HEADER.checked_add(header.notes as usize)?;
     let end = FRAME_HEADER + header.body as usize;
-    let mut places = Vec::with_capacity((header.records as usize).min(frame.len() / LENGTH));
+    let mut positions = Vec::with_capacity((header.records as usize).min(frame.len() / LENGTH));
     for _ in 0..header.records {
         let length = frame.get(at..at + LENGTH)?;
         let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
         at += LENGTH;
         let next = at.checked_add(length).filter(|next| *next <= end)?;
-        places.push((at, length));
+        positions.push((at, length));
         at = next;
     }
-    (at == end).then_some(places)
+    (at == end).then_some(positions)
 }
 
 pub(crate) fn damaged(detail: String) -> io::Error {
@@ -451,7 +452,7 @@ mod tests {
 
     fn head() -> Head {
         Head {
-            store: StoreId::fresh(),
+            store: StoreId::random(),
             cover: Cover { first: 3, last: 7, generation: 12 },
             marks: Marks::Derived,
             next_revision: 900,
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_come_back_and_any_changed_byte_is_noticed() {
+    fn head_round_trips_and_detects_changed_bytes() {
         let bytes = head().encode();
         let mut again = head();
         let read = Head::decode(&bytes).expect("it is whole");
@@ -475,9 +476,9 @@ mod tests {
             changed[at] ^= 0x10;
             assert!(Head::decode(&changed).is_err(), "byte {at}");
             if at % 997 == 0 || (at < HEAD_FIXED && at % 7 == 0) {
-                assert_eq!(repaired(&changed), Some(read.clone()), "byte {at}");
+                assert_eq!(repair(&changed), Some(read.clone()), "byte {at}");
                 changed[at] ^= 1;
-                assert_eq!(repaired(&changed), None, "two bits of byte {at}");
+                assert_eq!(repair(&changed), None, "two bits of byte {at}");
             }
         }
         assert!(matches!(
@@ -486,14 +487,14 @@ mod tests {
                 later[8] = 9;
                 later
             }),
-            Err(BadHead::Format(9))
+            Err(HeadError::Format(9))
         ));
     }
 
     #[test]
-    fn frames_are_valid_only_as_they_are_and_where_they_were_written() {
+    fn frame_is_valid_only_unchanged_and_in_place() {
         for marks in [Marks::Fixed, Marks::Derived] {
-            let (store, cover) = (StoreId::fresh(), Cover::one(4));
+            let (store, cover) = (StoreId::random(), Cover::one(4));
             let framing = Framing::new(store, cover, marks);
             let mut frame = Vec::new();
             let mut builder = FrameBuilder::new(&mut frame);
@@ -512,11 +513,11 @@ mod tests {
             assert!(valid(&frame, framing, 4096));
             assert!(valid(&frame, Framing::new(store, cover, Marks::Unknown), 4096));
             let at = FRAME_HEADER + 19 + LENGTH;
-            assert_eq!(record_places(&frame, &header), Some(vec![(at, 6), (at + 10, 0)]));
+            assert_eq!(record_positions(&frame, &header), Some(vec![(at, 6), (at + 10, 0)]));
             assert!(!valid(&frame, framing, 4104));
             let others = [
                 Framing::new(store, Cover::one(5), marks),
-                Framing::new(StoreId::fresh(), cover, marks),
+                Framing::new(StoreId::random(), cover, marks),
                 Framing::new(store, cover, if marks == Marks::Fixed { Marks::Derived } else { Marks::Fixed }),
             ];
             for other in others {
@@ -536,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_a_file_stands_for() {
+    fn file_name_encodes_cover() {
         let cover = Cover { first: 3, last: 70, generation: 2 };
         assert_eq!(cover.name(), "log-0000000003-0000000070-0000000002");
         assert_eq!(Cover::of_name(&cover.name()), Some(cover));

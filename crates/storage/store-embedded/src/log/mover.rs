@@ -1,9 +1,9 @@
 //! Rewriting of segments without dead records. A rewritten segment replaces one segment, or several consecutive ones,
 //! so that the log stays in the order of revisions.
 //!
-//! A dead put may go at any time: the version that replaced it, or the deletion, still exists. A dead deletion may go
-//! only when no older record of its key can be left: when no older segment has a dead put. Puts are marked as dead
-//! before the deletions that follow them, so that this holds from one compaction to the next.
+//! A dead put may be dropped at any time: the version that replaced it, or the deletion, still exists. A dead deletion
+//! may only be dropped if no older record of its key can be left, that is, if no older segment has a dead put. Puts are
+//! marked as dead before the deletions that follow them, so that this holds from one compaction to the next.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use super::format::{Cover, End, FrameBuilder, Framing, Head, LENGTH, NEW_MARKS, Notes, PAGE, StoreId, damaged};
 use super::segment::{Bits, RecordPosition, Records, Segment};
 use super::spares::Spare;
-use super::table::{Moving, Table};
-use super::{Inner, LogOptions, read_places};
+use super::table::{ActiveRewrite, SegmentTable};
+use super::{Inner, LogOptions, read_records};
 use crate::files::{LogFile, write_all};
 use crate::record;
 
 /// The rewriting of some segments.
-struct Job {
+struct RewriteJob {
     store: StoreId,
     cover: Cover,
     next_revision: u64,
@@ -33,74 +33,74 @@ struct Job {
 struct Source {
     cover: Cover,
     /// Its index among all segments.
-    place: usize,
+    position: usize,
     file: Arc<dyn LogFile>,
-    /// The records that were dead when the job was chosen. All sources use that moment: with a later one a deletion
-    /// might go while a put before it, which died in between, was kept.
+    /// The records that were dead when the job was created. All sources use that moment: with a later one, a deletion
+    /// might be dropped while an earlier put, which died in between, was kept.
     dead: Bits,
-    /// True when dead deletions go as well.
-    deletions_go: bool,
+    /// Whether to drop dead deletions as well.
+    drops_deletions: bool,
 }
 
 /// The bytes copied between two syncs, and in one frame. Writers have to wait for a sync of the same disk.
-const CHUNK: u64 = 1 << 20;
+const SYNC_INTERVAL_BYTES: u64 = 1 << 20;
 const FRAME: usize = 256 << 10;
-/// The bytes per second that are copied when few are dead; more are copied when many are.
-const PACE: u64 = 8 << 20;
-/// The number of small segments above which neighbours are merged.
-const MANY: usize = 8;
+/// The bytes per second that are copied while few are dead. More are copied while many are.
+const BYTES_PER_SECOND: u64 = 8 << 20;
+/// The number of small segments above which neighbors are merged.
+const MAX_SMALL_SEGMENTS: usize = 8;
 /// The dead bytes for which a segment is rewritten on a full disk.
-const LITTLE: u64 = 64 << 10;
-/// The number of records that are examined, or marked as dead, before writers get a turn.
-const TURN: usize = 4096;
+const MIN_DEAD_WHEN_FULL: u64 = 64 << 10;
+/// The number of records that are examined, or marked as dead, before the lock is released for writers.
+const YIELD_INTERVAL: usize = 4096;
 
-/// Rewrites the segments from which most can go. Returns true if something was done.
+/// Rewrites the segments from which most bytes can be dropped. Returns true if something was done.
 pub(crate) fn step(inner: &Inner) -> bool {
-    if inner.options.background && inner.trouble.waits() {
+    if inner.options.background && inner.rewrite_failure.is_waiting() {
         return false;
     }
-    // Not within the `if let`, which would hold the lock that `settle` takes when it fails again.
-    let unsettled = inner.unsettled.lock().take();
-    if let Some(rewritten) = unsettled {
-        return rewritten.settle(inner);
+    // Not within the `if let`, which would hold the lock that `finish` takes when it fails again.
+    let unfinished_rewrite = inner.unfinished_rewrite.lock().take();
+    if let Some(rewritten) = unfinished_rewrite {
+        return rewritten.finish(inner);
     }
     let full = inner.counters.full.load(Ordering::Relaxed);
-    let job = Job::choose(&mut inner.table.write(), &inner.options, full);
+    let job = RewriteJob::choose(&mut inner.table.write(), &inner.options, full);
     let Some(job) = job else {
         // No segment needs rewriting any more, so earlier failures do not matter.
-        inner.trouble.over();
+        inner.rewrite_failure.clear();
         return false;
     };
-    match job.carry_out(inner) {
-        Ok(Some((segment, moved))) => Rewritten { job, segment, moved }.settle(inner),
+    match job.run(inner) {
+        Ok(Some((segment, moved))) => RewrittenSegment { job, segment, moved }.finish(inner),
         Ok(None) => {
-            job.given_up(inner);
+            job.abandon(inner);
             false
         }
         Err(error) => {
-            job.given_up(inner);
-            inner.trouble.happened(&error, &job.sources[0].cover.name());
+            job.abandon(inner);
+            inner.rewrite_failure.record(&error, &job.sources[0].cover.name());
             false
         }
     }
 }
 
 /// A rewritten segment that is complete and has its name.
-pub(crate) struct Rewritten {
-    job: Job,
+pub(crate) struct RewrittenSegment {
+    job: RewriteJob,
     segment: Segment,
     moved: u64,
 }
 
-// === impl Rewritten ===
+// === impl RewrittenSegment ===
 
-impl Rewritten {
+impl RewrittenSegment {
     /// Makes the name durable and lets readers use the new file. Until then a start may find either the old or the new
     /// files, so no other segment is rewritten before.
-    fn settle(self, inner: &Inner) -> bool {
+    fn finish(self, inner: &Inner) -> bool {
         if let Err(error) = inner.files.sync_dir() {
-            inner.trouble.happened(&error, &self.job.cover.name());
-            *inner.unsettled.lock() = Some(self);
+            inner.rewrite_failure.record(&error, &self.job.cover.name());
+            *inner.unfinished_rewrite.lock() = Some(self);
             return false;
         }
         let Self { job, segment, moved } = self;
@@ -114,31 +114,31 @@ impl Rewritten {
                 tracing::warn!(%error, segment = name, "cannot remove a segment that was rewritten");
             }
         }
-        inner.trouble.over();
+        inner.rewrite_failure.clear();
         true
     }
 }
 
-// === impl Job ===
+// === impl RewriteJob ===
 
-impl Job {
-    fn choose(table: &mut Table, options: &LogOptions, full: bool) -> Option<Self> {
-        debug_assert!(table.moving.is_none(), "two rewrite at a time");
+impl RewriteJob {
+    fn choose(table: &mut SegmentTable, options: &LogOptions, full: bool) -> Option<Self> {
+        debug_assert!(table.active_rewrite.is_none(), "two rewrite at a time");
         let capacity = table.capacity(options);
         let needed = table.usage().needed();
         let sealed = &table.segments[..table.segments.len().checked_sub(1)?];
         let dead: u64 = sealed.iter().map(|segment| segment.records.usage.dead()).sum();
-        let enough = if full { LITTLE } else { needed / 4 + capacity / 2 };
-        let first = if dead > enough { worst(sealed) } else { None };
-        let first = first.or_else(|| crowded(sealed, capacity))?;
+        let enough = if full { MIN_DEAD_WHEN_FULL } else { needed / 4 + capacity / 2 };
+        let first = if dead > enough { most_dead(sealed) } else { None };
+        let first = first.or_else(|| small_neighbors(sealed, capacity))?;
         let range = widen(sealed, first, capacity);
-        let deletions_go = sealed[..range.start].iter().all(|segment| segment.records.usage.dead_puts == 0);
-        let source = |(place, segment): (usize, &Segment)| Source {
+        let drops_deletions = sealed[..range.start].iter().all(|segment| segment.records.usage.dead_puts == 0);
+        let source = |(position, segment): (usize, &Segment)| Source {
             cover: segment.cover,
-            place,
+            position,
             file: segment.file.clone(),
             dead: segment.records.dead(),
-            deletions_go,
+            drops_deletions,
         };
         let chosen = &sealed[range.clone()];
         let (oldest, newest) = (chosen.first()?, chosen.last()?);
@@ -152,23 +152,23 @@ impl Job {
             sources: range.clone().zip(chosen).map(source).collect(),
         };
         table.next_generation += 1;
-        table.moving = Some(Moving { range, died: Vec::new() });
+        table.active_rewrite = Some(ActiveRewrite { range, died: Vec::new() });
         Some(job)
     }
 
     /// Ends the job without a rewritten segment.
-    fn given_up(&self, inner: &Inner) {
-        inner.table.write().moving = None;
+    fn abandon(&self, inner: &Inner) {
+        inner.table.write().active_rewrite = None;
         inner.counters.moving_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Writes the new file and renames it, not durably yet. `None` when the log is being closed.
-    fn carry_out(&self, inner: &Inner) -> io::Result<Option<(Segment, u64)>> {
+    /// Writes the new file and renames it, not durably yet. Returns `None` if the log is being closed.
+    fn run(&self, inner: &Inner) -> io::Result<Option<(Segment, u64)>> {
         let spare = inner.spares.take(inner)?;
         inner.counters.moving_bytes.store(spare.len, Ordering::Relaxed);
         let written = self.write(inner, &spare).and_then(|written| match written {
             Some(written) => match inner.files.rename(&spare.name, &self.cover.name()) {
-                // The rename failed but took effect: a start may find the file now.
+                // The rename failed but took effect, so a start may find the file now.
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists && self.has_name(inner) => Ok(Some(written)),
                 renamed => renamed.map(|()| Some(written)),
             },
@@ -184,7 +184,7 @@ impl Job {
         inner.files.list().is_ok_and(|names| names.contains(&self.cover.name()))
     }
 
-    /// Fills a file and makes its contents durable. `None` when the log is being closed.
+    /// Fills a file and makes its contents durable. Returns `None` if the log is being closed.
     fn write(&self, inner: &Inner, spare: &Spare) -> io::Result<Option<(Segment, u64)>> {
         let file = &spare.file;
         let framing = Framing::new(self.store, self.cover, NEW_MARKS);
@@ -199,11 +199,11 @@ impl Job {
         let mut pace = Pace { started: Instant::now(), synced: 0 };
         for source in &self.sources {
             let mut next = 0;
-            while let Some(places) = source.kept(inner, &mut next) {
-                for run in runs(&places) {
+            while let Some(positions) = source.next_live(inner, &mut next) {
+                for run in runs(&positions) {
                     output.copy(&*source.file, run)?;
                     inner.counters.moving_bytes.fetch_max(output.end.at, Ordering::Relaxed);
-                    if !pace.keep(inner, &output)? {
+                    if !pace.wait(inner, &output)? {
                         return Ok(None);
                     }
                 }
@@ -244,75 +244,76 @@ impl Job {
 // === impl Source ===
 
 impl Source {
-    /// Returns the positions of the next records to keep; `None` after the last one.
-    fn kept(&self, inner: &Inner, next: &mut usize) -> Option<Vec<RecordPosition>> {
+    /// Returns the positions of the next records to keep, or `None` after the last one.
+    fn next_live(&self, inner: &Inner, next: &mut usize) -> Option<Vec<RecordPosition>> {
         let table = inner.table.read();
-        let segment = &table.segments[self.place];
+        let segment = &table.segments[self.position];
         let records = &segment.records;
-        let turn = *next..records.len().min(*next + TURN);
+        let turn = *next..records.len().min(*next + YIELD_INTERVAL);
         if turn.is_empty() {
             return None;
         }
         *next = turn.end;
-        let goes = |n: usize| self.dead.get(n) && (self.deletions_go || !records.is_deletion(n));
-        Some(turn.filter(|n| !goes(*n)).map(|n| records.place(n, segment.end.at)).collect())
+        let is_dropped = |n: usize| self.dead.get(n) && (self.drops_deletions || !records.is_deletion(n));
+        Some(turn.filter(|n| !is_dropped(*n)).map(|n| records.position(n, segment.end.at)).collect())
     }
 }
 
-/// Lets readers use the new file instead of the old ones.
+/// Replaces the old files with the new one for readers.
 fn install(inner: &Inner, mut segment: Segment) {
     loop {
         let mut table = inner.table.write();
-        let Some(moving) = &mut table.moving else { return };
-        let died = std::mem::take(&mut moving.died);
-        let range = moving.range.clone();
-        let few = died.len() <= TURN;
-        // Writers must not wait while many are marked as dead.
+        let Some(active_rewrite) = &mut table.active_rewrite else { return };
+        let died = std::mem::take(&mut active_rewrite.died);
+        let range = active_rewrite.range.clone();
+        let few = died.len() <= YIELD_INTERVAL;
+        // Writers must not wait while many records are marked as dead.
         let waiting = few.then_some(table);
         for revision in died {
             if let Some(n) = segment.records.find(revision) {
-                segment.records.bury(n);
+                segment.records.mark_dead(n);
             }
         }
         if let Some(mut table) = waiting {
             table.segments.splice(range, [segment]);
-            table.moving = None;
+            table.active_rewrite = None;
             return;
         }
     }
 }
 
-/// Returns the segment from which most can go, or the oldest whose dead puts keep others' deletions from going.
-fn worst(sealed: &[Segment]) -> Option<usize> {
+/// Returns the segment from which most bytes can be dropped, or the oldest one whose dead puts prevent deletions in
+/// other segments from being dropped.
+fn most_dead(sealed: &[Segment]) -> Option<usize> {
     let mut clean = true;
     let mut worst: Option<(usize, u64, u64)> = None;
     for (n, segment) in sealed.iter().enumerate() {
         let usage = segment.records.usage;
-        let goes = usage.dead_puts + if clean { usage.dead_deletions } else { 0 };
+        let droppable = usage.dead_puts + if clean { usage.dead_deletions } else { 0 };
         let size = segment.end.at;
-        if goes > 0 && worst.is_none_or(|(_, most, of)| goes * of > most * size) {
-            worst = Some((n, goes, size));
+        if droppable > 0 && worst.is_none_or(|(_, most, of)| droppable * of > most * size) {
+            worst = Some((n, droppable, size));
         }
         clean &= usage.dead_puts == 0;
     }
-    let (n, goes, size) = worst?;
-    if goes * 4 >= size {
+    let (n, droppable, size) = worst?;
+    if droppable * 4 >= size {
         Some(n)
     } else {
         sealed.iter().position(|segment| segment.records.usage.dead_puts > 0).or(Some(n))
     }
 }
 
-/// Returns the first of two small neighbours, if there are many small segments.
-fn crowded(sealed: &[Segment], capacity: u64) -> Option<usize> {
+/// Returns the first of two small neighbors, if there are many small segments.
+fn small_neighbors(sealed: &[Segment], capacity: u64) -> Option<usize> {
     let small = |segment: &Segment| segment.end.at < capacity / 8;
-    if sealed.iter().filter(|segment| small(segment)).count() <= MANY {
+    if sealed.iter().filter(|segment| small(segment)).count() <= MAX_SMALL_SEGMENTS {
         return None;
     }
     sealed.windows(2).position(|pair| pair.iter().all(small))
 }
 
-/// Adds neighbours that are small, or mostly dead, as long as the result fits into one segment.
+/// Adds neighbors that are small, or mostly dead, as long as the result fits into one segment.
 fn widen(sealed: &[Segment], first: usize, capacity: u64) -> std::ops::Range<usize> {
     let live = |n: usize| sealed[n].records.usage.needed();
     let fits = |n: usize| sealed[n].end.at < capacity / 4 || sealed[n].records.usage.dead() * 2 > sealed[n].end.at;
@@ -342,21 +343,21 @@ fn widen(sealed: &[Segment], first: usize, capacity: u64) -> std::ops::Range<usi
 }
 
 /// Splits positions into runs that can be read at once.
-fn runs(places: &[RecordPosition]) -> impl Iterator<Item = &[RecordPosition]> {
-    let mut rest = places;
+fn runs(positions: &[RecordPosition]) -> impl Iterator<Item = &[RecordPosition]> {
+    let mut rest = positions;
     std::iter::from_fn(move || {
         let first = rest.first()?;
-        let followed = |pair: &[RecordPosition]| {
+        let is_adjacent = |pair: &[RecordPosition]| {
             pair[0].at + pair[0].room == pair[1].at && pair[1].at + pair[1].room - first.at <= FRAME as u64
         };
-        let len = 1 + rest.windows(2).take_while(|pair| followed(pair)).count();
+        let len = 1 + rest.windows(2).take_while(|pair| is_adjacent(pair)).count();
         let (run, others) = rest.split_at(len);
         rest = others;
         Some(run)
     })
 }
 
-/// A file being filled with records of other segments.
+/// A file that is being filled with records of other segments.
 struct Output {
     framing: Framing,
     file: Arc<dyn LogFile>,
@@ -370,16 +371,16 @@ struct Output {
 
 impl Output {
     fn copy(&mut self, source: &dyn LogFile, run: &[RecordPosition]) -> io::Result<()> {
-        let records = read_places(source, run)?;
+        let records = read_records(source, run)?;
         let mut builder = FrameBuilder::new(&mut self.frame);
-        for (place, bytes) in run.iter().zip(&records) {
-            if !record::is_whole(place.revision, bytes) {
-                return Err(damaged(format!("revision {} is damaged", place.revision)));
+        for (position, bytes) in run.iter().zip(&records) {
+            if !record::is_whole(position.revision, bytes) {
+                return Err(damaged(format!("revision {} is damaged", position.revision)));
             }
-            let at = self.end.at + builder.record(place.revision, bytes) as u64;
-            let deletion = record::peek(bytes).is_some_and(|seen| seen.deletion);
-            if !self.records.push(place.revision, at, bytes.len() + LENGTH, deletion) {
-                return Err(damaged(format!("revision {} is not where it should be", place.revision)));
+            let at = self.end.at + builder.record(position.revision, bytes) as u64;
+            let deletion = record::peek(bytes).is_some_and(|header| header.deletion);
+            if !self.records.push(position.revision, at, bytes.len() + LENGTH, deletion) {
+                return Err(damaged(format!("revision {} is not where it should be", position.revision)));
             }
         }
         let len = builder.len() as u64;
@@ -391,7 +392,7 @@ impl Output {
     }
 }
 
-/// The speed limit of rewriting a segment.
+/// The rate limit of rewriting a segment.
 struct Pace {
     started: Instant,
     synced: u64,
@@ -400,9 +401,9 @@ struct Pace {
 // === impl Pace ===
 
 impl Pace {
-    /// Waits to keep the pace. Returns false if the log is being closed.
-    fn keep(&mut self, inner: &Inner, output: &Output) -> io::Result<bool> {
-        if output.end.at - self.synced < CHUNK {
+    /// Waits to keep to the rate limit. Returns false if the log is being closed.
+    fn wait(&mut self, inner: &Inner, output: &Output) -> io::Result<bool> {
+        if output.end.at - self.synced < SYNC_INTERVAL_BYTES {
             return Ok(true);
         }
         self.synced = output.end.at;
@@ -412,10 +413,10 @@ impl Pace {
         if inner.options.background {
             inner.head.sync();
         }
-        // The nearer the files are to their bound, the faster the copying.
+        // The closer the files are to their bound, the faster the copying.
         let most = inner.options.max_segment.max(1);
         let hurry = 1 + 16 * most / inner.slack().max(most / 16);
-        let due = Duration::from_secs_f64(output.end.at as f64 / (PACE * hurry) as f64);
+        let due = Duration::from_secs_f64(output.end.at as f64 / (BYTES_PER_SECOND * hurry) as f64);
         if let Some(early) = due.checked_sub(self.started.elapsed()) {
             inner.pause(early.min(Duration::from_secs(1)));
         }

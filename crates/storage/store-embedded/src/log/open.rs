@@ -1,4 +1,4 @@
-//! Reads the log of a directory without changing it: chooses the valid files, and finds the log's end and missing data.
+//! Reads the log of a directory without changing it: selects the valid files, and finds the log's end and missing data.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::acknowledged::{Acknowledged, AcknowledgedFile};
+use super::acknowledged::{AcknowledgedEnd, AcknowledgedFile};
 use super::format::{
-    ALIGN, BadHead, Cover, End, FRAME_HEADER, FrameHeader, Framing, Head, LENGTH, Notes, PAGE, StoreId, damaged,
-    read_notes, record_places,
+    ALIGN, Cover, End, FRAME_HEADER, FrameHeader, Framing, Head, HeadError, LENGTH, Notes, PAGE, StoreId, damaged,
+    read_notes, record_positions,
 };
 use super::segment::{Records, Segment};
-use crate::disk::Visit;
-use crate::files::{Files, LogFile, ReadFailed};
+use crate::disk::RecordVisitor;
+use crate::files::{Files, LogFile, ReadError};
 use crate::record;
 
-/// A log as it was found.
-pub(crate) struct Found {
+/// A log that exists in a directory.
+pub(crate) struct ExistingLog {
     pub(crate) store: StoreId,
-    /// In order. The last one is open for writing.
+    /// The segments in order. The last one is open for writing.
     pub(crate) segments: Vec<Segment>,
-    pub(crate) acknowledged: Option<(AcknowledgedFile, Acknowledged)>,
+    pub(crate) acknowledged: Option<(AcknowledgedFile, AcknowledgedEnd)>,
     pub(crate) notes: Notes,
     pub(crate) tail: Tail,
     /// Files that rewritten ones replace.
@@ -33,24 +33,24 @@ pub(crate) struct Found {
 /// The end of the log.
 #[derive(Default)]
 pub(crate) struct Tail {
-    /// Complete frames that can be read, but may not be durable: the process that wrote them was not able to note that
-    /// they were. The contents of other frames are not kept.
+    /// Complete frames that can be read, but may not be durable: the process that wrote them could not record that they
+    /// were. The contents of other frames are not kept.
     pub(crate) unconfirmed: Vec<(FrameHeader, Bytes)>,
     /// The sequence number of the next frame.
     pub(crate) sequence: u64,
-    /// The end of the bytes behind them, if any: of an unfinished frame.
+    /// The end of the bytes behind them, if there are any: they belong to an unfinished frame.
     pub(crate) torn: Option<u64>,
 }
 
-const READ: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 /// The interval at which the progress of a search is logged.
-const REPORTS: Duration = Duration::from_secs(5);
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reads the log of a directory. `None` if there is none.
-pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
+/// Reads the log of a directory. Returns `None` if there is none.
+pub(crate) fn open(files: &dyn Files) -> io::Result<Option<ExistingLog>> {
     let names = files.list()?;
     let acknowledged = AcknowledgedFile::open(files)?;
-    let (covers, superseded) = choose(names.iter().filter_map(|name| Cover::of_name(name)).collect())?;
+    let (covers, superseded) = choose_covers(names.iter().filter_map(|name| Cover::of_name(name)).collect())?;
     let next_generation = covers.iter().chain(&superseded).map(|cover| cover.generation + 1).max().unwrap_or(1);
     let Some(last) = covers.last() else {
         return match acknowledged {
@@ -70,31 +70,33 @@ pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
     }
     let Some(newest) = heads.last() else { return Ok(None) };
     let store = newest.store;
-    if let Some(stranger) = heads.iter().find(|head| head.store != store) {
-        return Err(damaged(format!("{} belongs to another store", stranger.cover.name())));
+    if let Some(foreign) = heads.iter().find(|head| head.store != store) {
+        return Err(damaged(format!("{} belongs to another store", foreign.cover.name())));
     }
-    // The end of a segment is in the head of the next one, or in its own if it was rewritten.
+    // The end of a segment is in the head of the next one, or in its own head if it was rewritten.
     for n in 0..segments.len() - 1 {
         let end = if heads[n].cover.generation == 0 { heads[n + 1].before } else { heads[n].sealed };
         segments[n].end = end;
     }
     let mut notes = newest.notes.clone();
-    let known = acknowledged.as_ref().map(|(_, known)| *known);
-    let tail = find_end(store, &mut segments, known.unwrap_or_default(), &mut notes)?;
-    check_acknowledged(known, last.last, &tail)?;
+    let acknowledged_end = acknowledged.as_ref().map(|(_, end)| *end);
+    let tail = find_end(store, &mut segments, acknowledged_end.unwrap_or_default(), &mut notes)?;
+    check_acknowledged(acknowledged_end, last.last, &tail)?;
     let superseded = superseded.into_iter().map(Cover::name).collect();
-    Ok(Some(Found { store, segments, acknowledged, notes, tail, superseded, next_generation }))
+    Ok(Some(ExistingLog { store, segments, acknowledged, notes, tail, superseded, next_generation }))
 }
 
-/// Chooses the valid files: those of later generations replace the segments they cover. No segment may be missing.
-fn choose(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
+/// Selects the valid files: those of later generations replace the segments they cover. No segment may be missing.
+fn choose_covers(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
     covers.sort_by_key(|cover| std::cmp::Reverse(cover.generation));
     let (mut chosen, mut superseded) = (Vec::<Cover>::new(), Vec::new());
     for cover in covers {
-        match chosen.iter().find(|known| known.overlaps(cover)) {
+        match chosen.iter().find(|other| other.overlaps(cover)) {
             None => chosen.push(cover),
-            Some(known) if known.contains(cover) => superseded.push(cover),
-            Some(known) => return Err(damaged(format!("{} and {} overlap", known.name(), cover.name()))),
+            Some(other) if other.contains(cover) => superseded.push(cover),
+            Some(other) => {
+                return Err(damaged(format!("{} and {} overlap", other.name(), cover.name())));
+            }
         }
     }
     chosen.sort_unstable();
@@ -116,18 +118,18 @@ fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Segment)> {
 pub(crate) fn read_head_of(file: Arc<dyn LogFile>, cover: Cover) -> io::Result<(Head, Segment)> {
     let name = cover.name();
     let mut bytes = vec![0; PAGE];
-    let read = file.read_at(&mut bytes, 0).map_err(ReadFailed::of(&name))?;
+    let read = file.read_at(&mut bytes, 0).map_err(ReadError::of(&name))?;
     let len = Head::len(&bytes[..read]).ok_or_else(|| damaged(format!("{name} is damaged: it has no head")))?;
     if len > PAGE {
         let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
         bytes = vec![0; len.min(size)];
-        let read = file.read_at(&mut bytes, 0).map_err(ReadFailed::of(&name))?;
+        let read = file.read_at(&mut bytes, 0).map_err(ReadError::of(&name))?;
         bytes.truncate(read);
     }
     let head = Head::decode(&bytes).map_err(|bad| match bad {
-        BadHead::Damaged(detail) => damaged(format!("{name} is damaged: {detail}")),
-        BadHead::Format(found) => io::Error::new(io::ErrorKind::Unsupported, UnknownFormat(found)),
-        BadHead::Features(features) => {
+        HeadError::Damaged(detail) => damaged(format!("{name} is damaged: {detail}")),
+        HeadError::Format(found) => io::Error::new(io::ErrorKind::Unsupported, UnknownFormat(found)),
+        HeadError::Features(features) => {
             let detail = format!("{name} asks for features that this program does not know ({features:#x})");
             io::Error::new(io::ErrorKind::Unsupported, detail)
         }
@@ -156,7 +158,12 @@ pub(crate) fn read_head_of(file: Arc<dyn LogFile>, cover: Cover) -> io::Result<(
 pub(crate) struct UnknownFormat(pub(crate) u32);
 
 /// Reads the last segment up to its acknowledged end, and keeps the frames behind it.
-fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes: &mut Notes) -> io::Result<Tail> {
+fn find_end(
+    store: StoreId,
+    segments: &mut [Segment],
+    acknowledged_end: AcknowledgedEnd,
+    notes: &mut Notes,
+) -> io::Result<Tail> {
     let Some(segment) = segments.last_mut() else { return Ok(Tail::default()) };
     let mut walk = Walk::new(store, segment, segment.file.size()?);
     let mut tail = Tail { sequence: segment.sequence, ..Tail::default() };
@@ -165,7 +172,7 @@ fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes
             Step::Frame { header, bytes, .. } => {
                 let frame_notes = bytes.get(FRAME_HEADER..FRAME_HEADER + header.notes as usize).unwrap_or_default();
                 read_notes(frame_notes, notes).ok_or_else(|| walk.damaged("has unreadable notes"))?;
-                if header.sequence < known.sequence {
+                if header.sequence < acknowledged_end.sequence {
                     segment.end = End { at: walk.at, chain: walk.chain };
                 } else {
                     tail.unconfirmed.push((header, Bytes::copy_from_slice(&bytes)));
@@ -180,49 +187,50 @@ fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes
         match walk.rest()? {
             Rest::Empty => {}
             Rest::Torn(end) => tail.torn = Some(end),
-            // Each frame is made durable before the next one is begun, so this is damage.
+            // Each frame is made durable before the next one is started, so this is damage.
             Rest::Frame(at) => return Err(damaged(format!("{detail}, and the log goes on at byte {at}"))),
         }
     }
     Ok(tail)
 }
 
-fn check_acknowledged(known: Option<Acknowledged>, newest: u64, tail: &Tail) -> io::Result<()> {
-    match known {
+fn check_acknowledged(acknowledged_end: Option<AcknowledgedEnd>, newest: u64, tail: &Tail) -> io::Result<()> {
+    match acknowledged_end {
         // The first start was interrupted before its first write.
         None if newest == 0 && tail.sequence == 0 => Ok(()),
         None => Err(damaged("the file \"head\" is missing".to_owned())),
-        Some(known) if known.segment > newest => {
-            Err(damaged(format!("the segment {} of the log is missing", known.segment)))
+        Some(acknowledged_end) if acknowledged_end.segment > newest => {
+            Err(damaged(format!("the segment {} of the log is missing", acknowledged_end.segment)))
         }
-        Some(known) if known.sequence > tail.sequence => Err(damaged(format!(
+        Some(acknowledged_end) if acknowledged_end.sequence > tail.sequence => Err(damaged(format!(
             "the log ends at its frame {}, but frame {} had been acknowledged, up to revision {}",
-            tail.sequence, known.sequence, known.revision
+            tail.sequence, acknowledged_end.sequence, acknowledged_end.revision
         ))),
         Some(_) => Ok(()),
     }
 }
 
-/// Reads the acknowledged records of a segment, and notes their positions.
+/// Reads the acknowledged records of a segment, and stores their positions.
 pub(crate) fn read_segment(
     store: StoreId,
     segment: &mut Segment,
-    visit: &mut Visit<'_>,
+    visit: &mut RecordVisitor<'_>,
 ) -> io::Result<ControlFlow<()>> {
     let mut records = Records::default();
     let mut walk = Walk::new(store, segment, segment.end.at);
     loop {
         match walk.next()? {
             Step::Frame { at, header, bytes } => {
-                let places = record_places(&bytes, &header).ok_or_else(|| walk.damaged("has an unknown shape"))?;
+                let places = record_positions(&bytes, &header).ok_or_else(|| walk.damaged("has an unknown shape"))?;
                 for (place, len) in places {
                     let record = bytes.slice(place..place + len);
-                    let seen = record::peek(&record).ok_or_else(|| walk.damaged("has an unknown record"))?;
-                    let kept = records.push(seen.revision, at + (place - LENGTH) as u64, len + LENGTH, seen.deletion);
+                    let header = record::peek(&record).ok_or_else(|| walk.damaged("has an unknown record"))?;
+                    let kept =
+                        records.push(header.revision, at + (place - LENGTH) as u64, len + LENGTH, header.deletion);
                     if !kept {
                         return Err(walk.damaged("has records that do not ascend"));
                     }
-                    if visit(seen.revision, record).is_break() {
+                    if visit(header.revision, record).is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
@@ -256,11 +264,11 @@ pub(crate) enum Step {
         bytes: Bytes,
     },
     End,
-    /// No complete frame is here.
+    /// There is no complete frame here.
     Broken(String),
 }
 
-/// The bytes behind the last whole frame.
+/// The bytes behind the last complete frame.
 enum Rest {
     Empty,
     /// Other bytes, up to this position.
@@ -273,14 +281,14 @@ enum Rest {
 impl Walk {
     pub(crate) fn new(store: StoreId, segment: &Segment, limit: u64) -> Self {
         let framing = Framing::new(store, segment.cover, segment.marks);
-        let mut walk = Self::over(framing, segment.file.clone(), segment.begin, limit);
+        let mut walk = Self::without_chain(framing, segment.file.clone(), segment.begin, limit);
         walk.chain = segment.before.chain;
         walk.sequence = if segment.cover.generation == 0 { segment.sequence } else { 0 };
         walk
     }
 
-    /// Returns a walk through a file about which nothing else is known.
-    pub(crate) fn over(framing: Framing, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
+    /// Returns a walk through a file without further information about it.
+    pub(crate) fn without_chain(framing: Framing, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
         Self { framing, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
     }
 
@@ -301,7 +309,7 @@ impl Walk {
         Ok(Step::Frame { at, header, bytes })
     }
 
-    /// Returns the frame at a position, if it is complete and was written for it.
+    /// Returns the frame at a position, if it is complete and was written for that position.
     pub(crate) fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
         let Some(header) = self.bytes(at, FRAME_HEADER)? else { return Ok(None) };
         let Some(header) = FrameHeader::read(&header, self.framing, at) else { return Ok(None) };
@@ -314,19 +322,19 @@ impl Walk {
         if self.limit.saturating_sub(at) < len as u64 {
             return Ok(None);
         }
-        let known = |buffer: &Bytes, buffer_at: u64| {
+        let buffered = |buffer: &Bytes, buffer_at: u64| {
             let from = usize::try_from(at.checked_sub(buffer_at)?).ok()?;
             (from.checked_add(len)? <= buffer.len()).then(|| buffer.slice(from..from + len))
         };
-        if let Some(bytes) = known(&self.buffer, self.buffer_at) {
+        if let Some(bytes) = buffered(&self.buffer, self.buffer_at) {
             return Ok(Some(bytes));
         }
-        let want = (self.limit - at).min(len.max(READ) as u64) as usize;
+        let want = (self.limit - at).min(len.max(READ_BYTES) as u64) as usize;
         let mut buffer = vec![0; want];
-        let read = self.file.read_at(&mut buffer, at).map_err(ReadFailed::of(&self.framing.cover.name()))?;
+        let read = self.file.read_at(&mut buffer, at).map_err(ReadError::of(&self.framing.cover.name()))?;
         buffer.truncate(read);
         (self.buffer, self.buffer_at) = (buffer.into(), at);
-        Ok(known(&self.buffer, self.buffer_at))
+        Ok(buffered(&self.buffer, self.buffer_at))
     }
 
     fn rest(&mut self) -> io::Result<Rest> {
@@ -337,18 +345,18 @@ impl Walk {
         })
     }
 
-    /// Returns the header at a position, if a frame may begin there.
+    /// Returns the header at a position, if a frame may start there.
     pub(crate) fn header_at(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
         Ok(self.bytes(at, FRAME_HEADER)?.and_then(|header| FrameHeader::read(&header, self.framing, at)))
     }
 
-    /// Finds the next complete frame from a position on. Also returns the end of the non-zero bytes read so far. Where
-    /// marks are derived, only what was written as a frame is compared with its checksum, so that the time is linear.
+    /// Finds the next complete frame from a position on. Also returns the end of the non-zero bytes read so far. If
+    /// marks are derived, only real frames are compared with their checksums, so that the time is linear.
     pub(crate) fn next_frame(&mut self, mut at: u64) -> io::Result<(Option<u64>, u64)> {
         let (begin, mut end) = (at, at);
         let mut reported = Instant::now();
         while at < self.limit {
-            let len = (self.limit - at).min(READ as u64) as usize;
+            let len = (self.limit - at).min(READ_BYTES as u64) as usize;
             let Some(chunk) = self.bytes(at, len)? else { break };
             if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
                 end = at + last as u64 + 1;
@@ -372,9 +380,9 @@ impl Walk {
         Ok((None, end))
     }
 
-    /// Logs how far a long search is.
+    /// Logs the progress of a long search.
     fn report(&self, reported: &mut Instant, begin: u64, at: u64) {
-        if reported.elapsed() >= REPORTS {
+        if reported.elapsed() >= REPORT_INTERVAL {
             *reported = Instant::now();
             let (done, all) = ((at - begin) >> 10, (self.limit - begin) >> 10);
             let segment = self.framing.cover.name();
@@ -391,9 +399,9 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// Files that a start may find when replaced ones were not removed: first, last and generation.
+    /// The files that a start may find if replaced ones were not removed: first, last and generation.
     #[test]
-    fn later_generations_stand_for_what_they_cover() {
+    fn later_generations_replace_covered_segments() {
         type Names = &'static [(u64, u64, u64)];
         let cases: [(Names, Option<(Names, Names)>); 6] = [
             (&[(0, 0, 0), (1, 1, 0)], Some((&[(0, 0, 0), (1, 1, 0)], &[]))),
@@ -408,7 +416,7 @@ mod tests {
             let covers = |names: Names| -> Vec<Cover> {
                 names.iter().map(|&(first, last, generation)| Cover { first, last, generation }).collect()
             };
-            let got = choose(covers(found)).ok().map(|(chosen, mut superseded)| {
+            let got = choose_covers(covers(found)).ok().map(|(chosen, mut superseded)| {
                 superseded.sort_unstable();
                 (chosen, superseded)
             });

@@ -12,15 +12,15 @@ pub(crate) struct Segment {
     pub(crate) cover: Cover,
     pub(crate) marks: Marks,
     pub(crate) next_revision: u64,
-    /// The number of its first frame, and the end of the previous segment; a rewritten segment keeps both.
+    /// The number of its first frame, and the end of the previous segment. A rewritten segment keeps both.
     pub(crate) sequence: u64,
     pub(crate) before: End,
     pub(crate) file: Arc<dyn LogFile>,
     /// The position of its first frame.
     pub(crate) begin: u64,
-    /// The end of its frames; the bytes behind it were never acknowledged.
+    /// The end of its frames. The bytes behind it were never acknowledged.
     pub(crate) end: End,
-    /// The bytes that it takes on disk.
+    /// The bytes that it occupies on disk.
     pub(crate) allocated: u64,
     pub(crate) records: Records,
 }
@@ -28,9 +28,9 @@ pub(crate) struct Segment {
 #[derive(Default)]
 pub(crate) struct Records {
     base: u64,
-    /// Revisions relative to `base`; empty as long as there is no gap.
+    /// Revisions relative to `base`. Empty as long as there is no gap.
     revisions: Vec<u32>,
-    places: Vec<u32>,
+    positions: Vec<u32>,
     dead: Bits,
     deletions: Bits,
     /// The end of the newest record.
@@ -38,7 +38,8 @@ pub(crate) struct Records {
     pub(crate) usage: Usage,
 }
 
-/// Bytes of records, each with what lies between it and the next one: padding, and the header and notes of a frame.
+/// The bytes of records, each including the bytes between it and the next one: padding, and the header and notes of a
+/// frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) total: u64,
@@ -48,16 +49,16 @@ pub(crate) struct Usage {
     pub(crate) dead_deletions: u64,
 }
 
-/// One bit for each record.
+/// One bit per record.
 #[derive(Clone, Default)]
 pub(crate) struct Bits(Vec<u64>);
 
-/// The position of a record, where its length field is.
+/// The position of a record, which is that of its length field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPosition {
     pub(crate) revision: u64,
     pub(crate) at: u64,
-    /// The distance to the next record, or to the end; it may be larger than the record.
+    /// The distance to the next record, or to the end. It may be larger than the record.
     pub(crate) room: u64,
 }
 
@@ -65,16 +66,16 @@ pub(crate) struct RecordPosition {
 
 impl Records {
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 
-    /// Returns false if the position cannot be stored: revisions must ascend, and both must be within 2^32.
+    /// Returns false if the position cannot be stored: revisions must be ascending, and both must be within 2^32.
     pub(crate) fn push(&mut self, revision: u64, at: u64, len: usize, deletion: bool) -> bool {
-        let count = self.places.len();
+        let count = self.positions.len();
         if count == 0 {
             self.base = revision;
         }
-        let (Some(delta), Ok(place)) = (revision.checked_sub(self.base), u32::try_from(at)) else { return false };
+        let (Some(delta), Ok(position)) = (revision.checked_sub(self.base), u32::try_from(at)) else { return false };
         let Ok(delta) = u32::try_from(delta) else { return false };
         if count > 0 && self.revision(count - 1) >= revision {
             return false;
@@ -86,9 +87,9 @@ impl Records {
             self.revisions.push(delta);
         }
         if count > 0 {
-            self.count(count - 1, at.saturating_sub(self.end));
+            self.count_gap(count - 1, at.saturating_sub(self.end));
         }
-        self.places.push(place);
+        self.positions.push(position);
         self.dead.push(count, false);
         self.deletions.push(count, deletion);
         self.end = at + len as u64;
@@ -122,9 +123,9 @@ impl Records {
         }
     }
 
-    pub(crate) fn place(&self, n: usize, end: u64) -> RecordPosition {
-        let at = u64::from(self.places[n]);
-        let next = self.places.get(n + 1).map_or(end, |next| u64::from(*next));
+    pub(crate) fn position(&self, n: usize, end: u64) -> RecordPosition {
+        let at = u64::from(self.positions[n]);
+        let next = self.positions.get(n + 1).map_or(end, |next| u64::from(*next));
         RecordPosition { revision: self.revision(n), at, room: next.saturating_sub(at) }
     }
 
@@ -142,16 +143,16 @@ impl Records {
     }
 
     /// Marks a record as dead: no read can return it any more.
-    pub(crate) fn bury(&mut self, n: usize) {
+    pub(crate) fn mark_dead(&mut self, n: usize) {
         if !self.dead.get(n) {
             self.dead.set(n);
-            let bytes = self.place(n, self.end).room;
+            let bytes = self.position(n, self.end).room;
             self.count_dead(n, bytes);
         }
     }
 
-    /// Counts bytes that lie between a record and the next one.
-    fn count(&mut self, n: usize, bytes: u64) {
+    /// Adds bytes between a record and the next one.
+    fn count_gap(&mut self, n: usize, bytes: u64) {
         self.usage.total += bytes;
         if self.dead.get(n) {
             self.count_dead(n, bytes);
@@ -167,7 +168,7 @@ impl Records {
 
     pub(crate) fn shrink(&mut self) {
         self.revisions.shrink_to_fit();
-        self.places.shrink_to_fit();
+        self.positions.shrink_to_fit();
     }
 }
 
@@ -178,7 +179,7 @@ impl Usage {
         self.dead_puts + self.dead_deletions
     }
 
-    /// Returns the number of bytes of records that are not dead.
+    /// Returns the bytes of records that are not dead.
     pub(crate) fn needed(&self) -> u64 {
         self.total.saturating_sub(self.dead())
     }
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_found_with_gaps_and_without() {
+    fn finds_records_with_and_without_gaps() {
         for revisions in [(5..200).collect::<Vec<u64>>(), vec![5, 6, 9, 10, 70, 3_000_000_000], vec![8, 9, 10, 12]] {
             let mut records = Records::default();
             for (n, revision) in revisions.iter().enumerate() {
@@ -229,44 +230,44 @@ mod tests {
                 assert_eq!(records.find(*revision), Some(n));
                 assert_eq!(records.first_from(*revision), n);
                 let at = 4096 + n as u64 * 10;
-                assert_eq!(records.place(n, end), RecordPosition { revision: *revision, at, room: 10 });
+                assert_eq!(records.position(n, end), RecordPosition { revision: *revision, at, room: 10 });
                 assert_eq!((records.is_deletion(n), records.is_dead(n)), (n % 3 == 0, false));
             }
             assert_eq!(records.last_revision(), revisions.last().copied());
             assert_eq!((records.find(4), records.first_from(4)), (None, 0));
             assert_eq!(records.first_from(u64::MAX), revisions.len());
             assert_eq!(records.find(11), revisions.iter().position(|revision| *revision == 11));
-            records.bury(0);
-            records.bury(0);
-            records.bury(1);
+            records.mark_dead(0);
+            records.mark_dead(0);
+            records.mark_dead(1);
             let expected = Usage { total: end - 4096, dead_puts: 10, dead_deletions: 10 };
             assert_eq!(records.usage, expected);
             assert_eq!(expected.needed(), end - 4096 - 20);
         }
     }
 
-    /// Records of 10 bytes, each in a frame of its own.
+    /// Records of 10 bytes, each in its own frame.
     #[test]
-    fn bytes_between_records_belong_to_the_record_before() {
+    fn counts_gap_with_preceding_record() {
         let deletion = |n: u64| n % 2 == 1;
-        let count = |dead: &[usize], early: bool| {
+        let usage = |dead: &[usize], early: bool| {
             let mut records = Records::default();
             for n in 0..4u64 {
                 assert!(records.push(5 + n, 4096 + n * 64, 10, deletion(n)));
                 if early {
-                    dead.iter().filter(|dead| **dead as u64 == n).for_each(|dead| records.bury(*dead));
+                    dead.iter().filter(|dead| **dead as u64 == n).for_each(|dead| records.mark_dead(*dead));
                 }
             }
-            dead.iter().for_each(|dead| records.bury(*dead));
+            dead.iter().for_each(|dead| records.mark_dead(*dead));
             records.usage
         };
         for early in [false, true] {
             let total = 3 * 64 + 10;
-            assert_eq!(count(&[], early), Usage { total, dead_puts: 0, dead_deletions: 0 });
-            assert_eq!(count(&[0, 2], early), Usage { total, dead_puts: 128, dead_deletions: 0 });
-            assert_eq!(count(&[0, 1, 2], early), Usage { total, dead_puts: 128, dead_deletions: 64 });
-            assert_eq!(count(&[0, 1, 2], early).needed(), 10, "the newest record is needed");
-            assert_eq!(count(&[0, 1, 2, 3], early).needed(), 0);
+            assert_eq!(usage(&[], early), Usage { total, dead_puts: 0, dead_deletions: 0 });
+            assert_eq!(usage(&[0, 2], early), Usage { total, dead_puts: 128, dead_deletions: 0 });
+            assert_eq!(usage(&[0, 1, 2], early), Usage { total, dead_puts: 128, dead_deletions: 64 });
+            assert_eq!(usage(&[0, 1, 2], early).needed(), 10, "the newest record is needed");
+            assert_eq!(usage(&[0, 1, 2, 3], early).needed(), 0);
         }
     }
 }

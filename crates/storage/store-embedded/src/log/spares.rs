@@ -1,5 +1,5 @@
-//! Files that are created ahead: space for the next segment and for one that is rewritten, reserved in the file system
-//! before it is needed. Without both, the store accepts only writes that free space.
+//! Spare files that are created in advance: space for the next segment and for one that is rewritten, reserved in the
+//! file system before it is needed. Without both, the store only accepts writes that free space.
 
 use std::io;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 
 use super::Inner;
 use super::background_failure::BackgroundFailure;
-use crate::files::{Files, LogFile, is_full};
+use crate::files::{Files, LogFile, is_out_of_space};
 
 pub(crate) struct Spares {
     ready: Mutex<Vec<Spare>>,
-    made: AtomicU64,
+    created: AtomicU64,
     /// Failures of creating spare files, other than a full disk.
-    trouble: BackgroundFailure,
+    failure: BackgroundFailure,
 }
 
 /// An empty file with reserved space.
@@ -26,61 +26,61 @@ pub(crate) struct Spare {
 }
 
 pub(crate) const PREFIX: &str = "spare-";
-const WANTED: usize = 2;
+const SPARE_COUNT: usize = 2;
 
 // === impl Spares ===
 
 impl Default for Spares {
     fn default() -> Self {
-        let trouble = BackgroundFailure::with("make the next segment ahead");
-        Self { ready: Mutex::default(), made: AtomicU64::new(0), trouble }
+        let failure = BackgroundFailure::new("make the next segment ahead");
+        Self { ready: Mutex::default(), created: AtomicU64::new(0), failure }
     }
 }
 
 impl Spares {
-    /// Takes a spare file, or creates a small one now, since the caller needs it: on a full disk one without reserved
-    /// space, which grows as far as it can.
+    /// Takes a spare file, or creates a small one now because the caller needs it. On a full disk that file has no
+    /// reserved space, and grows as far as it can.
     pub(crate) fn take(&self, inner: &Inner) -> io::Result<Spare> {
         if let Some(spare) = self.ready.lock().pop() {
             return Ok(spare);
         }
-        match self.make(&*inner.files, inner.options.min_segment) {
-            Err(error) if is_full(&error) => self.make(&*inner.files, 0),
-            made => made,
+        match self.create(&*inner.files, inner.options.min_segment) {
+            Err(error) if is_out_of_space(&error) => self.create(&*inner.files, 0),
+            created => created,
         }
     }
 
-    /// Creates the missing spare files, and notes whether the disk is full.
+    /// Creates the missing spare files, and records whether the disk is full.
     pub(crate) fn fill(&self, inner: &Inner) {
         let full = &inner.counters.full;
-        while self.ready.lock().len() < WANTED {
+        while self.ready.lock().len() < SPARE_COUNT {
             let capacity = inner.table.read().capacity(&inner.options);
-            match self.make(&*inner.files, capacity) {
+            match self.create(&*inner.files, capacity) {
                 Ok(spare) => self.ready.lock().push(spare),
                 Err(error) => {
-                    if is_full(&error) && !full.swap(true, Ordering::Relaxed) {
+                    if is_out_of_space(&error) && !full.swap(true, Ordering::Relaxed) {
                         let free = inner.files.free_bytes().unwrap_or_default() >> 10;
                         tracing::error!(%error, free_kib = free, "no room for the next segment: only deletions are taken");
-                    } else if !is_full(&error) {
-                        self.trouble.happened(&error, PREFIX);
+                    } else if !is_out_of_space(&error) {
+                        self.failure.record(&error, PREFIX);
                     }
                     return;
                 }
             }
         }
-        self.trouble.over();
+        self.failure.clear();
         if full.swap(false, Ordering::Relaxed) {
             tracing::info!("there is room for the next segment again: everything is taken");
         }
     }
 
-    /// Creates the next segment while another is rewritten, so that writers need not.
+    /// Creates the next segment while another one is rewritten, so that writers need not do it.
     pub(crate) fn top_up(&self, inner: &Inner) {
         if !self.ready.lock().is_empty() || inner.counters.full.load(Ordering::Relaxed) {
             return;
         }
         let capacity = inner.table.read().capacity(&inner.options);
-        match self.make(&*inner.files, capacity) {
+        match self.create(&*inner.files, capacity) {
             Ok(spare) => self.ready.lock().push(spare),
             Err(error) => tracing::debug!(%error, "cannot make a segment ahead while another is rewritten"),
         }
@@ -96,8 +96,8 @@ impl Spares {
         }
     }
 
-    fn make(&self, files: &dyn Files, len: u64) -> io::Result<Spare> {
-        let name = format!("{PREFIX}{}", self.made.fetch_add(1, Ordering::Relaxed));
+    fn create(&self, files: &dyn Files, len: u64) -> io::Result<Spare> {
+        let name = format!("{PREFIX}{}", self.created.fetch_add(1, Ordering::Relaxed));
         let file = files.create(&name)?;
         let spare = Spare { name, file, len };
         let allocated = if len == 0 { Ok(()) } else { spare.file.allocate(len) };
@@ -114,7 +114,7 @@ impl Spares {
 // === impl Spare ===
 
 impl Spare {
-    /// Removes the file. If this fails, the next start does it.
+    /// Removes the file. If this fails, the next start does so.
     pub(crate) fn remove(self, files: &dyn Files) {
         match files.remove(&self.name) {
             Ok(()) => {}

@@ -13,25 +13,25 @@ pub(crate) struct Counters {
     pub(crate) failures: AtomicU64,
     pub(crate) full: AtomicBool,
     pub(crate) delay_micros: AtomicU64,
-    /// True while the log is larger than its bound: twice the needed bytes, and two segments.
-    over: AtomicBool,
-    /// Bytes of the file that a segment is being rewritten into.
+    /// True while the log exceeds its bound: twice the needed bytes, and two segments.
+    is_over_bound: AtomicBool,
+    /// Bytes of the file that a segment is being rewritten to.
     pub(crate) moving_bytes: AtomicU64,
     syncs: AtomicU64,
     sync_micros: AtomicU64,
     sync_buckets: [AtomicU64; SYNC_BOUNDS.len()],
 }
 
-/// The maximum delay of a group of writes, so that rewriting catches up. A write that comes just after a group waits
-/// for that group's delay and then for its own.
+/// The maximum delay of a group of writes, by which rewriting can catch up. A write that arrives just after a group
+/// waits for that group's delay and then for its own.
 const MAX_DELAY: Duration = Duration::from_millis(16);
-/// The bytes of a group from which it gets the full delay.
+/// The bytes of a group above which it gets the full delay.
 const SLOWEST: u64 = 1 << 20;
 
 // === impl Counters ===
 
 impl Counters {
-    pub(crate) fn synced(&self, took: Duration) {
+    pub(crate) fn record_sync(&self, took: Duration) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.sync_micros.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
         let seconds = took.as_secs_f64();
@@ -51,7 +51,7 @@ impl Inner {
         2 * needed + 2 * self.options.max_segment
     }
 
-    /// Returns the bytes that all files take, and the bytes that have to be kept.
+    /// Returns the bytes that all files occupy, and the bytes that have to be kept.
     fn disk_and_needed(&self) -> (u64, u64) {
         let (needed, allocated) = {
             let table = self.table.read();
@@ -70,27 +70,27 @@ impl Inner {
     pub(crate) fn assess(&self) {
         let (disk, needed) = self.disk_and_needed();
         let bound = self.bound(needed);
-        // The delay begins before the bound is reached, and increases.
+        // The delay starts before the bound is reached, and increases.
         let near = self.options.max_segment / 2;
         let excess = (disk + near).saturating_sub(bound).min(2 * near);
         let delay = MAX_DELAY.as_micros() as u64 * excess / (2 * near).max(1);
         self.counters.delay_micros.store(if self.options.background { delay } else { 0 }, Ordering::Relaxed);
-        self.counters.over.store(disk > bound + near, Ordering::Relaxed);
+        self.counters.is_over_bound.store(disk > bound + near, Ordering::Relaxed);
     }
 
     /// Returns the delay of a group of writes, by which segments are rewritten as fast as they are written.
-    pub(crate) fn delay_of(&self, bytes: u64) -> Duration {
+    pub(crate) fn write_delay(&self, bytes: u64) -> Duration {
         let most = self.counters.delay_micros.load(Ordering::Relaxed);
         // A small group hardly changes the distance to the bound.
         Duration::from_micros((most * bytes / SLOWEST).clamp(most / 16, most))
     }
 
     pub(crate) fn health(&self) -> Result<(), String> {
-        self.files.in_place().map_err(|displaced| displaced.to_string())?;
-        if let Some(why) = self.trouble.lasting() {
+        self.files.check_in_place().map_err(|displaced| displaced.to_string())?;
+        if let Some(why) = self.rewrite_failure.persistent_error() {
             return Err(format!("segments of the store cannot be rewritten: {why}"));
         }
-        if self.counters.over.load(Ordering::Relaxed) {
+        if self.counters.is_over_bound.load(Ordering::Relaxed) {
             return Err("the store takes more than twice the space of what it keeps".to_owned());
         }
         Ok(())

@@ -8,41 +8,41 @@ use super::format::StoreId;
 use super::segment::{RecordPosition, Segment, Usage};
 use crate::files::LogFile;
 
-pub(crate) struct Table {
+pub(crate) struct SegmentTable {
     pub(crate) store: StoreId,
-    /// The last one is open for writing.
+    /// The segments in order. The last one is open for writing.
     pub(crate) segments: Vec<Segment>,
     pub(crate) next_generation: u64,
     /// The segments that are being rewritten.
-    pub(crate) moving: Option<Moving>,
+    pub(crate) active_rewrite: Option<ActiveRewrite>,
 }
 
-/// Segments that are being rewritten, by index; the indexes are stable, as new segments are appended.
-pub(crate) struct Moving {
+/// Segments that are being rewritten, by index. The indexes are stable, as new segments are appended.
+pub(crate) struct ActiveRewrite {
     pub(crate) range: Range<usize>,
-    /// The revisions in them that died since the records to keep were chosen.
+    /// The revisions in them that died since the records to keep were selected.
     pub(crate) died: Vec<u64>,
 }
 
-// === impl Table ===
+// === impl SegmentTable ===
 
-impl Default for Table {
+impl Default for SegmentTable {
     fn default() -> Self {
-        Self { store: StoreId::fresh(), segments: Vec::new(), next_generation: 1, moving: None }
+        Self { store: StoreId::random(), segments: Vec::new(), next_generation: 1, active_rewrite: None }
     }
 }
 
-impl Table {
+impl SegmentTable {
     /// Returns the index of the segment that can have a revision.
     fn segment_of(&self, revision: u64) -> Option<usize> {
-        // All but the last of the segments that begin at one revision are empty.
+        // All but the last of the segments that start at one revision are empty.
         self.segments.partition_point(|segment| segment.next_revision <= revision).checked_sub(1)
     }
 
     pub(crate) fn find(&self, revision: u64) -> Option<(Arc<dyn LogFile>, RecordPosition)> {
         let segment = &self.segments[self.segment_of(revision)?];
         let n = segment.records.find(revision)?;
-        (!segment.records.is_dead(n)).then(|| (segment.file.clone(), segment.records.place(n, segment.end.at)))
+        (!segment.records.is_dead(n)).then(|| (segment.file.clone(), segment.records.position(n, segment.end.at)))
     }
 
     /// Returns consecutive records of `first..=last` in one file.
@@ -57,15 +57,16 @@ impl Table {
             let records = &segment.records;
             let mut run: Vec<RecordPosition> = Vec::new();
             for n in records.first_from(first)..records.len() {
-                let place = records.place(n, segment.end.at);
+                let position = records.position(n, segment.end.at);
                 let begun = run.first().map(|first| first.at);
-                let full = run.len() >= most || begun.is_some_and(|begun| place.at + place.room - begun > most_bytes);
-                // Dead records before the first live one are skipped; after it they end the run.
-                if place.revision > last || full || (records.is_dead(n) && !run.is_empty()) {
+                let full =
+                    run.len() >= most || begun.is_some_and(|begun| position.at + position.room - begun > most_bytes);
+                // Dead records before the first live one are skipped. After it they end the run.
+                if position.revision > last || full || (records.is_dead(n) && !run.is_empty()) {
                     break;
                 }
                 if !records.is_dead(n) {
-                    run.push(place);
+                    run.push(position);
                 }
             }
             if !run.is_empty() {
@@ -75,14 +76,16 @@ impl Table {
         None
     }
 
-    pub(crate) fn bury(&mut self, revisions: &[u64]) {
+    pub(crate) fn mark_dead(&mut self, revisions: &[u64]) {
         for revision in revisions {
-            let Some(place) = self.segment_of(*revision) else { continue };
-            let segment = &mut self.segments[place];
+            let Some(position) = self.segment_of(*revision) else { continue };
+            let segment = &mut self.segments[position];
             let Some(n) = segment.records.find(*revision) else { continue };
-            segment.records.bury(n);
-            if let Some(moving) = self.moving.as_mut().filter(|moving| moving.range.contains(&place)) {
-                moving.died.push(*revision);
+            segment.records.mark_dead(n);
+            if let Some(active_rewrite) =
+                self.active_rewrite.as_mut().filter(|active_rewrite| active_rewrite.range.contains(&position))
+            {
+                active_rewrite.died.push(*revision);
             }
         }
     }

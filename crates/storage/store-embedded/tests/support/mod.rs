@@ -1,6 +1,6 @@
 //! A very simple model of the contract, random work for it, and files that fail on demand.
 
-#![allow(dead_code, reason = "each test program uses its part")]
+#![allow(dead_code, reason = "each test program uses a part of the module")]
 
 pub(crate) mod model;
 pub(crate) mod recording;

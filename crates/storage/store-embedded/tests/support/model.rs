@@ -15,7 +15,7 @@ type Contents = BTreeMap<Bytes, KeyValue>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
-    /// By revision; the first is the empty store's, 1.
+    /// By revision. The first state is the empty store's, at revision 1.
     states: Vec<Contents>,
     pub(crate) compacted: u64,
     pub(crate) leases: BTreeSet<i64>,
@@ -40,7 +40,7 @@ impl Model {
         &self.states[revision as usize - 1]
     }
 
-    /// Executes a transaction; returns the store's expected response.
+    /// Executes a transaction. Returns the store's expected response.
     pub(crate) fn txn(&mut self, txn: &Txn) -> Result<TxnResponse, StoreError> {
         let current = self.live().get(&txn.key).cloned();
         let met = match txn.expect {

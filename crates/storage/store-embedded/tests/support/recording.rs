@@ -1,4 +1,4 @@
-//! The file system calls of a real process, and the files that a power cut at any of these calls could leave.
+//! The file system calls of a real process, and the files that a power failure at any of these calls could leave.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -14,18 +14,18 @@ const SCRIPT: &str = include_str!("recorder.py");
 /// The unit in which unsynced bytes reach the disk.
 const PAGE: usize = 4096;
 
-/// The calls of a process in the order in which they were made.
+/// The calls of a process in order.
 pub(crate) struct Recording {
     calls: Vec<Call>,
 }
 
 struct Call {
     thread: u64,
-    what: What,
+    kind: CallKind,
 }
 
-enum What {
-    Say(String),
+enum CallKind {
+    Print(String),
     Create {
         name: String,
     },
@@ -43,7 +43,7 @@ enum What {
         at: u64,
         bytes: Vec<u8>,
     },
-    /// The file has this size now, or at least this size.
+    /// The file has this size, or at least this size.
     Size {
         file: u64,
         name: String,
@@ -58,13 +58,13 @@ enum What {
 // === impl Recording ===
 
 impl Recording {
-    /// Returns true if processes can be recorded here; otherwise prints a message, and the test is skipped.
+    /// Returns true if processes can be recorded here. Otherwise prints a message, and the test is skipped.
     pub(crate) fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         seccomp::available(&AVAILABLE, SCRIPT, &["/dev/null", "/"], "nothing can be recorded")
     }
 
-    /// Returns the command with a recorder around it; to the system it is the same process.
+    /// Returns the command with a recorder around it. To the system it is the same process.
     pub(crate) fn around(command: &Command, record: &Path, dir: &Path) -> Command {
         let mut recorded = seccomp::command(SCRIPT);
         recorded.arg(record).arg(dir).arg(command.get_program()).args(command.get_args());
@@ -86,7 +86,7 @@ impl Recording {
             let len = usize::try_from(entry.number("len")).expect("a length");
             let Some(data) = rest.get(end + 1..end + 1 + len) else { break };
             let thread = entry.number("thread");
-            calls.push(Call { thread, what: entry.call(data) });
+            calls.push(Call { thread, kind: entry.call(data) });
             rest = &rest[end + 1 + len..];
         }
         Self { calls }
@@ -97,22 +97,23 @@ impl Recording {
     }
 
     /// Returns the lines that the process had printed before a call.
-    pub(crate) fn said(&self, before: usize) -> impl Iterator<Item = &str> {
-        self.calls[..before].iter().filter_map(|call| match &call.what {
-            What::Say(text) => Some(text.as_str()),
+    pub(crate) fn printed(&self, before: usize) -> impl Iterator<Item = &str> {
+        self.calls[..before].iter().filter_map(|call| match &call.kind {
+            CallKind::Print(text) => Some(text.as_str()),
             _ => None,
         })
     }
 
     /// Returns the number of syncs of the directory itself that were complete before the process printed a line.
     pub(crate) fn directory_syncs_before(&self, line: &str) -> usize {
-        let says = |call: &Call| matches!(&call.what, What::Say(text) if text.lines().any(|said| said == line));
-        let before = self.calls.iter().take_while(|call| !says(call));
-        before.filter(|call| matches!(call.what, What::SyncDir)).count()
+        let prints =
+            |call: &Call| matches!(&call.kind, CallKind::Print(text) if text.lines().any(|printed| printed == line));
+        let before = self.calls.iter().take_while(|call| !prints(call));
+        before.filter(|call| matches!(call.kind, CallKind::SyncDir)).count()
     }
 
-    /// Fills an empty directory with files that a power cut before a call could have left: all synced changes, and a
-    /// random part of the others.
+    /// Fills an empty directory with files that a power failure before a call could have left: all synced changes, and
+    /// a random part of the others.
     pub(crate) fn cut(&self, before: usize, rng: &mut Rng, dir: &Path) {
         let calls = &self.calls[..before];
         // A sync is complete when its thread makes the next call.
@@ -121,27 +122,27 @@ impl Recording {
         let mut files: BTreeMap<u64, Contents> = BTreeMap::new();
         let mut names = Names::default();
         for (at, call) in calls.iter().enumerate() {
-            match &call.what {
-                What::Say(_) => {}
-                What::Create { name } => names.change(Change::Create(name.clone())),
-                What::Rename { name, to } => names.change(Change::Rename(name.clone(), to.clone())),
-                What::Remove { name } => names.change(Change::Remove(name.clone())),
-                What::SyncDir if done(at) => names.durable = names.changes.len(),
-                What::Sync { file } if done(at) => files.entry(*file).or_default().sync(),
-                What::SyncDir | What::Sync { .. } => {}
-                What::Write { file, name, at, bytes } => {
-                    names.learn(name, *file);
+            match &call.kind {
+                CallKind::Print(_) => {}
+                CallKind::Create { name } => names.change(Change::Create(name.clone())),
+                CallKind::Rename { name, to } => names.change(Change::Rename(name.clone(), to.clone())),
+                CallKind::Remove { name } => names.change(Change::Remove(name.clone())),
+                CallKind::SyncDir if done(at) => names.durable = names.changes.len(),
+                CallKind::Sync { file } if done(at) => files.entry(*file).or_default().sync(),
+                CallKind::SyncDir | CallKind::Sync { .. } => {}
+                CallKind::Write { file, name, at, bytes } => {
+                    names.set_file(name, *file);
                     files.entry(*file).or_default().pending.push(Pending::Write(*at, bytes.clone()));
                 }
-                What::Size { file, name, to, at_least } => {
-                    names.learn(name, *file);
+                CallKind::Size { file, name, to, at_least } => {
+                    names.set_file(name, *file);
                     files.entry(*file).or_default().pending.push(Pending::Size(*to, *at_least));
                 }
             }
         }
         // Changes of a directory reach the disk in order.
-        let kept = names.durable + rng.below((names.changes.len() - names.durable + 1) as u64) as usize;
-        for (name, file) in names.after(kept) {
+        let count = names.durable + rng.below((names.changes.len() - names.durable + 1) as u64) as usize;
+        for (name, file) in names.after(count) {
             let contents = file.and_then(|file| files.get(&file)).map(|contents| contents.cut(rng)).unwrap_or_default();
             contents.write(&dir.join(name));
         }
@@ -163,21 +164,22 @@ impl Entry {
         self.0[name].parse().expect("a number")
     }
 
-    fn call(&self, data: &[u8]) -> What {
+    fn call(&self, data: &[u8]) -> CallKind {
         let name = || self.0["name"].clone();
-        let size = |at_least| What::Size { file: self.number("file"), name: name(), to: self.number("to"), at_least };
+        let size =
+            |at_least| CallKind::Size { file: self.number("file"), name: name(), to: self.number("to"), at_least };
         match self.0["call"].as_str() {
-            "say" => What::Say(String::from_utf8_lossy(data).into_owned()),
-            "create" => What::Create { name: name() },
-            "rename" => What::Rename { name: name(), to: self.0["to"].clone() },
-            "remove" => What::Remove { name: name() },
-            "sync_dir" => What::SyncDir,
+            "say" => CallKind::Print(String::from_utf8_lossy(data).into_owned()),
+            "create" => CallKind::Create { name: name() },
+            "rename" => CallKind::Rename { name: name(), to: self.0["to"].clone() },
+            "remove" => CallKind::Remove { name: name() },
+            "sync_dir" => CallKind::SyncDir,
             "write" => {
-                What::Write { file: self.number("file"), name: name(), at: self.number("at"), bytes: data.to_vec() }
+                CallKind::Write { file: self.number("file"), name: name(), at: self.number("at"), bytes: data.to_vec() }
             }
             "size" => size(false),
             "allocate" => size(true),
-            "sync" => What::Sync { file: self.number("file") },
+            "sync" => CallKind::Sync { file: self.number("file") },
             other => panic!("an unknown call {other}"),
         }
     }
@@ -189,8 +191,8 @@ struct Names {
     changes: Vec<Change>,
     /// The number of durable changes.
     durable: usize,
-    /// The number of the file that a creation made, by the index of the creation.
-    made: HashMap<usize, u64>,
+    /// The number of the file that was created, by the index of the creation.
+    created: HashMap<usize, u64>,
 }
 
 enum Change {
@@ -204,11 +206,11 @@ impl Names {
         self.changes.push(change);
     }
 
-    /// A creating call does not have the number of its file; the first call that uses the file does.
-    fn learn(&mut self, name: &str, file: u64) {
+    /// A creating call does not have the number of its file, but the first call that uses the file has.
+    fn set_file(&mut self, name: &str, file: u64) {
         let place = self.places(self.changes.len()).remove(name);
         if let Some(place) = place {
-            self.made.entry(place).or_insert(file);
+            self.created.entry(place).or_insert(file);
         }
     }
 
@@ -229,7 +231,7 @@ impl Names {
     }
 
     fn after(&self, changes: usize) -> BTreeMap<String, Option<u64>> {
-        let file = |(name, place)| (name, self.made.get(&place).copied());
+        let file = |(name, place)| (name, self.created.get(&place).copied());
         self.places(changes).into_iter().map(file).collect()
     }
 }
@@ -265,7 +267,7 @@ impl Contents {
             Pending::Size(to, at_least) => {
                 self.size = if at_least { self.size.max(to) } else { to };
                 if !at_least {
-                    // Truncated bytes are lost, even when the file grows again.
+                    // Truncated bytes are lost, even if the file grows again.
                     self.written.retain_mut(|(at, bytes)| {
                         bytes.truncate(usize::try_from(to.saturating_sub(*at)).unwrap_or(usize::MAX));
                         !bytes.is_empty()

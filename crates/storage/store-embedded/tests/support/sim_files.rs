@@ -1,5 +1,5 @@
 //! Files in memory that outlive their users. Unsynced changes are lost, page by page and name by name, when the power
-//! fails; any single operation can be made to fail; and the thread that rewrites segments can be held at each of its
+//! fails. Any single operation can be made to fail, and the thread that rewrites segments can be held at each of its
 //! operations.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,7 +15,7 @@ use super::work::Rng;
 #[derive(Clone, Default)]
 pub(crate) struct SimFiles {
     inner: Arc<Mutex<Inner>>,
-    /// Passed by the thread that rewrites segments before each operation that changes something.
+    /// Passed by the thread that rewrites segments before each modifying operation.
     pub(crate) mover: Arc<Turnstile>,
 }
 
@@ -23,18 +23,18 @@ pub(crate) struct SimFiles {
 struct Inner {
     names: BTreeMap<String, u64>,
     durable_names: BTreeMap<String, u64>,
-    /// Changes of names since the directory was synced.
+    /// Changes of names since the last sync of the directory.
     changes: Vec<Change>,
     files: HashMap<u64, File>,
     next_file: u64,
-    /// The number of operations so far that change something.
+    /// The number of modifying operations so far.
     operations: u64,
     bytes_read: u64,
     plan: Option<(u64, Fault)>,
     dead: bool,
     /// The maximum bytes of all files.
     space: Option<u64>,
-    /// Renames, syncs of files or syncs of the directory that fail.
+    /// The kind of operation that fails: renames, syncs of files or syncs of the directory.
     refused: Option<Operation>,
     /// Files with a failed operation, and the name of a segment that was written to after its failure.
     failed: BTreeSet<u64>,
@@ -63,13 +63,13 @@ pub(crate) enum Fault {
     Refused(i32),
     /// It and all later ones fail with this error number.
     RefusedFromNowOn(i32),
-    /// A write is done in part and fails.
+    /// A write is partially executed and fails.
     Short,
     /// A sync fails, and its bytes never become durable, although they can be read.
     Dropped,
-    /// Power fails before it; every later operation fails.
+    /// The power fails before it; every later operation fails.
     CutBefore,
-    /// Power fails after it, before the caller gets a result.
+    /// The power fails after it, before the caller gets a result.
     CutAfter,
 }
 
@@ -79,12 +79,12 @@ pub(crate) const ENOSPC: i32 = 28;
 
 /// The unsynced changes that survive until a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Survives {
-    /// The process was killed: all of them.
+pub(crate) enum SurvivingBytes {
+    /// The process was killed: all changes survive.
     Everything,
-    /// Power failed: none.
+    /// The power failed: none survive.
     Synced,
-    /// Power failed: some pages and some names, chosen by this seed.
+    /// The power failed: some pages and some names survive, selected by this seed.
     Some(u64),
 }
 
@@ -120,7 +120,7 @@ impl SimFiles {
         self.inner.lock().written_after_failure.clone()
     }
 
-    /// Lets all renames fail, or all syncs of files or of the directory, or none.
+    /// Makes all renames fail, or all syncs of files or of the directory, or none.
     pub(crate) fn refuse(&self, refused: Option<Operation>) {
         self.inner.lock().refused = refused;
     }
@@ -134,13 +134,13 @@ impl SimFiles {
     }
 
     /// Returns the files as the next process finds them.
-    pub(crate) fn restarted(&self, survives: Survives) -> Self {
+    pub(crate) fn restarted(&self, survives: SurvivingBytes) -> Self {
         let mut inner = self.inner.lock().clone();
         (inner.operations, inner.plan, inner.dead) = (0, None, false);
         (inner.failed, inner.written_after_failure) = (BTreeSet::new(), None);
-        if survives != Survives::Everything {
+        if survives != SurvivingBytes::Everything {
             let mut rng = match survives {
-                Survives::Some(seed) => Some(Rng::new(seed)),
+                SurvivingBytes::Some(seed) => Some(Rng::new(seed)),
                 _ => None,
             };
             let mut coin = || rng.as_mut().is_some_and(|rng| rng.below(2) == 0);
@@ -168,13 +168,13 @@ impl SimFiles {
         file.durable = file.now.clone();
     }
 
-    /// Shows a file as a process reads it.
+    /// Passes the contents of a file to `show`, as a process reads it.
     pub(crate) fn show(&self, name: &str, show: impl FnOnce(&[u8])) {
         let inner = self.inner.lock();
         show(&inner.files[&inner.names[name]].now);
     }
 
-    /// Shows a file that another thread may have removed.
+    /// Passes the contents of a file that another thread may have removed to `show`.
     pub(crate) fn try_show(&self, name: &str, show: impl FnOnce(&[u8])) {
         let inner = self.inner.lock();
         if let Some(id) = inner.names.get(name) {
@@ -359,7 +359,7 @@ impl LogFile for Handle {
 // === impl Inner ===
 
 impl Inner {
-    /// Returns the fault of this operation, or fails if the operation does not take place at all.
+    /// Returns the fault of this operation, or fails if the operation is not executed at all.
     fn begin(&mut self) -> io::Result<Option<Fault>> {
         self.alive()?;
         let number = self.operations;
@@ -441,7 +441,7 @@ impl Change {
 
 impl File {
     fn lose_power(&mut self, coin: &mut impl FnMut() -> bool) {
-        // The length of a file reaches the disk apart from its pages.
+        // The length of a file reaches the disk independently of its pages.
         if coin() {
             self.durable.resize(self.now.len(), 0);
         }

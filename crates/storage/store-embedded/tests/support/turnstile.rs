@@ -1,12 +1,12 @@
-//! A place where the thread that rewrites segments can be held, so that a test chooses what happens between two of its
-//! operations.
+//! A point at which the thread that rewrites segments can be held, so that a test decides what happens between two of
+//! its operations.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The operations on files that change something.
+/// The modifying operations on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -35,12 +35,12 @@ struct State {
     holds: bool,
 }
 
-/// The thread is held as long as this exists, so that a test that fails does not wait for it forever.
+/// Holds the thread until it is dropped, so that a test that fails does not wait for it forever.
 pub(crate) struct Hold(Arc<Turnstile>);
 
 /// The name of the thread that is held.
 const THREAD: &str = "store-mover";
-/// The time after which a thread that was expected at the turnstile is taken for stuck.
+/// The time after which a thread that is expected at the turnstile is considered stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 // === impl Turnstile ===
@@ -76,7 +76,7 @@ impl Turnstile {
 // === impl Hold ===
 
 impl Hold {
-    /// Lets the thread do one operation if it is held. Returns false if it is not.
+    /// Lets a held thread execute one operation. Returns false if it is not held.
     pub(crate) fn step(&self) -> bool {
         let mut state = self.0.state.lock();
         if !state.holds || state.permits > 0 {
@@ -87,7 +87,7 @@ impl Hold {
         true
     }
 
-    /// Lets the thread go on, and waits until it is held before an operation of another kind.
+    /// Lets the thread continue, and waits until it is held before an operation of another kind.
     pub(crate) fn go_on_to(&self, at: Operation) {
         let mut state = self.0.state.lock();
         (state.at, state.holds) = (Some(at), false);
@@ -96,7 +96,7 @@ impl Hold {
         self.wait();
     }
 
-    /// Waits until the thread is held. The caller has given it something to do.
+    /// Waits until the thread is held. The caller has given it work to do.
     pub(crate) fn wait(&self) {
         let mut state = self.0.state.lock();
         while !state.holds || state.permits > 0 {

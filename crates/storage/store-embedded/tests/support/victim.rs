@@ -37,8 +37,8 @@ pub(crate) fn run() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("the store opens"));
-        say("open");
-        // Numbers continue from the last process, so that every value is written once.
+        print_line("open");
+        // Numbers continue after those of the last process, so that every value is written once.
         let start = store.current_revision().await.expect("a revision").0 * 1000;
         let clients = (0..CLIENTS).map(|client| tokio::spawn(write(store.clone(), client, start)));
         let clients: Vec<_> = clients.collect();
@@ -51,7 +51,7 @@ pub(crate) fn run() {
 }
 
 /// Prints one line at once, so that a kill does not tear it.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent listens");
 }
@@ -64,11 +64,11 @@ async fn write(store: Arc<EmbeddedStore>, client: usize, start: u64) {
         let op = if rng.below(10) == 0 { Op::Delete } else { Op::Put { value: value.into(), lease: None } };
         let deletes = op == Op::Delete;
         let txn = Txn { key: Bytes::from(key.clone()), expect: Expect::Anything, op };
-        say(&format!("begin {key} {number}"));
+        print_line(&format!("begin {key} {number}"));
         match store.txn(txn).await.expect("a write") {
             TxnResponse::Done { revision, .. } => {
-                let what = if deletes { "deleted" } else { "put" };
-                say(&format!("{what} {key} {number} {}", revision.0));
+                let verb = if deletes { "deleted" } else { "put" };
+                print_line(&format!("{verb} {key} {number} {}", revision.0));
             }
             TxnResponse::Unmet { .. } => panic!("anything was expected"),
         }
@@ -84,9 +84,9 @@ async fn lease(store: Arc<EmbeddedStore>, start: u64) {
             let key = Bytes::from(format!("/g/{group}/{n}"));
             store.txn(Txn { key, expect: Expect::Absent, op }).await.expect("a put");
         }
-        say(&format!("group {group} {}", lease.0));
+        print_line(&format!("group {group} {}", lease.0));
         store.revoke_lease(lease).await.expect("a revocation");
-        say(&format!("revoked {group} 0"));
+        print_line(&format!("revoked {group} 0"));
     }
 }
 
@@ -97,18 +97,18 @@ async fn compact(store: Arc<EmbeddedStore>) {
         let target = Revision(revision.0.saturating_sub(200));
         if target > store.compacted_revision().await.expect("a revision") {
             store.compact(target).await.expect("a compaction");
-            say(&format!("compacted {} 0", target.0));
+            print_line(&format!("compacted {} 0", target.0));
         }
     }
 }
 
-/// The reports of all victims.
+/// The reports of all killed processes.
 #[derive(Default)]
-pub(crate) struct Told {
-    /// By key: the newest acknowledged number and revision; the number is `None` after a deletion.
+pub(crate) struct AcknowledgedWrites {
+    /// By key: the newest acknowledged number and revision. The number is `None` after a deletion.
     keys: HashMap<String, (Option<u64>, u64)>,
-    /// By key: the number of the last write that was begun.
-    begun: HashMap<String, u64>,
+    /// By key: the number of the last write that was started.
+    started: HashMap<String, u64>,
     /// Acknowledged puts by revision.
     puts: HashMap<u64, (String, u64)>,
     groups: HashMap<u64, i64>,
@@ -118,12 +118,12 @@ pub(crate) struct Told {
     pub(crate) acknowledged: u64,
 }
 
-impl Told {
-    pub(crate) fn hear(&mut self, line: &str) {
+impl AcknowledgedWrites {
+    pub(crate) fn record_line(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         match words[..] {
-            ["begin", key, _] => drop(self.begun.insert(key.to_owned(), number(2))),
+            ["begin", key, _] => drop(self.started.insert(key.to_owned(), number(2))),
             ["put", key, _, _] => {
                 self.keys.insert(key.to_owned(), (Some(number(2)), number(3)));
                 self.puts.insert(number(3), (key.to_owned(), number(2)));
@@ -160,16 +160,18 @@ impl Told {
             live.into_iter().map(|kv| (String::from_utf8_lossy(&kv.key).into_owned(), kv)).collect();
         for (key, (number, acknowledged)) in &self.keys {
             let found = live.get(key).map(|kv| (number_of(kv), kv.mod_revision.0));
-            let begun = self.begun[key];
+            let started = self.started[key];
             match found {
                 Some((found, at)) if Some(found) == *number => assert_eq!(at, *acknowledged, "{context}: {key}"),
-                // The write in progress may have been done.
-                Some((found, at)) => assert!(found == begun && at > *acknowledged, "{context}: {key} is {found}@{at}"),
-                None => assert!(number.is_none() || *number != Some(begun), "{context}: {key} is lost"),
+                // The write in progress may have been executed.
+                Some((found, at)) => {
+                    assert!(found == started && at > *acknowledged, "{context}: {key} is {found}@{at}")
+                }
+                None => assert!(number.is_none() || *number != Some(started), "{context}: {key} is lost"),
             }
         }
         for (key, kv) in &live {
-            let known = self.keys.contains_key(key) || self.begun.get(key) == Some(&number_of(kv));
+            let known = self.keys.contains_key(key) || self.started.get(key) == Some(&number_of(kv));
             assert!(known, "{context}: {key} was never written");
         }
         self.check_history(store, compacted, context).await;

@@ -1,15 +1,15 @@
-//! Random work, chosen by a seed and by the contents of the model.
+//! Random work, selected by a seed and by the contents of the model.
 
 use binnacle_store::{Expect, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use bytes::Bytes;
 
 use super::model::Model;
 
-/// A small generator (xorshift) whose sequence can be repeated from its seed.
+/// A small generator (xorshift) whose sequence can be repeated with its seed.
 pub(crate) struct Rng(u64);
 
 #[derive(Clone, Debug)]
-pub(crate) enum Work {
+pub(crate) enum RandomOperation {
     Txn(Txn),
     Compact(u64),
     Grant,
@@ -38,26 +38,26 @@ impl Rng {
         if count == 0 { None } else { model.leases.iter().nth(self.below(count) as usize).copied() }
     }
 
-    pub(crate) fn work(&mut self, model: &Model) -> Work {
+    pub(crate) fn work(&mut self, model: &Model) -> RandomOperation {
         match self.below(100) {
-            0..4 => Work::Compact(self.below(model.revision() + 2)),
-            4..7 => Work::Grant,
-            7..10 => Work::Revoke(self.lease(model).unwrap_or(77)),
-            _ => Work::Txn(self.txn(model)),
+            0..4 => RandomOperation::Compact(self.below(model.revision() + 2)),
+            4..7 => RandomOperation::Grant,
+            7..10 => RandomOperation::Revoke(self.lease(model).unwrap_or(77)),
+            _ => RandomOperation::Txn(self.txn(model)),
         }
     }
 
-    /// Returns the work of a step: mostly random, with values that fill small segments soon, and with enough compactions
-    /// for segments to be rewritten.
-    pub(crate) fn bulky_work(&mut self, model: &Model, step: usize) -> Work {
+    /// Returns the work of a step: mostly random, with values that fill small segments soon, and with enough
+    /// compactions for segments to be rewritten.
+    pub(crate) fn bulky_work(&mut self, model: &Model, step: usize) -> RandomOperation {
         match step % 9 {
-            8 if model.revision() > model.compacted + 1 => Work::Compact(model.revision() - self.below(2)),
+            8 if model.revision() > model.compacted + 1 => RandomOperation::Compact(model.revision() - self.below(2)),
             _ => match self.work(model) {
-                Work::Txn(mut txn) => {
+                RandomOperation::Txn(mut txn) => {
                     if let Op::Put { value, .. } = &mut txn.op {
                         *value = Bytes::from([&value[..], &[b'-'; 600]].concat());
                     }
-                    Work::Txn(txn)
+                    RandomOperation::Txn(txn)
                 }
                 work => work,
             },
@@ -86,8 +86,8 @@ impl Rng {
     }
 }
 
-impl Work {
-    /// Executes the work on both and compares the results. If the disk (or a closed store) refuses it, returns that
+impl RandomOperation {
+    /// Executes the work on both and compares the results. If the disk (or a closed store) rejects it, returns that
     /// error and leaves the model unchanged.
     pub(crate) async fn run(&self, store: &dyn Store, model: &mut Model) -> Result<(), StoreError> {
         let mut next = model.clone();

@@ -1,4 +1,4 @@
-//! etcd's history: events from before the window, read by a separate watch, and the oldest revision that is left.
+//! etcd's history: events from before the window, which a separate watch reads, and the oldest available revision.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,79 +7,79 @@ use binnacle_store::StoreError;
 use bytes::Bytes;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::window::share;
-use super::{ASK_AGAIN, FIRST_PAUSE, Hub, LONGEST_PAUSE, QUICK_READ, STATUS_PATIENCE};
+use super::window::events_in_range;
+use super::{FIRST_PAUSE, Hub, MAX_PAUSE, PROGRESS_REQUEST_INTERVAL, QUICK_READ, STATUS_TIMEOUT};
 use crate::api::{RangeRequest, RangeResponse};
 use crate::cluster::Member;
 use crate::error::Failure;
-use crate::stream::{Ended, EventStream, Heard, Progress, first_key};
-use crate::watcher::{Ending, Watcher};
+use crate::stream::{EventStream, Progress, StreamEnd, StreamMessage, first_key};
+use crate::watcher::{EndReason, Watcher};
 
 impl Hub {
     /// Sends a watcher the events that it missed, until it can join the hub.
     pub(super) async fn read_history(&self, watcher: &Arc<Watcher>, mut after: u64) {
         let mut pause = FIRST_PAUSE;
         while !self.join(watcher, after) {
-            match self.read_some_history(watcher, &mut after).await {
+            match self.read_until_window(watcher, &mut after).await {
                 Ok(()) => pause = FIRST_PAUSE,
-                Err(Ended::Compacted(revision)) => {
-                    watcher.end(Ending::Compacted(revision));
+                Err(StreamEnd::Compacted(revision)) => {
+                    watcher.end(EndReason::Compacted(revision));
                     self.moved.notify_waiters();
                     return;
                 }
-                Err(Ended::Lost(reason)) => {
+                Err(StreamEnd::Lost(reason)) => {
                     tracing::debug!(reason, range = ?watcher.range.start, "reading etcd's history was interrupted");
                     sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_PAUSE);
                 }
             }
         }
     }
 
-    /// Reads history until the window has the later events.
-    async fn read_some_history(&self, watcher: &Watcher, after: &mut u64) -> Result<(), Ended> {
+    /// Reads history until the later events are in the window.
+    async fn read_until_window(&self, watcher: &Watcher, after: &mut u64) -> Result<(), StreamEnd> {
         let (mut stream, progress, _) = self.open(&watcher.range, *after).await?;
-        let mut ask = interval(ASK_AGAIN / 2);
-        ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while *after < self.state.lock().floor && !watcher.is_ended() {
-            let heard = tokio::select! {
-                heard = stream.next() => heard?,
-                _ = ask.tick(), if progress == Progress::OnRequest => {
+        let mut progress_ticker = interval(PROGRESS_REQUEST_INTERVAL / 2);
+        progress_ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while *after < self.state.lock().baseline && !watcher.is_ended() {
+            let message = tokio::select! {
+                message = stream.next() => message?,
+                _ = progress_ticker.tick(), if progress == Progress::OnRequest => {
                     stream.request_progress();
                     continue;
                 }
             };
-            match heard {
-                Heard::Rows(rows) => {
+            match message {
+                StreamMessage::Rows(rows) => {
                     for row in rows {
-                        let share = share(&row, &watcher.range);
-                        if !share.is_empty() {
-                            watcher.offer_past(row.revision, share).await;
+                        let events = events_in_range(&row, &watcher.range);
+                        if !events.is_empty() {
+                            watcher.offer_history(row.revision, events).await;
                         }
                         *after = row.revision;
-                        watcher.scanned(row.revision);
+                        watcher.advance(row.revision);
                     }
                 }
-                Heard::Progress(revision) => {
+                StreamMessage::Progress(revision) => {
                     *after = revision.max(*after);
-                    watcher.scanned(revision);
+                    watcher.advance(revision);
                 }
             }
         }
         Ok(())
     }
 
-    /// Opens a watch of a member, whose history is complete.
+    /// Opens a watch of a member whose history is complete.
     pub(super) async fn open(
         &self,
         range: &Range<Bytes>,
         after: u64,
-    ) -> Result<(EventStream, Progress, &Member), Ended> {
-        self.reachable(after).await?;
-        let lost = |failure: Failure| Ended::Lost(failure.into_store_error().to_string());
+    ) -> Result<(EventStream, Progress, &Member), StreamEnd> {
+        self.check_reachable(after).await?;
+        let lost = |failure: Failure| StreamEnd::Lost(failure.into_store_error().to_string());
         let member: &Member = self.cluster.pick();
         let opened = async {
-            let status = member.status(STATUS_PATIENCE).await?;
+            let status = member.status(STATUS_TIMEOUT).await?;
             let progress = Progress::of_version(&status.version);
             Ok((EventStream::open(member, progress, range, after).await?, progress, member))
         };
@@ -89,21 +89,23 @@ impl Hub {
         })
     }
 
-    /// Checks that events after this revision can still be read. etcd would start a watch at the revision of a
-    /// compaction itself, but without the deletions of that revision.
-    pub(crate) async fn reachable(&self, after: u64) -> Result<(), Ended> {
+    /// Checks that events after this revision can still be read. etcd would start a watch at the compacted revision
+    /// itself, but without the deletions of that revision.
+    pub(crate) async fn check_reachable(&self, after: u64) -> Result<(), StreamEnd> {
         let key = first_key(self.watched.start.clone());
         let revision = i64::try_from(after.max(1)).unwrap_or(i64::MAX);
         let request = RangeRequest { key, count_only: true, revision, ..RangeRequest::default() };
         match self.cluster.call::<_, RangeResponse>(QUICK_READ, request).await {
             Ok(_) | Err(Failure::Answered(StoreError::FutureRevision { .. })) => Ok(()),
-            Err(Failure::Compacted) => Err(Ended::Compacted(self.compacted().await.map_err(Ended::Lost)?)),
-            Err(failure) => Err(Ended::Lost(failure.into_store_error().to_string())),
+            Err(Failure::Compacted) => {
+                Err(StreamEnd::Compacted(self.compacted_revision().await.map_err(StreamEnd::Lost)?))
+            }
+            Err(failure) => Err(StreamEnd::Lost(failure.into_store_error().to_string())),
         }
     }
 
-    /// Returns the revision of the last compaction. etcd reports it only when it refuses a watch.
-    pub(crate) async fn compacted(&self) -> Result<u64, String> {
+    /// Returns the revision of the last compaction. etcd only reports it when it rejects a watch.
+    pub(crate) async fn compacted_revision(&self) -> Result<u64, String> {
         let key = first_key(self.watched.start.clone());
         let revision = 1;
         let request = RangeRequest { key: key.clone(), count_only: true, revision, ..RangeRequest::default() };
@@ -116,9 +118,9 @@ impl Hub {
         let end = [key.as_ref(), b"\0"].concat();
         let opened = EventStream::open(member, Progress::OnRequest, &(key..Bytes::from(end)), 0).await;
         let mut stream = opened.map_err(|failure| failure.into_store_error().to_string())?;
-        match timeout(STATUS_PATIENCE, stream.next()).await {
-            Ok(Err(Ended::Compacted(revision))) => Ok(revision),
-            Ok(Err(Ended::Lost(reason))) => Err(reason),
+        match timeout(STATUS_TIMEOUT, stream.next()).await {
+            Ok(Err(StreamEnd::Compacted(revision))) => Ok(revision),
+            Ok(Err(StreamEnd::Lost(reason))) => Err(reason),
             Ok(Ok(_)) | Err(_) => Err("etcd did not say which revision was compacted".to_owned()),
         }
     }

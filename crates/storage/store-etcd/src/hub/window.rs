@@ -4,35 +4,35 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use binnacle_store::{Event, WatchedRanges};
+use binnacle_store::{Event, RangeWatchers};
 use bytes::Bytes;
 
 use crate::stream::Row;
-use crate::watcher::{Ending, Watcher};
+use crate::watcher::{EndReason, Watcher};
 
 /// The limits on buffered events.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchLimits {
-    /// The number of revisions that the hub keeps for watches that begin a little in the past.
+    /// The number of revisions that the hub keeps for watches from a slightly older revision.
     pub window_revisions: usize,
     pub window_bytes: usize,
-    /// The number of events that a watcher may buffer before it has to read them from history instead.
+    /// The number of events that a watcher may buffer before it has to read further events from history.
     pub buffer_events: usize,
     pub buffer_bytes: usize,
 }
 
 #[derive(Default)]
 pub(super) struct State {
-    /// All events up to this revision were offered to the watchers. 0 before the hub has begun.
+    /// All events up to this revision were offered to the watchers. 0 before the hub has started.
     pub(super) position: u64,
     /// The window has all events after this revision.
-    pub(super) floor: u64,
+    pub(super) baseline: u64,
     pub(super) window: VecDeque<Row>,
     window_bytes: usize,
-    pub(super) watchers: WatchedRanges<Watcher>,
-    /// The watchers that read history and have not joined yet.
+    pub(super) watchers: RangeWatchers<Watcher>,
+    /// The watchers that are reading history and have not joined yet.
     pub(super) readers: Vec<Arc<Watcher>>,
-    /// The number of times that all watches were ended. Watches of older epochs do not match the present store.
+    /// The number of times that all watches were ended. Watches of older epochs do not match the current store.
     pub(super) epoch: u64,
     pub(super) closed: bool,
 }
@@ -48,17 +48,17 @@ impl Default for WatchLimits {
 // === impl State ===
 
 impl State {
-    pub(super) fn keep(&mut self, row: Row, limits: &WatchLimits) {
+    pub(super) fn push(&mut self, row: Row, limits: &WatchLimits) {
         self.window_bytes += row.events.iter().map(Event::size).sum::<usize>();
         self.window.push_back(row);
         while self.window.len() > limits.window_revisions || self.window_bytes > limits.window_bytes {
             let Some(oldest) = self.window.pop_front() else { break };
             self.window_bytes -= oldest.events.iter().map(Event::size).sum::<usize>();
-            self.floor = oldest.revision;
+            self.baseline = oldest.revision;
         }
     }
 
-    /// The newest event that is kept.
+    /// Returns the newest event in the window.
     pub(super) fn newest(&self) -> Option<Event> {
         self.window.iter().rev().find_map(|row| row.events.last().cloned())
     }
@@ -67,13 +67,13 @@ impl State {
         self.readers.retain(|other| !Arc::ptr_eq(other, watcher));
     }
 
-    pub(super) fn end_all(&mut self, ending: Ending) {
+    pub(super) fn end_all(&mut self, end_reason: EndReason) {
         for watcher in self.watchers.iter() {
-            watcher.end(ending);
+            watcher.end(end_reason);
         }
         self.watchers.clear();
         for reader in self.readers.drain(..) {
-            reader.end(ending);
+            reader.end(end_reason);
         }
         self.window.clear();
         self.window_bytes = 0;
@@ -81,6 +81,6 @@ impl State {
 }
 
 /// The events of a revision within a range.
-pub(super) fn share(row: &Row, range: &Range<Bytes>) -> Vec<Event> {
+pub(super) fn events_in_range(row: &Row, range: &Range<Bytes>) -> Vec<Event> {
     row.events.iter().filter(|event| range.contains(event.key())).cloned().collect()
 }

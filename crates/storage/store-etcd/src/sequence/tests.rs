@@ -12,76 +12,76 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use super::flight::{Attempt, Carrier, Flight, Write};
+use super::pipeline::{Outcome, Pipeline, Transport, Write};
 
 /// The keys of a simulated etcd, and a counter.
 #[derive(Default)]
-struct Keys {
+struct SimulatedEtcd {
     values: HashMap<Bytes, Op>,
-    /// The writes in the order in which they were carried out; the counter is one more than their number.
-    done: Vec<(Bytes, Op)>,
+    /// The writes in the order of execution. The counter is one more than their number.
+    executed: Vec<(Bytes, Op)>,
 }
 
 #[derive(Clone, Copy)]
 struct Faults {
     /// The longest delay of a request, in milliseconds.
-    late: u64,
-    /// The number of requests in a hundred that never arrive.
+    max_delay_ms: u64,
+    /// The percentage of requests that never arrive.
     lost: u64,
-    /// The number of requests in a hundred without an answer.
+    /// The percentage of requests without a response.
     unanswered: u64,
-    /// The number of requests without an answer, in a hundred, that arrive once more, much later.
+    /// The percentage of requests without a response that arrive again, much later.
     repeated: u64,
 }
 
-struct Shuffler {
-    keys: Arc<Mutex<Keys>>,
+struct FaultyTransport {
+    etcd: Arc<Mutex<SimulatedEtcd>>,
     faults: Faults,
     random: AtomicU64,
 }
 
-const CALM: Faults = Faults { late: 0, lost: 0, unanswered: 0, repeated: 0 };
+const NO_FAULTS: Faults = Faults { max_delay_ms: 0, lost: 0, unanswered: 0, repeated: 0 };
 
-impl Keys {
+impl SimulatedEtcd {
     fn turn(&self) -> u64 {
-        self.done.len() as u64 + 1
+        self.executed.len() as u64 + 1
     }
 
-    fn reached(&self) -> Attempt {
-        Attempt::Reached { turn: self.turn(), revision: Revision(self.turn()) }
+    fn next_turn(&self) -> Outcome {
+        Outcome::NextTurn { turn: self.turn(), revision: Revision(self.turn()) }
     }
 
-    fn lay_out(&mut self, first: u64, writes: &[(Bytes, Op)]) -> Attempt {
+    fn stage(&mut self, first: u64, writes: &[(Bytes, Op)]) -> Outcome {
         if first != self.turn() {
-            return self.reached();
+            return self.next_turn();
         }
         if writes.iter().any(|(_, op)| matches!(op, Op::Put { lease: Some(_), .. })) {
-            return Attempt::LeaseEnded;
+            return Outcome::LeaseExpired;
         }
         self.values.extend(writes.iter().cloned());
-        Attempt::LaidOut(Revision(self.turn()))
+        Outcome::Staged(Revision(self.turn()))
     }
 
-    fn take_turn(&mut self, first: u64, writes: &[(Bytes, Op)]) -> Attempt {
+    fn take_turn(&mut self, first: u64, writes: &[(Bytes, Op)]) -> Outcome {
         let at = self.turn().checked_sub(first).and_then(|at| usize::try_from(at).ok());
-        let Some((key, op)) = at.and_then(|at| writes.get(at)) else { return self.reached() };
+        let Some((key, op)) = at.and_then(|at| writes.get(at)) else { return self.next_turn() };
         let value = match op {
             Op::Delete => Op::Delete,
             Op::Put { .. } => match self.values.get(key) {
                 Some(value) => value.clone(),
-                None => return Attempt::KeyGone,
+                None => return Outcome::KeyDeleted,
             },
         };
         self.values.remove(key);
-        self.done.push((key.clone(), value));
-        self.reached()
+        self.executed.push((key.clone(), value));
+        self.next_turn()
     }
 }
 
-impl Shuffler {
-    fn new(faults: Faults, seed: u64) -> (Self, Arc<Mutex<Keys>>) {
-        let keys = Arc::new(Mutex::new(Keys::default()));
-        (Self { keys: Arc::clone(&keys), faults, random: AtomicU64::new(seed) }, keys)
+impl FaultyTransport {
+    fn new(faults: Faults, seed: u64) -> (Self, Arc<Mutex<SimulatedEtcd>>) {
+        let etcd = Arc::new(Mutex::new(SimulatedEtcd::default()));
+        (Self { etcd: Arc::clone(&etcd), faults, random: AtomicU64::new(seed) }, etcd)
     }
 
     fn random(&self, below: u64) -> u64 {
@@ -91,28 +91,28 @@ impl Shuffler {
         (random >> 33) % below
     }
 
-    fn send(&self, carry_out: impl Fn(&mut Keys) -> Attempt + Send + 'static) -> BoxFuture<'static, Attempt> {
-        let (keys, faults) = (Arc::clone(&self.keys), self.faults);
-        let late = Duration::from_millis(self.random(faults.late + 1));
+    fn send(&self, execute: impl Fn(&mut SimulatedEtcd) -> Outcome + Send + 'static) -> BoxFuture<'static, Outcome> {
+        let (etcd, faults) = (Arc::clone(&self.etcd), self.faults);
+        let delay = Duration::from_millis(self.random(faults.max_delay_ms + 1));
         let lost = self.random(100) < faults.lost;
         let unanswered = self.random(100) < faults.unanswered;
         let repeated = self.random(100) < faults.repeated;
         async move {
-            sleep(late).await;
+            sleep(delay).await;
             if lost {
-                return Attempt::Lost("it never arrived".to_owned());
+                return Outcome::Lost("it never arrived".to_owned());
             }
-            let answer = carry_out(&mut keys.lock());
+            let answer = execute(&mut etcd.lock());
             if !unanswered {
                 return answer;
             }
             if repeated {
                 tokio::spawn(async move {
                     sleep(Duration::from_millis(300)).await;
-                    carry_out(&mut keys.lock());
+                    execute(&mut etcd.lock());
                 });
             }
-            Attempt::Lost("no answer".to_owned())
+            Outcome::Lost("no answer".to_owned())
         }
         .boxed()
     }
@@ -122,21 +122,21 @@ fn owned(writes: &[&Write]) -> Vec<(Bytes, Op)> {
     writes.iter().map(|write| (write.key.clone(), write.op.clone())).collect()
 }
 
-impl Carrier for Shuffler {
-    fn lay_out(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt> {
+impl Transport for FaultyTransport {
+    fn stage(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Outcome> {
         let writes = owned(writes);
-        self.send(move |keys| keys.lay_out(first, &writes))
+        self.send(move |etcd| etcd.stage(first, &writes))
     }
 
-    fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt> {
+    fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Outcome> {
         let writes = owned(writes);
-        self.send(move |keys| keys.take_turn(first, &writes))
+        self.send(move |etcd| etcd.take_turn(first, &writes))
     }
 
-    fn turn_elsewhere(&mut self) {}
+    fn switch_member(&mut self) {}
 }
 
-/// Returns a write of a key that later writes use again.
+/// Returns a write of a key that later writes reuse.
 fn put(n: usize) -> Write {
     let op = match n % 5 {
         3 => Op::Delete,
@@ -147,86 +147,87 @@ fn put(n: usize) -> Write {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_is_done_once_and_in_order() {
+async fn executes_each_write_once_and_in_order() {
     let cases = [
-        ("a calm day", CALM),
-        ("a little late", Faults { late: 3, ..CALM }),
-        ("very late", Faults { late: 200, ..CALM }),
-        ("lost", Faults { late: 3, lost: 5, ..CALM }),
-        ("unanswered", Faults { late: 3, unanswered: 5, repeated: 50, ..CALM }),
-        ("everything", Faults { late: 50, lost: 5, unanswered: 5, repeated: 100 }),
+        ("a calm day", NO_FAULTS),
+        ("a little late", Faults { max_delay_ms: 3, ..NO_FAULTS }),
+        ("very late", Faults { max_delay_ms: 200, ..NO_FAULTS }),
+        ("lost", Faults { max_delay_ms: 3, lost: 5, ..NO_FAULTS }),
+        ("unanswered", Faults { max_delay_ms: 3, unanswered: 5, repeated: 50, ..NO_FAULTS }),
+        ("everything", Faults { max_delay_ms: 50, lost: 5, unanswered: 5, repeated: 100 }),
     ];
     for (name, faults) in cases {
         for seed in 0..5 {
-            let (shuffler, keys) = Shuffler::new(faults, seed);
-            let mut flight = Flight::new(shuffler, Revision(1), Duration::from_secs(60));
-            let mut wanted = Vec::new();
+            let (transport, etcd) = FaultyTransport::new(faults, seed);
+            let mut pipeline = Pipeline::new(transport, Revision(1), Duration::from_secs(60));
+            let mut expected = Vec::new();
             for n in 0..1200 {
                 let write = put(n);
-                wanted.push((write.key.clone(), write.op.clone()));
-                flight.add(write).await.expect(name);
+                expected.push((write.key.clone(), write.op.clone()));
+                pipeline.add(write).await.expect(name);
                 if n % 397 == 0 {
-                    flight.flush().await.expect(name);
-                    assert_eq!(keys.lock().done.len(), n + 1, "{name}, {seed}: it is flushed");
+                    pipeline.flush().await.expect(name);
+                    assert_eq!(etcd.lock().executed.len(), n + 1, "{name}, {seed}: it is flushed");
                 }
             }
-            flight.flush().await.expect(name);
-            assert_eq!(flight.waiting(), 0);
-            assert!(keys.lock().done == wanted, "{name}, {seed}");
-            assert_eq!(flight.revision(), Revision(1201), "{name}, {seed}");
+            pipeline.flush().await.expect(name);
+            assert_eq!(pipeline.waiting(), 0);
+            assert!(etcd.lock().executed == expected, "{name}, {seed}");
+            assert_eq!(pipeline.revision(), Revision(1201), "{name}, {seed}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_needs_an_ended_lease_is_deleted() {
-    let (shuffler, keys) = Shuffler::new(Faults { late: 3, lost: 5, unanswered: 5, repeated: 100 }, 1);
-    let mut flight = Flight::new(shuffler, Revision(1), Duration::from_secs(60));
+async fn deletes_keys_of_expired_lease() {
+    let (transport, etcd) = FaultyTransport::new(Faults { max_delay_ms: 3, lost: 5, unanswered: 5, repeated: 100 }, 1);
+    let mut pipeline = Pipeline::new(transport, Revision(1), Duration::from_secs(60));
     for n in 0..100 {
         let lease = (n % 10 == 4).then_some(LeaseId(7));
         let op = Op::Put { value: Bytes::new(), lease };
-        flight.add(Write { key: Bytes::from(n.to_string()), op }).await.expect("a write");
+        pipeline.add(Write { key: Bytes::from(n.to_string()), op }).await.expect("a write");
     }
-    flight.flush().await.expect("it is flushed");
-    let done = &keys.lock().done;
-    let deletes: Vec<_> = (0..100).filter(|n| done[*n].1 == Op::Delete).collect();
+    pipeline.flush().await.expect("it is flushed");
+    let executed = &etcd.lock().executed;
+    let deletes: Vec<_> = (0..100).filter(|n| executed[*n].1 == Op::Delete).collect();
     assert_eq!(deletes, (0..100).filter(|n| n % 10 == 4).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_away_meanwhile_is_laid_out_again() {
-    let (shuffler, keys) = Shuffler::new(Faults { late: 3, ..CALM }, 1);
-    let mut flight = Flight::new(shuffler, Revision(1), Duration::from_secs(60));
-    let robber = tokio::spawn({
-        let keys = Arc::clone(&keys);
+async fn stages_deleted_keys_again() {
+    let (transport, etcd) = FaultyTransport::new(Faults { max_delay_ms: 3, ..NO_FAULTS }, 1);
+    let mut pipeline = Pipeline::new(transport, Revision(1), Duration::from_secs(60));
+    let deleter = tokio::spawn({
+        let etcd = Arc::clone(&etcd);
         async move {
             for n in 0..20 {
                 sleep(Duration::from_millis(2)).await;
-                keys.lock().values.remove(&Bytes::from(format!("k{}", n * 5)));
+                etcd.lock().values.remove(&Bytes::from(format!("k{}", n * 5)));
             }
         }
     });
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for n in 0..250 {
         let write = put(n);
-        wanted.push((write.key.clone(), write.op.clone()));
-        flight.add(write).await.expect("a write");
+        expected.push((write.key.clone(), write.op.clone()));
+        pipeline.add(write).await.expect("a write");
     }
-    flight.flush().await.expect("it is flushed");
-    robber.await.expect("it ends");
-    assert!(keys.lock().done == wanted);
+    pipeline.flush().await.expect("it is flushed");
+    deleter.await.expect("it ends");
+    assert!(etcd.lock().executed == expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends() {
-    for (faults, want) in
-        [(Faults { lost: 100, ..CALM }, "it never arrived"), (Faults { unanswered: 100, ..CALM }, "no answer")]
-    {
-        let (shuffler, _) = Shuffler::new(faults, 1);
-        let mut flight = Flight::new(shuffler, Revision(1), Duration::from_secs(5));
-        flight.add(put(0)).await.expect("there is room");
-        // Without any answer, the writes are not known to be carried out.
-        let error = flight.flush().await.expect_err("nothing is answered");
+async fn fails_after_timeout_without_answer() {
+    for (faults, want) in [
+        (Faults { lost: 100, ..NO_FAULTS }, "it never arrived"),
+        (Faults { unanswered: 100, ..NO_FAULTS }, "no answer"),
+    ] {
+        let (transport, _) = FaultyTransport::new(faults, 1);
+        let mut pipeline = Pipeline::new(transport, Revision(1), Duration::from_secs(5));
+        pipeline.add(put(0)).await.expect("there is room");
+        // Without any response, the writes are not considered executed.
+        let error = pipeline.flush().await.expect_err("nothing is answered");
         assert!(matches!(&error, StoreError::Unavailable(reason) if reason == want), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The contract of the storage engines on one member.
+//! The contract of the storage engines on a single member.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ mod plain {
     );
 }
 
-/// With buffers this small, every watch falls behind at once and reads etcd's history.
+/// With buffers this small, every watch immediately falls behind and reads etcd's history.
 mod with_tiny_buffers {
     use super::*;
 

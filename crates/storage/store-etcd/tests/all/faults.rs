@@ -1,4 +1,4 @@
-//! Members that die, hang, change roles or lose their data, during writes and watches.
+//! Members that crash, hang, change roles or lose their data, during writes and watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ async fn read_gapless(watch: &mut Watch, after: Revision, last: Revision) {
 }
 
 /// Runs `fault` during writes and a watch, and checks that nothing is lost.
-async fn survives(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
+async fn assert_no_loss(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
     let store: Arc<dyn Store> = Arc::new(open(endpoints, WatchLimits::default()));
     let start = put(&*store, "/k/start").await.expect("a write");
     let mut watch = store.watch(prefix_range(b"/"), start).await.expect("a watch");
@@ -95,14 +95,14 @@ async fn survives(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_leader_dies() {
+async fn survives_death_of_leader() {
     let mut etcd = Etcd::cluster(3);
     let endpoints = etcd.endpoints();
-    survives(endpoints, async || {
+    assert_no_loss(endpoints, async || {
         tokio::task::block_in_place(|| {
             let leader = etcd.leader();
             etcd.kill(leader);
-            // The others elect a new leader, and later the old one returns.
+            // The other members elect a new leader, and later the old one is available again.
             std::thread::sleep(Duration::from_millis(500));
             etcd.restart(leader);
         });
@@ -112,9 +112,9 @@ async fn the_leader_dies() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn members_hang() {
+async fn survives_hanging_members() {
     let etcd = Etcd::cluster(3);
-    survives(etcd.endpoints(), async || {
+    assert_no_loss(etcd.endpoints(), async || {
         for member in 0..3 {
             etcd.freeze(member);
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -127,10 +127,10 @@ async fn members_hang() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_only_member_dies_and_comes_back() {
+async fn survives_restart_of_only_member() {
     let mut etcd = Etcd::single();
     let endpoints = etcd.endpoints();
-    let failed = survives(endpoints, async || {
+    let failed = assert_no_loss(endpoints, async || {
         for _ in 0..3 {
             tokio::task::block_in_place(|| etcd.restart(0));
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -140,10 +140,10 @@ async fn the_only_member_dies_and_comes_back() {
     println!("{failed} writes were not acknowledged");
 }
 
-/// Two stores on one cluster: each sees the acknowledged writes of the other.
+/// Each of two stores on one cluster reads the acknowledged writes of the other.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn two_stores_are_one() {
+async fn two_stores_see_each_others_writes() {
     let etcd = Etcd::cluster(3);
     let stores = [0, 1].map(|_| open(etcd.endpoints(), WatchLimits::default()));
     let start = put(&stores[0], "/k/start").await.expect("a write");
@@ -165,10 +165,10 @@ async fn two_stores_are_one() {
     }
 }
 
-/// The cluster's data is replaced by older data: watches end instead of waiting for revisions of the replaced data.
+/// The cluster's data is replaced with older data: watches end instead of waiting for revisions of the replaced data.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_data_goes_back_in_time() {
+async fn ends_watches_when_data_is_older() {
     let mut etcd = Etcd::single();
     let store = open(etcd.endpoints(), WatchLimits::default());
     for _ in 0..20 {
@@ -191,12 +191,13 @@ async fn the_data_goes_back_in_time() {
     assert_eq!(next(&mut watch).await[0].revision(), written);
 }
 
-/// The data is replaced by older data while a watch still reads history, outside of the hub: it ends like the others.
+/// The data is replaced with older data while a watch is still reading history outside of the hub: it ends like the
+/// others.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_data_goes_back_in_time_while_history_is_read() {
+async fn ends_watch_that_reads_history_when_data_is_older() {
     let mut etcd = Etcd::single();
-    // The window keeps one event, and a few events fill a buffer.
+    // The window holds one event, and a few events fill a buffer.
     let limits = WatchLimits { window_revisions: 1, window_bytes: 1, buffer_events: 4, buffer_bytes: 1 << 20 };
     let store = open(etcd.endpoints(), limits);
     let before = store.current_revision().await.expect("a revision");
@@ -205,12 +206,12 @@ async fn the_data_goes_back_in_time_while_history_is_read() {
     }
     let mut live = store.watch(prefix_range(b"/"), Revision(before.0 + 50)).await.expect("a watch");
     live.control.barrier().await.expect("a barrier");
-    // It has unread events.
+    // This watch has unread events.
     let mut late = store.watch(prefix_range(b"/"), before).await.expect("a watch");
     assert_eq!(next(&mut late).await[0].revision(), Revision(before.0 + 1));
     tokio::task::block_in_place(|| etcd.wipe(0));
     let ended = tokio::time::timeout(PATIENCE, async {
-        // The reader sends no requests; the hub notices by itself.
+        // The reader sends no requests; the hub detects it automatically.
         loop {
             match late.messages.next().await {
                 Some(Ok(_)) => {}
@@ -224,11 +225,11 @@ async fn the_data_goes_back_in_time_while_history_is_read() {
     ended.expect("the other watch ends");
 }
 
-/// While the hub is not connected, older data replaces the cluster's, and others write beyond the previous revision:
-/// only the last written value shows the difference.
+/// While the hub is not connected, the cluster's data is replaced with older data, and other clients write beyond the
+/// previous revision: only the last written value shows the difference.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn the_data_goes_back_in_time_and_others_write() {
+async fn detects_older_data_beyond_previous_revision() {
     let mut etcd = Etcd::forgetful();
     for last in ["put", "delete"] {
         let store = open(etcd.endpoints(), WatchLimits::default());

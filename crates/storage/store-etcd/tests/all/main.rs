@@ -1,4 +1,4 @@
-//! The engine on a real etcd; without one on the PATH when the tests are built, everything here is ignored.
+//! Tests of the engine on a real etcd. If there is none on the PATH when the tests are built, all of them are ignored.
 
 mod contract;
 mod faults;

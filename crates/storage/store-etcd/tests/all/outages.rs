@@ -1,5 +1,5 @@
 //! Clients of watch caches while etcd and the servers with the caches are killed at any moment: in the end each client
-//! has all objects. A watch that ends is opened again at its last revision; one that hangs or skips events is a
+//! must have all objects. A watch that ends is restarted at its last revision. A watch that hangs or skips events is a
 //! failure.
 //!
 //! `BINNACLE_OUTAGES` is the number of rounds.
@@ -25,9 +25,9 @@ const CLIENTS: usize = 6;
 /// The time limit for a client to catch up after the outages.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Plain;
+struct EmptyIndexer;
 
-impl Indexer for Plain {
+impl Indexer for EmptyIndexer {
     fn fields(&self) -> &[binnacle_meta::Text] {
         &[]
     }
@@ -37,10 +37,10 @@ impl Indexer for Plain {
     }
 }
 
-/// Paths and versions of objects.
+/// The paths and versions of objects.
 type Objects = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// A server process: its store, and its caches of it.
+/// A server process: its store, and the caches on it.
 struct Server {
     store: Arc<dyn Store>,
     caches: Vec<Cache>,
@@ -49,7 +49,7 @@ struct Server {
 impl Server {
     fn start(etcd: &[String]) -> Arc<Self> {
         let store: Arc<dyn Store> = Arc::new(open(etcd.to_vec(), WatchLimits::default()));
-        let cache = |kind| Cache::new(store.clone(), &prefix(kind), Arc::new(Plain), WindowLimits::default());
+        let cache = |kind| Cache::new(store.clone(), &prefix(kind), Arc::new(EmptyIndexer), WindowLimits::default());
         Arc::new(Self { caches: (0..KINDS).map(cache).collect(), store })
     }
 }
@@ -58,23 +58,23 @@ fn prefix(kind: usize) -> String {
     format!("/k{kind}/")
 }
 
-/// The server that clients use, replaced at a restart.
-type Place = Arc<Mutex<Arc<Server>>>;
+/// The server that clients use, which is replaced at a restart.
+type SharedServer = Arc<Mutex<Arc<Server>>>;
 
 fn soon() -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_secs(3)
 }
 
-/// Lists and watches; continues at its last revision when the watch ends or the server is replaced.
-async fn follow(place: Place, kind: usize, doing: Arc<Mutex<String>>, copy: Objects) {
+/// Lists and watches. Resumes at its last revision when the watch ends or the server is replaced.
+async fn list_and_watch(shared: SharedServer, kind: usize, activity: Arc<Mutex<String>>, copy: Objects) {
     let mut from: Option<Revision> = None;
     loop {
-        let server = place.lock().clone();
+        let server = shared.lock().clone();
         let cache = &server.caches[kind];
         let start = match from {
             Some(from) => from,
             None => {
-                *doing.lock() = "listing".to_owned();
+                *activity.lock() = "listing".to_owned();
                 match cache.wait_consistent(soon()).await {
                     Ok(snapshot) => {
                         let all = cache.selection(Interest::default());
@@ -86,7 +86,7 @@ async fn follow(place: Place, kind: usize, doing: Arc<Mutex<String>>, copy: Obje
                     }
                     Err(CacheError::Closed) => panic!("closed"),
                     Err(error) => {
-                        *doing.lock() = format!("listing failed: {error}");
+                        *activity.lock() = format!("listing failed: {error}");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         continue;
                     }
@@ -94,7 +94,7 @@ async fn follow(place: Place, kind: usize, doing: Arc<Mutex<String>>, copy: Obje
             }
         };
         from = Some(start);
-        *doing.lock() = format!("opening after {}", start.0);
+        *activity.lock() = format!("opening after {}", start.0);
         let selection = cache.selection(Interest::default());
         let mut watcher = match cache.subscribe(selection, Start::After(start), soon()).await {
             Ok(watcher) => watcher,
@@ -103,12 +103,12 @@ async fn follow(place: Place, kind: usize, doing: Arc<Mutex<String>>, copy: Obje
                 continue;
             }
             Err(error) => {
-                *doing.lock() = format!("opening after {} failed: {error}", start.0);
+                *activity.lock() = format!("opening after {} failed: {error}", start.0);
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
-        *doing.lock() = format!("watching after {}", start.0);
+        *activity.lock() = format!("watching after {}", start.0);
         loop {
             let mut items = Vec::new();
             let next = tokio::time::timeout(Duration::from_millis(20), watcher.next_batch(100, &mut items)).await;
@@ -126,7 +126,7 @@ async fn follow(place: Place, kind: usize, doing: Arc<Mutex<String>>, copy: Obje
             }
             match next {
                 Ok(Ok(())) => {}
-                Err(_) if Arc::ptr_eq(&server, &place.lock()) => {}
+                Err(_) if Arc::ptr_eq(&server, &shared.lock()) => {}
                 Ok(Err(WatchError::Expired { .. })) => {
                     from = None;
                     break;
@@ -154,32 +154,32 @@ async fn write(store: &dyn Store, key: String, op: Op) -> Option<Revision> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn no_watch_is_silent() {
+async fn watches_survive_outages_of_etcd_and_servers() {
     let mut etcd = Etcd::single();
     let rounds = std::env::var("BINNACLE_OUTAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
     let endpoints = etcd.endpoints();
-    let places: Vec<Place> = (0..2).map(|_| Arc::new(Mutex::new(Server::start(&endpoints)))).collect();
+    let shared_servers: Vec<SharedServer> = (0..2).map(|_| Arc::new(Mutex::new(Server::start(&endpoints)))).collect();
     let mut clients = Vec::new();
     let mut tasks = tokio::task::JoinSet::new();
-    for place in &places {
+    for shared in &shared_servers {
         for kind in 0..KINDS {
             for _ in 0..CLIENTS {
-                let doing = Arc::new(Mutex::new(String::new()));
+                let activity = Arc::new(Mutex::new(String::new()));
                 let copy = Objects::default();
-                tasks.spawn(follow(place.clone(), kind, doing.clone(), copy.clone()));
-                clients.push((kind, doing, copy));
+                tasks.spawn(list_and_watch(shared.clone(), kind, activity.clone(), copy.clone()));
+                clients.push((kind, activity, copy));
             }
         }
     }
-    let (quiet, writing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (paused, writing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     // There are always writes, but not of every kind.
-    for (number, place) in places.iter().enumerate() {
-        let (place, quiet, writing) = (place.clone(), quiet.clone(), writing.clone());
+    for (number, shared) in shared_servers.iter().enumerate() {
+        let (shared, paused, writing) = (shared.clone(), paused.clone(), writing.clone());
         tasks.spawn(async move {
             for n in 0_u64.. {
-                let server = place.lock().clone();
+                let server = shared.lock().clone();
                 writing.fetch_add(1, Ordering::SeqCst);
-                if !quiet.load(Ordering::SeqCst) {
+                if !paused.load(Ordering::SeqCst) {
                     let key = format!("/k{}/w{number}-{}", n % (KINDS as u64 - 1), n % 7);
                     if n % 5 == 4 {
                         delete(&*server.store, key).await
@@ -201,9 +201,9 @@ async fn no_watch_is_silent() {
     };
     for round in 0..rounds {
         // Servers and etcd are killed in any order, close together.
-        for place in &places {
+        for shared in &shared_servers {
             if roll(4) > 0 {
-                *place.lock() = Server::start(&endpoints);
+                *shared.lock() = Server::start(&endpoints);
                 tokio::time::sleep(Duration::from_millis(roll(300))).await;
             }
         }
@@ -212,28 +212,28 @@ async fn no_watch_is_silent() {
             tokio::task::block_in_place(|| etcd.restart(0));
             println!("{round}: etcd was away for {:?}", before.elapsed());
         }
-        quiet.store(true, Ordering::SeqCst);
+        paused.store(true, Ordering::SeqCst);
         while writing.load(Ordering::SeqCst) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for kind in 0..KINDS {
-            let began = Instant::now();
-            let server = places[kind % 2].lock().clone();
+            let started = Instant::now();
+            let server = shared_servers[kind % 2].lock().clone();
             while put(&*server.store, format!("/k{kind}/marker")).await.is_none() {
-                assert!(began.elapsed() < PATIENCE, "a write");
+                assert!(started.elapsed() < PATIENCE, "a write");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
-        let mut truth = Vec::new();
+        let mut expected = Vec::new();
         for kind in 0..KINDS {
-            let store = places[0].lock().store.clone();
+            let store = shared_servers[0].lock().store.clone();
             let range = prefix_range(prefix(kind).as_bytes());
             let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
             let all = store.range(request).await.expect("etcd is there");
             let path = |key: &[u8]| String::from_utf8_lossy(&key[prefix(kind).len()..]).into_owned();
-            truth.push(all.kvs.iter().map(|kv| (path(&kv.key), kv.mod_revision.0)).collect::<BTreeMap<_, _>>());
+            expected.push(all.kvs.iter().map(|kv| (path(&kv.key), kv.mod_revision.0)).collect::<BTreeMap<_, _>>());
         }
-        let began = Instant::now();
+        let started = Instant::now();
         loop {
             if let Some(ended) = tasks.try_join_next() {
                 ended.expect("nobody failed");
@@ -241,18 +241,18 @@ async fn no_watch_is_silent() {
             let behind: Vec<_> = clients
                 .iter()
                 .enumerate()
-                .filter(|(_, (kind, _, copy))| *copy.lock() != truth[*kind])
-                .map(|(n, (kind, doing, _))| {
-                    let server = places[n / (KINDS * CLIENTS)].lock().clone();
-                    format!("client {n}: {}, {:?}", doing.lock(), server.caches[*kind].stats())
+                .filter(|(_, (kind, _, copy))| *copy.lock() != expected[*kind])
+                .map(|(n, (kind, activity, _))| {
+                    let server = shared_servers[n / (KINDS * CLIENTS)].lock().clone();
+                    format!("client {n}: {}, {:?}", activity.lock(), server.caches[*kind].stats())
                 })
                 .collect();
             if behind.is_empty() {
-                println!("{round}: all know after {:?}", began.elapsed());
-                quiet.store(false, Ordering::SeqCst);
+                println!("{round}: all know after {:?}", started.elapsed());
+                paused.store(false, Ordering::SeqCst);
                 break;
             }
-            assert!(began.elapsed() < PATIENCE, "{round}: {behind:#?}");
+            assert!(started.elapsed() < PATIENCE, "{round}: {behind:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Ordered writes, while members are killed.
+//! Ordered writes while members are killed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use futures::StreamExt;
 
 use crate::support::open;
 
-/// Returns a write of a key that is used again: put, put and deleted.
+/// Returns a write of a key that is used several times: put, put and deleted.
 fn write(n: usize) -> (Bytes, Op) {
     let op = match n % 3 {
         2 => Op::Delete,
@@ -42,7 +42,7 @@ async fn assert_order(store: &dyn Store, after: Revision, writes: &[(Bytes, Op)]
     }
     let puts = last.values().filter(|(_, op)| *op != Op::Delete).count();
     assert_eq!(kvs.len(), puts);
-    // Deletions have an order as well.
+    // Deletions are in order as well.
     let mut watch = store.watch(range, after).await.expect("a watch");
     let end = watch.control.barrier().await.expect("a barrier").last_event;
     let (mut changes, mut reached) = (HashMap::new(), after);
@@ -61,16 +61,16 @@ async fn assert_order(store: &dyn Store, after: Revision, writes: &[(Bytes, Op)]
     assert_eq!(wrong, None, "two changed places");
 }
 
-async fn in_order(mut etcd: Etcd, count: usize, die: bool) {
+async fn in_order(mut etcd: Etcd, count: usize, restart_leader: bool) {
     let store = Arc::new(open(etcd.endpoints(), WatchLimits::default()));
     let after = store.current_revision().await.expect("a revision");
     let mut sequence = begin(&store).await;
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for n in 0..count {
         let (key, op) = write(n);
         sequence.write(key.clone(), op.clone()).await.expect("it is written");
-        wanted.push((key, op));
-        if die && n % (count / 4) == count / 8 {
+        expected.push((key, op));
+        if restart_leader && n % (count / 4) == count / 8 {
             tokio::task::block_in_place(|| {
                 let member = etcd.leader();
                 etcd.kill(member);
@@ -81,33 +81,33 @@ async fn in_order(mut etcd: Etcd, count: usize, die: bool) {
     sequence.flush().await.expect("it is written");
     assert_eq!(sequence.waiting(), 0);
     assert!(sequence.revision() <= store.current_revision().await.expect("a revision"));
-    assert_order(&*store, after, &wanted).await;
+    assert_order(&*store, after, &expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn writes_are_carried_out_in_order() {
+async fn executes_writes_in_order() {
     let etcd = Etcd::single();
     in_order(etcd, 1200, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn and_once_though_the_member_dies() {
+async fn executes_writes_once_while_member_restarts() {
     let etcd = Etcd::single();
     in_order(etcd, 1200, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn and_though_the_leader_changes() {
+async fn executes_writes_once_while_leader_changes() {
     let etcd = Etcd::cluster(3);
     in_order(etcd, 1200, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn a_new_sequence_ends_the_one_before() {
+async fn new_sequence_ends_previous_one() {
     let etcd = Etcd::single();
     let store = Arc::new(open(etcd.endpoints(), WatchLimits::default()));
     let put = |value: &'static str| Op::Put { value: Bytes::from_static(value.as_bytes()), lease: None };
@@ -132,7 +132,7 @@ async fn a_new_sequence_ends_the_one_before() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn a_lease_that_is_over_takes_its_key_along() {
+async fn expired_lease_deletes_its_key() {
     let etcd = Etcd::single();
     let store = Arc::new(open(etcd.endpoints(), WatchLimits::default()));
     let key = |n: usize| Bytes::from(format!("/k/{n}"));
@@ -140,11 +140,11 @@ async fn a_lease_that_is_over_takes_its_key_along() {
         let op = Op::Put { value: Bytes::new(), lease: None };
         store.txn(Txn { key: key(n), expect: Expect::Absent, op }).await.expect("a write");
     }
-    let over = store.grant_lease(600).await.expect("a lease");
-    store.revoke_lease(over).await.expect("it ends");
+    let revoked = store.grant_lease(600).await.expect("a lease");
+    store.revoke_lease(revoked).await.expect("it ends");
     let mut sequence = begin(&store).await;
     for n in 0..20 {
-        let lease = (n % 5 == 2).then_some(over);
+        let lease = (n % 5 == 2).then_some(revoked);
         sequence.write(key(n), Op::Put { value: Bytes::from_static(b"x"), lease }).await.expect("it is written");
     }
     sequence.flush().await.expect("it is written");
@@ -156,7 +156,7 @@ async fn a_lease_that_is_over_takes_its_key_along() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn nobody_answers() {
+async fn fails_when_no_member_answers() {
     let mut etcd = Etcd::single();
     let store = Arc::new(open(etcd.endpoints(), WatchLimits::default()));
     let patience = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! TLS to etcd, with certificates on both sides.
+//! TLS connections to etcd, with certificates on both sides.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use crate::support::options;
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn both_sides_show_certificates() {
+async fn authenticates_both_sides_with_certificates() {
     let files = Authority::make();
-    let strangers = Authority::make();
+    let other_authority = Authority::make();
     let (certificate, key) = files.issue("etcd");
     let etcd = Etcd::secure(&EtcdTls { ca: &files.ca(), certificate: &certificate, key: &key });
     let paths = |ca: PathBuf, identity: Option<(PathBuf, PathBuf)>| {
@@ -21,13 +21,13 @@ async fn both_sides_show_certificates() {
     };
     let bare: Vec<String> =
         etcd.endpoints().iter().map(|endpoint| endpoint.trim_start_matches("https://").to_owned()).collect();
-    // endpoints, files, whether they understand each other
+    // endpoints, files, whether the connection succeeds
     for (endpoints, tls, good) in [
         (etcd.endpoints(), paths(files.ca(), Some(files.issue("server"))), true),
         (bare, paths(files.ca(), Some(files.issue("server"))), true),
         (etcd.endpoints(), paths(files.ca(), None), false),
-        (etcd.endpoints(), paths(files.ca(), Some(strangers.issue("stranger"))), false),
-        (etcd.endpoints(), paths(strangers.ca(), Some(files.issue("server"))), false),
+        (etcd.endpoints(), paths(files.ca(), Some(other_authority.issue("stranger"))), false),
+        (etcd.endpoints(), paths(other_authority.ca(), Some(files.issue("server"))), false),
     ] {
         let mut options = options(endpoints);
         options.tls = tls.clone();

@@ -1,4 +1,4 @@
-//! A member behind a unix socket.
+//! A member behind a Unix socket.
 
 use binnacle_store::Store;
 use binnacle_store_etcd::WatchLimits;
@@ -9,7 +9,7 @@ use crate::support::open;
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn a_socket_leads_to_a_member() {
+async fn connects_through_unix_socket() {
     let etcd = Etcd::single();
     let temp = TempDir::new();
     let socket = temp.join("etcd.sock");

@@ -13,20 +13,20 @@ async fn value_at(store: &dyn Store, key: &str, revision: Revision) -> Option<St
 }
 
 /// A read at a revision returns the contents at that revision.
-pub async fn reads_at_revisions(store: Arc<dyn Store>) {
+pub async fn reads_return_contents_at_revision(store: Arc<dyn Store>) {
     let start = store.current_revision().await.expect("a revision");
     let one = put(&*store, "/h/a", "1").await;
     let two = put(&*store, "/h/a", "2").await;
     let gone = delete(&*store, "/h/a").await;
     let three = put(&*store, "/h/a", "3").await;
-    let other = put(&*store, "/h/b", "x").await;
+    let other_key = put(&*store, "/h/b", "x").await;
     for (revision, a, b) in [
         (start, None, None),
         (one, Some("1"), None),
         (two, Some("2"), None),
         (gone, None, None),
         (three, Some("3"), None),
-        (other, Some("3"), Some("x")),
+        (other_key, Some("3"), Some("x")),
     ] {
         assert_eq!(value_at(&*store, "/h/a", revision).await.as_deref(), a, "a at {revision:?}");
         assert_eq!(value_at(&*store, "/h/b", revision).await.as_deref(), b, "b at {revision:?}");
@@ -34,17 +34,17 @@ pub async fn reads_at_revisions(store: Arc<dyn Store>) {
         let expected: Vec<_> = [a, b].into_iter().flatten().map(str::to_owned).collect();
         let values: Vec<_> = pairs(&listed.kvs).into_iter().map(|(_, value)| value).collect();
         assert_eq!((values, listed.count), (expected.clone(), expected.len()), "list at {revision:?}");
-        assert_eq!(listed.revision, other);
+        assert_eq!(listed.revision, other_key);
     }
     let (kv, _) = store.get(bytes("/h/a"), Some(two)).await.expect("the past");
     let kv = kv.expect("the key existed");
     assert_eq!((kv.create_revision, kv.mod_revision), (one, two));
-    let future = Revision(other.0 + 1);
+    let future = Revision(other_key.0 + 1);
     assert!(matches!(store.get(bytes("/h/a"), Some(future)).await, Err(StoreError::FutureRevision { .. })));
 }
 
-/// Reads before a compaction fail; later ones return the same as before.
-pub async fn compaction_forgets(store: Arc<dyn Store>) {
+/// Reads before a compacted revision fail; later ones return the same as before.
+pub async fn compaction_drops_earlier_revisions(store: Arc<dyn Store>) {
     assert_eq!(store.compacted_revision().await.expect("a revision"), Revision(0));
     let one = put(&*store, "/h/a", "1").await;
     put(&*store, "/h/gone", "x").await;
@@ -72,8 +72,8 @@ pub async fn compaction_forgets(store: Arc<dyn Store>) {
     assert_eq!(put(&*store, "/h/gone", "back").await, Revision(three.0 + 1));
 }
 
-/// A compaction to an earlier or a future revision is refused.
-pub async fn compaction_is_refused_where_it_makes_no_sense(store: Arc<dyn Store>) {
+/// A compaction to an earlier or a future revision fails.
+pub async fn rejects_compaction_to_past_or_future_revision(store: Arc<dyn Store>) {
     put(&*store, "/h/a", "1").await;
     let two = put(&*store, "/h/a", "2").await;
     let future = store.compact(Revision(two.0 + 1)).await;
@@ -85,29 +85,29 @@ pub async fn compaction_is_refused_where_it_makes_no_sense(store: Arc<dyn Store>
     }
 }
 
-/// A compactor's first turn compacts to the revision at its start, whether or not an earlier process compacted.
+/// A compactor's first round compacts to the revision at its start, whether or not an earlier process compacted.
 pub async fn compactor_compacts_after_its_first_interval(store: Arc<dyn Store>) {
     for round in 0..2 {
         put(&*store, "/h/a", "before").await;
         let start = put(&*store, "/h/a", "start").await;
         let (sender, mut compacted) = tokio::sync::mpsc::unbounded_channel();
         let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), move |revision| {
-            // The receiver takes the first revision only.
+            // The receiver only takes the first revision.
             let _ = sender.send(revision);
         });
         let first = tokio::time::timeout(PATIENCE, compacted.recv()).await.expect("it compacts").expect("it runs");
         assert_eq!(first, start, "round {round}");
-        // A further turn may have followed.
+        // Another round may have followed.
         assert!(store.compacted_revision().await.expect("a revision") >= start, "round {round}");
     }
 }
 
-/// The compactor compacts to the revision of the previous turn, and every server's compactor reports it.
-pub async fn compactor_follows_at_a_distance(store: Arc<dyn Store>) {
-    let told: [Arc<AtomicU64>; 2] = Default::default();
-    let _compactors = told.clone().map(|told| {
+/// The compactor compacts to the revision of the previous round, and the compactor of every server reports it.
+pub async fn compactor_compacts_to_previous_revision(store: Arc<dyn Store>) {
+    let reported: [Arc<AtomicU64>; 2] = Default::default();
+    let _compactors = reported.clone().map(|reported| {
         spawn_compactor(store.clone(), Duration::from_millis(50), move |revision| {
-            told.fetch_max(revision.0, Ordering::SeqCst);
+            reported.fetch_max(revision.0, Ordering::SeqCst);
         })
     });
     let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -118,8 +118,8 @@ pub async fn compactor_follows_at_a_distance(store: Arc<dyn Store>) {
     }
     let compacted = store.compacted_revision().await.expect("a revision");
     assert!(compacted < store.current_revision().await.expect("a revision"), "the newest history is left alone");
-    for told in told {
-        while told.load(Ordering::SeqCst) < compacted.0 {
+    for reported in reported {
+        while reported.load(Ordering::SeqCst) < compacted.0 {
             assert!(tokio::time::Instant::now() < deadline, "a compactor kept it to itself");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -1,4 +1,4 @@
-//! Keys that are deleted with their lease.
+//! Leases, and the deletion of their keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Reader, bytes, delete, get, list, pairs, put, put_with_lease};
 use crate::{Event, Expect, LeaseId, Op, Store, StoreError, Txn};
 
-/// Revoking deletes all keys at once, with events like those of other deletions.
-pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
+/// Revoking a lease deletes all its keys at once, with the same events as other deletions.
+pub async fn revoking_lease_deletes_its_keys(store: Arc<dyn Store>) {
     let lease = store.grant_lease(3600).await.expect("a lease");
     put_with_lease(&*store, "/l/a", lease).await;
     put_with_lease(&*store, "/l/b", lease).await;
@@ -33,8 +33,8 @@ pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
     assert!(matches!(store.revoke_lease(lease).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// A lease expires by itself at the end of its time.
-pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
+/// A lease expires automatically at the end of its TTL.
+pub async fn expired_lease_deletes_its_keys(store: Arc<dyn Store>) {
     let short = store.grant_lease(1).await.expect("a lease");
     let long = store.grant_lease(3600).await.expect("a lease");
     let start = put_with_lease(&*store, "/l/short", short).await;
@@ -51,8 +51,8 @@ pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
     assert!(get(&*store, "/l/long").await.is_some());
 }
 
-/// A lease that was never granted is an error.
-pub async fn unknown_leases(store: Arc<dyn Store>) {
+/// Requests for a lease that was never granted fail.
+pub async fn rejects_unknown_lease(store: Arc<dyn Store>) {
     let op = Op::Put { value: bytes("x"), lease: Some(LeaseId(4711)) };
     let answer = store.txn(Txn { key: bytes("/l/a"), expect: Expect::Anything, op }).await;
     assert!(matches!(answer, Err(StoreError::LeaseNotFound)), "{answer:?}");
@@ -60,8 +60,8 @@ pub async fn unknown_leases(store: Arc<dyn Store>) {
     assert!(matches!(store.revoke_lease(LeaseId(4711)).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// A lease has a remaining time until it ends.
-pub async fn what_is_left_of_a_lease(store: Arc<dyn Store>) {
+/// A lease reports its remaining time.
+pub async fn lease_has_remaining_time(store: Arc<dyn Store>) {
     let lease = store.grant_lease(3600).await.expect("a lease");
     let left = store.lease_remaining(lease).await.expect("what is left");
     assert!(left <= Duration::from_secs(3600), "{left:?}");
@@ -70,8 +70,8 @@ pub async fn what_is_left_of_a_lease(store: Arc<dyn Store>) {
     assert!(matches!(store.lease_remaining(lease).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// Only the lease of the newest put counts, or none.
-pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
+/// Only the most recent put determines the lease of a key.
+pub async fn newest_put_sets_lease_of_key(store: Arc<dyn Store>) {
     let first = store.grant_lease(3600).await.expect("a lease");
     let second = store.grant_lease(3600).await.expect("a lease");
     assert_ne!(first, second);
@@ -90,8 +90,8 @@ pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
     assert_eq!(get(&*store, "/l/moved").await, None);
 }
 
-/// A put during the end of the key's lease either fails or is deleted with it.
-pub async fn puts_race_with_the_end_of_their_lease(store: Arc<dyn Store>) {
+/// A put while the key's lease is being revoked either fails or is deleted with the lease.
+pub async fn put_during_revocation_leaves_no_key(store: Arc<dyn Store>) {
     for round in 0..20 {
         let lease = store.grant_lease(3600).await.expect("a lease");
         let put = |n: usize| {

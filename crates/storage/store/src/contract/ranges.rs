@@ -1,4 +1,4 @@
-//! Reads of many keys.
+//! Range reads.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ async fn keys(store: &dyn Store, range: std::ops::Range<Bytes>) -> Vec<String> {
     response.kvs.iter().map(|kv| text(&kv.key)).collect()
 }
 
-/// Keys are in byte order; a range includes its start but not its end.
-pub async fn order_and_bounds(store: Arc<dyn Store>) {
+/// Keys are in byte order; a range includes its start and excludes its end.
+pub async fn range_is_ordered_and_excludes_its_end(store: Arc<dyn Store>) {
     for key in ["/r/b", "/r/a/1", "/r/a", "/r/a0", "/r/c", "/s"] {
         put(&*store, key, key).await;
     }
@@ -37,7 +37,7 @@ pub async fn order_and_bounds(store: Arc<dyn Store>) {
 }
 
 /// `more` is true if keys were left out.
-pub async fn limits(store: Arc<dyn Store>) {
+pub async fn limit_is_reported_by_more(store: Arc<dyn Store>) {
     for n in 0..10 {
         put(&*store, &format!("/r/{n}"), "x").await;
     }
@@ -54,7 +54,7 @@ pub async fn limits(store: Arc<dyn Store>) {
 }
 
 /// `count` is the number of all keys, including those left out.
-pub async fn counts(store: Arc<dyn Store>) {
+pub async fn count_includes_keys_beyond_limit(store: Arc<dyn Store>) {
     for n in 0..10 {
         put(&*store, &format!("/r/{n}"), "x").await;
     }
@@ -64,8 +64,8 @@ pub async fn counts(store: Arc<dyn Store>) {
     }
 }
 
-/// A list in pages shows one state, whatever is written meanwhile.
-pub async fn pages_at_one_revision(store: Arc<dyn Store>) {
+/// The pages of a list show one revision, regardless of concurrent writes.
+pub async fn pages_show_one_revision_despite_writes(store: Arc<dyn Store>) {
     for n in 0..7 {
         put(&*store, &format!("/r/{n}"), "old").await;
     }
@@ -93,7 +93,7 @@ pub async fn pages_at_one_revision(store: Arc<dyn Store>) {
 }
 
 /// The range of a prefix contains exactly the keys with the prefix.
-pub async fn prefixes(store: Arc<dyn Store>) {
+pub async fn prefix_range_has_exactly_keys_with_prefix(store: Arc<dyn Store>) {
     for (prefix, end) in [(&b"/a/"[..], &b"/a0"[..]), (b"a\xff", b"b"), (b"a\xfe\xff\xff", b"a\xff")] {
         assert_eq!(&prefix_end(prefix)[..], end, "{prefix:?}");
     }

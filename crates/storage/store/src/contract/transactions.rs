@@ -1,4 +1,4 @@
-//! Writes: their revisions and expectations.
+//! Writes: their revisions and conditions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{bytes, delete, delete_if, done, get, put, put_if, text, unmet};
 use crate::{Expect, Op, Revision, Store, Txn, TxnResponse};
 
 /// Each write gets the next revision, for any key.
-pub async fn revisions_count_up(store: Arc<dyn Store>) {
+pub async fn each_write_gets_the_next_revision(store: Arc<dyn Store>) {
     let start = store.current_revision().await.expect("a revision");
     assert!(start >= Revision(1), "0 stands for none");
     for (n, key) in (1..).zip(["/t/a", "/t/b", "/t/a", "/t/c"]) {
@@ -21,7 +21,7 @@ pub async fn revisions_count_up(store: Arc<dyn Store>) {
 }
 
 /// A key has the revisions of its creation and of its last write.
-pub async fn revisions_of_a_key(store: Arc<dyn Store>) {
+pub async fn key_has_create_and_mod_revision(store: Arc<dyn Store>) {
     let created = put(&*store, "/t/a", "1").await;
     let updated = put(&*store, "/t/a", "2").await;
     let kv = get(&*store, "/t/a").await.expect("the key exists");
@@ -34,8 +34,8 @@ pub async fn revisions_of_a_key(store: Arc<dyn Store>) {
     assert_eq!((kv.create_revision, kv.mod_revision), (again, again));
 }
 
-/// Expectations decide whether a write is done.
-pub async fn expectations(store: Arc<dyn Store>) {
+/// A write is only executed if its condition holds.
+pub async fn writes_only_if_expectation_holds(store: Arc<dyn Store>) {
     let (first, previous) = done(put_if(&*store, "/t/a", Expect::Absent, "1").await);
     assert_eq!(previous, None);
 
@@ -65,7 +65,7 @@ pub async fn expectations(store: Arc<dyn Store>) {
 }
 
 /// Deleting an absent key changes nothing, not even the revision.
-pub async fn deleting_what_is_absent(store: Arc<dyn Store>) {
+pub async fn deleting_absent_key_changes_nothing(store: Arc<dyn Store>) {
     let before = put(&*store, "/t/a", "1").await;
     for expect in [Expect::Anything, Expect::Absent] {
         let (revision, previous) = done(delete_if(&*store, "/t/none", expect).await);
@@ -74,8 +74,8 @@ pub async fn deleting_what_is_absent(store: Arc<dyn Store>) {
     assert_eq!(store.current_revision().await.expect("a revision"), before);
 }
 
-/// Empty values, binary keys, and an object of the maximum usual size.
-pub async fn large_and_odd_values(store: Arc<dyn Store>) {
+/// Empty values, binary keys, and an object of the largest usual size are stored.
+pub async fn stores_empty_binary_and_large_values(store: Arc<dyn Store>) {
     let large = Bytes::from(vec![0xa5; 1 << 20]);
     let cases = [
         (Bytes::from_static(b"/t/empty"), Bytes::new()),
@@ -92,8 +92,8 @@ pub async fn large_and_odd_values(store: Arc<dyn Store>) {
     }
 }
 
-/// No increment is lost, and each has a revision of its own.
-pub async fn many_writers_on_one_counter(store: Arc<dyn Store>) {
+/// Concurrent writers lose no increment, and each increment has its own revision.
+pub async fn concurrent_writers_lose_no_increment(store: Arc<dyn Store>) {
     const WRITERS: usize = 16;
     const INCREMENTS: usize = 25;
     put(&*store, "/t/counter", "0").await;
@@ -130,7 +130,7 @@ pub async fn many_writers_on_one_counter(store: Arc<dyn Store>) {
     assert_eq!(text(&counter.value), (WRITERS * INCREMENTS).to_string());
 }
 
-/// Of several creates of one key exactly one succeeds, and the others get its value.
+/// Of several concurrent creates of one key, exactly one succeeds; the others get its value.
 pub async fn concurrent_creates_have_one_winner(store: Arc<dyn Store>) {
     for round in 0..20 {
         let key = format!("/t/{round}");

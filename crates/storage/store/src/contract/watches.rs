@@ -1,4 +1,4 @@
-//! Watches deliver every change, in order, once.
+//! Watches deliver every change once, in order.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ async fn now(store: &Arc<dyn Store>) -> Revision {
 }
 
 /// Events have the key, the revision, the value and the previous value.
-pub async fn events_with_previous_values(store: Arc<dyn Store>) {
+pub async fn events_have_previous_values(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
     let one = put(&*store, "/w/a", "1").await.0;
@@ -25,13 +25,13 @@ pub async fn events_with_previous_values(store: Arc<dyn Store>) {
         format!("put /w/a 3@{again} was -"),
     ];
     assert_eq!(reader.take(4).await, expected);
-    // From history the events are the same.
+    // Events from history are the same.
     let mut reader = Reader::open(&store, "/w/", start).await;
     assert_eq!(reader.take(4).await, expected);
 }
 
 /// A watch from an older revision delivers history first, then new changes.
-pub async fn from_an_older_revision(store: Arc<dyn Store>) {
+pub async fn watch_from_older_revision_replays_history(store: Arc<dyn Store>) {
     let mut revisions = Vec::new();
     for n in 0..5 {
         revisions.push(put(&*store, "/w/a", &n.to_string()).await.0);
@@ -44,7 +44,7 @@ pub async fn from_an_older_revision(store: Arc<dyn Store>) {
 }
 
 /// A watch delivers no changes of keys outside its range.
-pub async fn only_the_range(store: Arc<dyn Store>) {
+pub async fn watch_delivers_only_its_range(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut inner = Reader::open(&store, "/w/a/", start).await;
     let mut outer = Reader::open(&store, "/w/", start).await;
@@ -61,8 +61,8 @@ pub async fn only_the_range(store: Arc<dyn Store>) {
     assert_eq!(keys(other.take(1).await), ["/w/b/1"]);
 }
 
-/// A watch from before a compaction is refused, with the oldest possible revision.
-pub async fn compacted_history(store: Arc<dyn Store>) {
+/// A watch from a compacted revision fails, with the oldest available revision.
+pub async fn rejects_watch_of_compacted_history(store: Arc<dyn Store>) {
     let one = put(&*store, "/w/a", "1").await;
     for n in 2..6 {
         put(&*store, "/w/a", &n.to_string()).await;
@@ -83,8 +83,9 @@ pub async fn compacted_history(store: Arc<dyn Store>) {
     assert_eq!(reader.take(1).await, [format!("put /w/a 6@{} was 5@{}", last.0, compacted.0)]);
 }
 
-/// A watcher that has read up to a barrier has every write that was acknowledged before the barrier was requested.
-pub async fn barrier_covers_what_was_acknowledged(store: Arc<dyn Store>) {
+/// A watcher that has read up to a barrier has received every write that was acknowledged before the barrier was
+/// requested.
+pub async fn barrier_covers_acknowledged_writes(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
     let barrier = reader.control().barrier().await.expect("a barrier");
@@ -92,16 +93,16 @@ pub async fn barrier_covers_what_was_acknowledged(store: Arc<dyn Store>) {
     assert!(barrier.current >= start);
     for n in 0..50 {
         let written = put(&*store, &format!("/w/{n}"), "x").await;
-        let elsewhere = put(&*store, "/elsewhere", "x").await;
+        let outside = put(&*store, "/elsewhere", "x").await;
         let barrier = reader.control().barrier().await.expect("a barrier");
-        assert!(barrier.current >= elsewhere, "{barrier:?}");
+        assert!(barrier.current >= outside, "{barrier:?}");
         assert_eq!(barrier.last_event, written);
         assert_eq!(event_revision(&reader.next().await), written);
     }
 }
 
-/// The same for a watch whose first events come from history.
-pub async fn barrier_of_a_watch_from_the_past(store: Arc<dyn Store>) {
+/// The same applies to a watch whose first events come from history.
+pub async fn barrier_covers_history_of_watch(store: Arc<dyn Store>) {
     let start = now(&store).await;
     put(&*store, "/w/a", "1").await;
     let last = put(&*store, "/w/b", "1").await;
@@ -115,8 +116,8 @@ pub async fn barrier_of_a_watch_from_the_past(store: Arc<dyn Store>) {
     assert_eq!(event_revision(&reader.next().await), last);
 }
 
-/// Many writers, and watchers that join at any time: each gets all events, in order, once.
-pub async fn order_under_load(store: Arc<dyn Store>) {
+/// With many concurrent writers and watchers that start at any time, each watcher gets all events once, in order.
+pub async fn watches_are_complete_and_ordered_under_load(store: Arc<dyn Store>) {
     const WRITERS: u64 = 8;
     const WRITES: u64 = 100;
     let start = now(&store).await;
@@ -131,7 +132,7 @@ pub async fn order_under_load(store: Arc<dyn Store>) {
     let watchers = (0..4).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
-            // Join when some events are already history.
+            // Start when some events are already history.
             while now(&store).await.0 < start.0 + n * 50 {
                 tokio::task::yield_now().await;
             }
@@ -148,7 +149,7 @@ pub async fn order_under_load(store: Arc<dyn Store>) {
 }
 
 /// A watcher that does not read blocks no writer, and gets all events later.
-pub async fn a_slow_reader_misses_nothing(store: Arc<dyn Store>) {
+pub async fn slow_reader_misses_no_event(store: Arc<dyn Store>) {
     const WRITES: u64 = 2000;
     let start = now(&store).await;
     let mut slow = Reader::open(&store, "/w/", start).await;
@@ -166,18 +167,18 @@ pub async fn a_slow_reader_misses_nothing(store: Arc<dyn Store>) {
     }
     let barrier = slow.control().barrier().await.expect("a barrier");
     assert_eq!(barrier.last_event, Revision(start.0 + WRITES));
-    let mut known = std::collections::HashMap::new();
+    let mut latest = std::collections::HashMap::new();
     for expected in start.0 + 1..=start.0 + WRITES {
         let event = slow.next().await;
         assert_eq!(event_revision(&event), Revision(expected));
         let Event::Put { kv, previous } = event else { panic!("nothing was deleted") };
-        let before = known.insert(kv.key.clone(), kv.mod_revision);
+        let before = latest.insert(kv.key.clone(), kv.mod_revision);
         assert_eq!(previous.map(|kv| kv.mod_revision), before, "the previous version of {:?}", kv.key);
     }
 }
 
 /// A watch may start at a future revision.
-pub async fn from_a_future_revision(store: Arc<dyn Store>) {
+pub async fn watch_starts_at_future_revision(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", Revision(start.0 + 2)).await;
     for n in 1..=3 {

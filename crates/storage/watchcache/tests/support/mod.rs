@@ -1,6 +1,6 @@
-//! A resource of small text objects, a store that fails and makes mistakes on demand, and a checker of watch streams.
-#![allow(dead_code, reason = "each test file uses a part")]
-#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+//! A resource of small text objects, a store with failures and faults on demand, and a checker of watch streams.
+#![allow(dead_code, reason = "each test program uses a part of the module")]
+#![allow(clippy::unwrap_used, reason = "test helpers panic on errors")]
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub(crate) const PREFIX: &str = "/registry/things/";
 /// A value that makes the indexer panic.
 pub(crate) const PANIC: &str = "panic";
 
-/// The indexer of values of the form `app=web,tier=back|node-1,Running|anything`.
+/// The indexer of values such as `app=web,tier=back|node-1,Running|anything`.
 pub(crate) struct Things {
     fields: Vec<Text>,
     /// The number of indexed objects.
@@ -60,7 +60,7 @@ pub(crate) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// Returns the key of a thing; a path that begins with a slash is a complete key outside the range.
+/// Returns the key of a thing. A path that begins with a slash is a complete key outside the range.
 pub(crate) fn key(path: &str) -> Bytes {
     if path.starts_with('/') { path.to_owned().into() } else { format!("{PREFIX}{path}").into() }
 }
@@ -105,16 +105,16 @@ pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listin
 
 /// One item of a watch: its type, object, revision and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedItem {
     pub(crate) change: Change,
     pub(crate) path: String,
     pub(crate) revision: u64,
     pub(crate) value: String,
 }
 
-pub(crate) fn seen(item: &WatchItem) -> Option<Seen> {
+pub(crate) fn observed(item: &WatchItem) -> Option<ObservedItem> {
     let entry = item.entry()?;
-    Some(Seen {
+    Some(ObservedItem {
         change: item.change()?,
         path: entry.path().to_owned(),
         revision: item.revision().0,
@@ -127,7 +127,7 @@ pub(crate) async fn read_until(watcher: &mut Watcher, revision: Revision) -> Vec
     try_read_until(watcher, revision).await.unwrap()
 }
 
-/// Like [`read_until`], for a watch that may end.
+/// Reads like [`read_until`], from a watch that may end.
 pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) -> Result<Vec<WatchItem>, WatchError> {
     let mut items = Vec::new();
     while watcher.progress() < revision {
@@ -176,7 +176,7 @@ pub(crate) fn expected(
     history: &[binnacle_store::Event],
     from: Revision,
     wants: impl Fn(&str, &str) -> bool,
-) -> Vec<Seen> {
+) -> Vec<ObservedItem> {
     let mut present: BTreeMap<String, String> = BTreeMap::new();
     let mut out = Vec::new();
     for event in history {
@@ -199,14 +199,14 @@ pub(crate) fn expected(
         };
         let revision = revision_of(event).0;
         if revision > from.0 {
-            out.push(Seen { change, path, revision, value: value.unwrap_or_default() });
+            out.push(ObservedItem { change, path, revision, value: value.unwrap_or_default() });
         }
     }
     out
 }
 
-/// Applies a stream to a listing; panics if the stream contradicts itself.
-pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
+/// Applies a stream to a listing. Panics if the stream contradicts itself.
+pub(crate) fn replay(mut listing: Listing, items: &[ObservedItem]) -> Listing {
     let mut newest = 0;
     for item in items {
         assert!(item.revision >= newest, "{item:?} after {newest}");
@@ -221,30 +221,30 @@ pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
     listing
 }
 
-/// A mistake with one message of a watch.
+/// A fault in one message of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    Lost,
-    Doubled,
-    Reordered,
-    Flipped,
+    Loss,
+    Duplicate,
+    Reorder,
+    BitFlip,
 }
 
-/// Returns the messages to send instead of one; `held` keeps one that comes too late.
-fn spoil(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Event>>) -> Vec<Vec<Event>> {
+/// Returns the messages to send instead of one. `held` holds a message that is delivered too late.
+fn inject(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Event>>) -> Vec<Vec<Event>> {
     match fault {
         None => [Some(events), held.take()].into_iter().flatten().collect(),
-        Some(Fault::Lost) => Vec::new(),
-        Some(Fault::Doubled) => vec![events.clone(), events],
-        Some(Fault::Reordered) if events.len() > 1 => {
+        Some(Fault::Loss) => Vec::new(),
+        Some(Fault::Duplicate) => vec![events.clone(), events],
+        Some(Fault::Reorder) if events.len() > 1 => {
             events.reverse();
             vec![events]
         }
-        Some(Fault::Reordered) => {
+        Some(Fault::Reorder) => {
             *held = Some(events);
             Vec::new()
         }
-        Some(Fault::Flipped) => {
+        Some(Fault::BitFlip) => {
             for event in &mut events {
                 if let Event::Put { kv, .. } = event {
                     let mut value = kv.value.to_vec();
@@ -258,23 +258,23 @@ fn spoil(fault: Option<Fault>, mut events: Vec<Event>, held: &mut Option<Vec<Eve
     }
 }
 
-/// A store whose watches can be broken and whose methods can fail.
-pub(crate) struct Faulty {
+/// A store whose watches can be interrupted and whose methods can fail.
+pub(crate) struct FaultyStore {
     me: Weak<Self>,
     pub(crate) inner: EmbeddedStore,
-    /// True when watches end at once and no new ones can start.
+    /// True if watches end at once and no new ones can start.
     pub(crate) down: AtomicBool,
-    /// True when no value can be read.
+    /// True if no value can be read.
     pub(crate) sealed: AtomicBool,
-    /// True when the next watch panics.
+    /// True if the next watch panics.
     pub(crate) panics: AtomicBool,
-    /// The mistake that watches make with the next message.
+    /// The fault that watches inject into the next message.
     pub(crate) fault: Arc<Mutex<Option<Fault>>>,
     cut: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
     pub(crate) ranges: AtomicUsize,
 }
 
-impl Faulty {
+impl FaultyStore {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -295,20 +295,20 @@ impl Faulty {
         }
     }
 
-    fn open(&self) -> Result<(), StoreError> {
+    fn check_sealed(&self) -> Result<(), StoreError> {
         if self.sealed.load(Ordering::Relaxed) {
             return Err(StoreError::Transform { key: PREFIX.to_owned(), why: "the key is gone".to_owned() });
         }
         Ok(())
     }
 
-    fn up(&self) -> Result<(), StoreError> {
+    fn check_down(&self) -> Result<(), StoreError> {
         if self.down.load(Ordering::Relaxed) { Err(StoreError::Timeout) } else { Ok(()) }
     }
 }
 
-impl Store for Faulty {
-    binnacle_store::passes_upkeep_to!(inner);
+impl Store for FaultyStore {
+    binnacle_store::delegate_maintenance_to!(inner);
 
     fn get(&self, key: Bytes, at: Option<Revision>) -> BoxFuture<'_, Result<(Option<KeyValue>, Revision), StoreError>> {
         self.inner.get(key, at)
@@ -317,8 +317,8 @@ impl Store for Faulty {
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>> {
         self.ranges.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            self.up()?;
-            self.open()?;
+            self.check_down()?;
+            self.check_sealed()?;
             self.inner.range(request).await
         })
     }
@@ -329,7 +329,7 @@ impl Store for Faulty {
 
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
         Box::pin(async move {
-            self.up()?;
+            self.check_down()?;
             assert!(!self.panics.swap(false, Ordering::Relaxed), "a task that nobody expected to panic");
             let watch = self.inner.watch(range, after).await?;
             let (cut, end) = tokio::sync::oneshot::channel();
@@ -338,9 +338,9 @@ impl Store for Faulty {
             let (fault, mut held) = (Arc::clone(&self.fault), None);
             let messages = watch.messages.take_until(end).flat_map(move |message| {
                 stream::iter(match message {
-                    Ok(WatchMessage::Events(events)) => match me.upgrade().map_or(Ok(()), |me| me.open()) {
+                    Ok(WatchMessage::Events(events)) => match me.upgrade().map_or(Ok(()), |me| me.check_sealed()) {
                         Ok(()) => {
-                            let sent = spoil(fault.lock().take(), events, &mut held);
+                            let sent = inject(fault.lock().take(), events, &mut held);
                             sent.into_iter().map(|events| Ok(WatchMessage::Events(events))).collect()
                         }
                         Err(error) => vec![Err(error)],

@@ -1,4 +1,4 @@
-//! Lists that are read from the store, at any revision that it has.
+//! Lists that are read from the store, at any revision that the store has.
 
 use binnacle_meta::Status;
 use binnacle_request::latency::{Part, measure};
@@ -6,13 +6,13 @@ use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
 use bytes::Bytes;
 
 use super::read_source::ListRequest;
-use super::{CHUNK, Page, Source, below};
+use super::{CHUNK, Page, Source, strip_scope};
 use crate::resource::Resource;
 use crate::stored::store_failure;
-use crate::unreadable::Unread;
+use crate::unreadable::UnreadableObjects;
 
 impl Resource {
-    /// Reads a list at a revision from the store; `None` if that is compacted.
+    /// Reads a list at a revision from the store. Returns `None` if the revision is compacted.
     pub(super) async fn list_history(
         &self,
         list: &ListRequest<'_>,
@@ -22,14 +22,14 @@ impl Resource {
         let ListRequest { options, selection, scope, start, .. } = list;
         let mut page = Page::empty(revision);
         let mut entries = Vec::new();
-        let mut unread = Unread::of(self);
+        let mut unreadable = UnreadableObjects::of(self);
         let (mut fetched, mut evaluated) = (0, 0);
         let mut from = [&collection.prefix, start.as_bytes()].concat();
         let mut end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
-        // As in kube-apiserver, a list of one name is read as that key alone: others may be unreadable.
+        // As in kube-apiserver, a list of one name reads only that key, since others may be unreadable.
         if let Some(name) = selection.name().filter(|_| !collection.kind.namespaced || !scope.is_empty()) {
             let key = [&collection.prefix, scope.as_bytes(), name.as_bytes()].concat();
-            end = Bytes::from(after(&key));
+            end = Bytes::from(key_after(&key));
             from = from.max(key);
             if from >= end {
                 return Ok(Some(page));
@@ -53,7 +53,7 @@ impl Resource {
             let read = response.kvs.len();
             fetched += read;
             for (i, kv) in response.kvs.into_iter().enumerate() {
-                from = after(&kv.key);
+                from = key_after(&kv.key);
                 // As in the cache, a key that is not UTF-8 is skipped.
                 if std::str::from_utf8(&kv.key).is_err() {
                     continue;
@@ -61,7 +61,7 @@ impl Resource {
                 let entry = match measure(Part::Decode, || collection.cache.entry(&kv)) {
                     Ok(entry) => entry,
                     Err(error) => {
-                        unread.note(error)?;
+                        unreadable.record(error)?;
                         continue;
                     }
                 };
@@ -73,23 +73,23 @@ impl Resource {
                 let next = format!("{}\0", entry.path());
                 entries.push(entry);
                 if full {
-                    unread.finish()?;
+                    unreadable.finish()?;
                     collection.counts.add_stored(fetched, evaluated, entries.len());
                     let remaining = response.count.saturating_sub(i + 1);
-                    page.go_on(below(scope, &next).to_owned(), revision, remaining, selection);
+                    page.set_continue(strip_scope(scope, &next).to_owned(), revision, remaining, selection);
                     page.source = Source::Entries(entries);
                     return Ok(Some(page));
                 }
             }
             if let Some(error) = failed {
                 if let StoreError::Transform { key, .. } = &error {
-                    from = after(key.as_bytes());
+                    from = key_after(key.as_bytes());
                 }
-                unread.note(error)?;
+                unreadable.record(error)?;
                 continue;
             }
             if !response.more || read == 0 {
-                unread.finish()?;
+                unreadable.finish()?;
                 collection.counts.add_stored(fetched, evaluated, entries.len());
                 page.source = Source::Entries(entries);
                 return Ok(Some(page));
@@ -99,6 +99,6 @@ impl Resource {
 }
 
 /// Returns the first key after another one.
-fn after(key: &[u8]) -> Vec<u8> {
+fn key_after(key: &[u8]) -> Vec<u8> {
     [key, b"\0"].concat()
 }

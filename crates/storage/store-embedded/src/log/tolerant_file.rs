@@ -1,4 +1,4 @@
-//! Files of a disk that cannot read all of them.
+//! Files on a disk that cannot read all of them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,27 +6,28 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::files::{LogFile, ReadFailed};
+use crate::files::{LogFile, ReadError};
 
-/// A file in which bytes that cannot be read are zeros. No frame is made of zeros, so that what is behind them is found.
-pub(crate) struct Tolerant {
+/// A file in which bytes that cannot be read are replaced with zeros. No frame consists of zeros, so that the frames
+/// behind them are found.
+pub(crate) struct TolerantFile {
     name: String,
     file: Arc<dyn LogFile>,
-    /// The reason by position of each block that cannot be read.
+    /// The reason for each block that cannot be read, by position.
     unreadable: Mutex<BTreeMap<u64, String>>,
 }
 
 /// The unit in which operating systems read files.
 const BLOCK: u64 = 4096;
 
-// === impl Tolerant ===
+// === impl TolerantFile ===
 
-impl Tolerant {
+impl TolerantFile {
     pub(crate) fn new(name: String, file: Arc<dyn LogFile>) -> Self {
         Self { name, file, unreadable: Mutex::default() }
     }
 
-    /// Describes the blocks that could not be read, neighbours together.
+    /// Describes the blocks that could not be read, with adjacent ones together.
     pub(crate) fn problems(&self) -> Vec<String> {
         let unreadable = self.unreadable.lock();
         let mut runs: Vec<(u64, u64, &String)> = Vec::new();
@@ -49,7 +50,7 @@ impl Tolerant {
             match self.file.read_at(buf, at) {
                 Ok(read) => return read,
                 Err(error) => {
-                    self.unreadable.lock().insert(block, ReadFailed::reason(&error).to_string());
+                    self.unreadable.lock().insert(block, ReadError::reason(&error).to_string());
                 }
             }
         }
@@ -58,7 +59,7 @@ impl Tolerant {
     }
 }
 
-impl LogFile for Tolerant {
+impl LogFile for TolerantFile {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
         if let Ok(read) = self.file.read_at(buf, at) {
             return Ok(read);

@@ -1,5 +1,5 @@
-//! The metadata of custom objects that admission has changed, as Go's accessors read it: a member that is not of its type
-//! counts as absent. Other objects have been decoded, and their members are what they should be.
+//! The metadata of custom objects that admission has changed, as read by Go's metadata accessors: a member of the wrong
+//! type counts as absent. Other objects have been decoded, so their members have the right types.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use binnacle_schema::{Object, Value};
 use crate::object;
 use crate::write_object::WriteObject;
 
-/// The object as the rules of metadata see it.
-pub(crate) fn as_accessed(object: &WriteObject) -> Cow<'_, Value> {
+/// Returns the object with the metadata that the metadata rules apply to.
+pub(crate) fn with_accessor_metadata(object: &WriteObject) -> Cow<'_, Value> {
     let value = object.for_validation();
     if !object.is_unpruned() {
         return value;
@@ -21,15 +21,15 @@ pub(crate) fn as_accessed(object: &WriteObject) -> Cow<'_, Value> {
     let metadata = object::metadata_mut(&mut object);
     let members = std::mem::take(metadata);
     for (name, value) in members {
-        if let Some(value) = accessed(&name, value) {
+        if let Some(value) = accessor_value(&name, value) {
             metadata.insert(name, value);
         }
     }
     Cow::Owned(object)
 }
 
-/// A member of metadata, `None` where an accessor finds nothing.
-fn accessed(name: &str, value: Value) -> Option<Value> {
+/// Returns a member of the metadata, or `None` where an accessor finds nothing.
+fn accessor_value(name: &str, value: Value) -> Option<Value> {
     match name {
         "labels" | "annotations" => texts_by_key(value),
         "ownerReferences" => owners(&value),
@@ -43,11 +43,11 @@ fn accessed(name: &str, value: Value) -> Option<Value> {
     }
 }
 
-fn items(list: &Value, are: impl Fn(&Value) -> bool) -> bool {
-    list.as_list().is_some_and(|items| items.iter().all(are))
+fn items(list: &Value, predicate: impl Fn(&Value) -> bool) -> bool {
+    list.as_list().is_some_and(|items| items.iter().all(predicate))
 }
 
-/// Nulls are empty texts.
+/// Nulls are empty strings.
 fn texts_by_key(value: Value) -> Option<Value> {
     let Value::Object(members) = value else { return None };
     let text = |(key, value): (_, Value)| match value {
@@ -58,19 +58,19 @@ fn texts_by_key(value: Value) -> Option<Value> {
     texts.map(Value::Object)
 }
 
-/// Owners of which one is no object are none at all.
+/// If one owner reference is not an object, there are no owner references at all.
 fn owners(list: &Value) -> Option<Value> {
     let owner = |owner: &Value| -> Option<Value> {
         owner.as_object()?;
-        let given = FieldRef::<Owner>::root(owner);
+        let field_ref = FieldRef::<Owner>::root(owner);
         let mut read = Value::Object(Object::new());
         let mut owner = FieldMut::<Owner>::root(&mut read);
         for field in [Owner::API_VERSION, Owner::KIND, Owner::NAME, Owner::UID] {
-            owner.set(field, given.at(field).str());
+            owner.set(field, field_ref.at(field).str());
         }
         for field in [Owner::CONTROLLER, Owner::BLOCK_OWNER_DELETION] {
-            if let Some(given) = given.at(field).get_bool() {
-                owner.set(field, given);
+            if let Some(value) = field_ref.at(field).get_bool() {
+                owner.set(field, value);
             }
         }
         Some(read)
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_of_another_type_are_absent() {
+    fn treats_members_of_wrong_type_as_absent() {
         let owner = value!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
         for (name, value, want) in [
             ("name", value!("a"), Some(value!("a"))),
@@ -110,7 +110,7 @@ mod tests {
             ("deletionTimestamp", value!("x"), None),
             ("deletionTimestamp", value!("2020-01-01T00:00:00Z"), Some(value!("2020-01-01T00:00:00Z"))),
         ] {
-            assert_eq!(accessed(name, value.clone()), want, "{name}: {value:?}");
+            assert_eq!(accessor_value(name, value.clone()), want, "{name}: {value:?}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The wire forms of stored objects, made at their first use, cached with the object and shared by all readers.
+//! The encodings of stored objects for clients. They are created when they are first used, cached with the object, and
+//! shared by all readers.
 
 use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, json, proto};
@@ -9,15 +10,15 @@ use bytes::Bytes;
 use crate::resource::Resource;
 use crate::stored::StoredObject;
 
-/// The ids of a version's forms: JSON and protobuf for each served version of a resource.
+/// The encoding IDs of a version: JSON and protobuf for each served version of a resource.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Forms {
+pub(crate) struct EncodingIds {
     json: FormId,
     protobuf: FormId,
 }
 
-impl Forms {
-    /// Returns the ids of the n-th version of a resource.
+impl EncodingIds {
+    /// Returns the IDs of the n-th version of a resource.
     pub(crate) fn of_version(n: usize) -> Self {
         let base = (n * 2) as u16;
         Self { json: FormId(base), protobuf: FormId(base + 1) }
@@ -27,36 +28,38 @@ impl Forms {
 impl Resource {
     /// Returns the JSON of an object, with `kind` and `apiVersion` first (see [`Resource::item_offset`]).
     pub fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
-        entry.form(&self.collection.budget, self.forms.json, || self.make_json(entry, entry.revision()))
+        entry.encoding(&self.collection.budget, self.encodings.json, || self.encode_json(entry, entry.revision()))
     }
 
     /// Returns the JSON of an object with another resourceVersion: a deletion has the last state of the object with the
     /// version of the deletion.
     pub fn json_at(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
-        if revision == entry.revision() { self.json(entry) } else { self.make_json(entry, revision) }
+        if revision == entry.revision() { self.json(entry) } else { self.encode_json(entry, revision) }
     }
 
-    /// Returns the protobuf message of an object, without envelope.
+    /// Returns the protobuf message of an object, without the envelope.
     pub fn protobuf(&self, entry: &Entry) -> Result<Bytes, Status> {
-        entry.form(&self.collection.budget, self.forms.protobuf, || self.make_protobuf(entry, entry.revision()))
+        entry.encoding(&self.collection.budget, self.encodings.protobuf, || {
+            self.encode_protobuf(entry, entry.revision())
+        })
     }
 
     pub fn protobuf_at(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
-        if revision == entry.revision() { self.protobuf(entry) } else { self.make_protobuf(entry, revision) }
+        if revision == entry.revision() { self.protobuf(entry) } else { self.encode_protobuf(entry, revision) }
     }
 
-    /// Returns the length of kind and version in [`Resource::json`], which items of lists omit (`{` and the rest stay).
-    /// `None` for custom resources, whose items have them.
+    /// Returns the length of kind and version in [`Resource::json`], which list items omit (`{` and the rest stay).
+    /// Returns `None` for custom resources, whose items include them.
     pub fn item_offset(&self) -> Option<usize> {
         (!self.collection.codec().names_items()).then_some(self.type_meta.len())
     }
 
-    /// Returns the schema of objects; `None` for custom resources, which are written as untyped trees.
+    /// Returns the schema of objects, or `None` for custom resources, which are written as untyped trees.
     pub fn schema(&self) -> Option<&Message> {
         self.collection.kind.custom.is_none().then(|| &*self.message)
     }
 
-    /// Brings an object of this version into the form in which it is written.
+    /// Converts an object of this version to its canonical representation, in which it is written.
     pub fn canonicalize(&self, object: &mut Value) {
         self.collection.codec().canonicalize(&self.message, object);
     }
@@ -66,24 +69,24 @@ impl Resource {
         Bytes::from(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\","))
     }
 
-    /// Returns the form of watch frames in JSON.
+    /// Returns the encoding of watch frames in JSON.
     pub fn json_frame_form(&self) -> FormId {
-        self.forms.json
+        self.encodings.json
     }
 
     pub fn protobuf_frame_form(&self) -> FormId {
-        self.forms.protobuf
+        self.encodings.protobuf
     }
 
-    /// Encodes an object that was just written as a protobuf message, from its stored bytes; `None` if it must be
-    /// encoded anew.
+    /// Encodes an object that was just written as a protobuf message, from its stored bytes. Returns `None` if the
+    /// object must be encoded instead.
     pub fn protobuf_of_written(&self, stored: &StoredObject) -> Option<Result<Bytes, Status>> {
         let bytes = stored.bytes.as_ref().filter(|_| self.conversion.is_none())?;
         let message = self.collection.codec().to_protobuf(bytes, &stored.revision.0.to_string());
         Some(message.map_err(|why| self.collection.undecodable(why, stored.revision)))
     }
 
-    fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
+    fn encode_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if self.conversion.is_none() {
             let collection = &self.collection;
             let json = collection.codec().to_json(&collection.stored_kind(), &entry.value(), &revision.0.to_string());
@@ -95,7 +98,7 @@ impl Resource {
         Ok(Bytes::from(out))
     }
 
-    fn make_protobuf(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
+    fn encode_protobuf(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if self.conversion.is_none() {
             let message = self.collection.codec().to_protobuf(&entry.value(), &revision.0.to_string());
             return message.map_err(|why| self.collection.undecodable(why, entry.revision()));

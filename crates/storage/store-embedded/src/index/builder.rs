@@ -1,4 +1,4 @@
-//! An index while it is filled at a start. In memory, keys are found by their hash and sorted once, at the end: for a
+//! An index while it is filled at startup. In memory, keys are found by their hash and sorted once, at the end: for a
 //! million keys this takes less than half as long as sorted insertion, and the ordered map is filled densely.
 
 use std::collections::HashMap;
@@ -10,19 +10,19 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::memory::MemoryIndex;
-use super::{DiskIndex, Entry, Index, Live};
+use super::{DiskIndex, Entry, Index, LiveVersion};
 
-pub(crate) enum Loading {
-    Memory(Gathered),
+pub(crate) enum IndexBuilder {
+    Memory(MemoryIndexBuilder),
     Disk(DiskIndex),
 }
 
 /// Keys in the order in which they were added.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct MemoryIndexBuilder {
     seed: Seed,
     /// The newest key with each hash.
-    places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
+    slots: HashMap<u64, usize, BuildHasherDefault<PrecomputedHasher>>,
     keys: Vec<Key>,
 }
 
@@ -30,34 +30,34 @@ struct Key {
     key: Bytes,
     entry: Entry,
     /// An older key with the same hash.
-    other: Option<usize>,
+    collision: Option<usize>,
 }
 
-/// A random seed, so that users, who choose keys, cannot cause collisions.
+/// A random seed, so that users, who choose the keys, cannot cause collisions.
 struct Seed(u64);
 
-/// A hasher for keys that already are hashes.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
-struct Hashed(u64);
+struct PrecomputedHasher(u64);
 
-/// The bytes of a key after the common prefix of all keys: most keys are sorted by them alone.
-type Start = [u64; 5];
+/// The bytes of a key after the common prefix of all keys. Most keys can be sorted by these bytes alone.
+type KeyPrefix = [u64; 5];
 
 /// The number of keys above which a second thread helps to sort.
-const MANY: usize = 64 << 10;
+const PARALLEL_SORT_KEYS: usize = 64 << 10;
 
-// === impl Loading ===
+// === impl IndexBuilder ===
 
-impl Loading {
+impl IndexBuilder {
     /// Returns true if values stay on disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         matches!(self, Self::Disk(_))
     }
 
-    pub(crate) fn put(&mut self, key: &Bytes, live: Live) -> io::Result<()> {
+    pub(crate) fn put(&mut self, key: &Bytes, live: LiveVersion) -> io::Result<()> {
         match self {
-            Self::Memory(gathered) => {
-                gathered.entry(key).replace(live);
+            Self::Memory(builder) => {
+                builder.entry(key).replace(live);
                 Ok(())
             }
             Self::Disk(index) => index.put(key, &live),
@@ -66,8 +66,8 @@ impl Loading {
 
     pub(crate) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
         match self {
-            Self::Memory(gathered) => {
-                gathered.entry(key).delete(revision);
+            Self::Memory(builder) => {
+                builder.entry(key).delete(revision);
                 Ok(())
             }
             Self::Disk(index) => index.delete(key, revision),
@@ -76,39 +76,39 @@ impl Loading {
 
     pub(crate) fn finish(self) -> Index {
         match self {
-            Self::Memory(gathered) => Index::Memory(gathered.in_order()),
+            Self::Memory(builder) => Index::Memory(builder.sorted()),
             Self::Disk(index) => Index::Disk(index),
         }
     }
 }
 
-// === impl Gathered ===
+// === impl MemoryIndexBuilder ===
 
-impl Gathered {
+impl MemoryIndexBuilder {
     fn entry(&mut self, key: &[u8]) -> &mut Entry {
         let hash = xxh3_64_with_seed(key, self.seed.0);
-        let first = self.places.get(&hash).copied();
-        let same = std::iter::successors(first, |place| self.keys[*place].other).find(|n| self.keys[*n].key == key);
-        let place = same.unwrap_or_else(|| {
-            let place = self.keys.len();
-            self.places.insert(hash, place);
+        let first = self.slots.get(&hash).copied();
+        let same = std::iter::successors(first, |slot| self.keys[*slot].collision).find(|n| self.keys[*n].key == key);
+        let slot = same.unwrap_or_else(|| {
+            let slot = self.keys.len();
+            self.slots.insert(hash, slot);
             // Copied: the caller's bytes are a slice of a larger block.
-            self.keys.push(Key { key: Bytes::copy_from_slice(key), entry: Entry::default(), other: first });
-            place
+            self.keys.push(Key { key: Bytes::copy_from_slice(key), entry: Entry::default(), collision: first });
+            slot
         });
-        &mut self.keys[place].entry
+        &mut self.keys[slot].entry
     }
 
-    fn in_order(self) -> MemoryIndex {
-        let Self { mut keys, places, .. } = self;
-        drop(places);
-        let common = common_start(&keys);
-        let mut order: Vec<(Start, usize)> =
-            keys.iter().enumerate().map(|(place, key)| (start_of(&key.key[common..]), place)).collect();
-        let compare = |(start, a): &(Start, usize), (other, b): &(Start, usize)| {
+    fn sorted(self) -> MemoryIndex {
+        let Self { mut keys, slots, .. } = self;
+        drop(slots);
+        let common = common_prefix_len(&keys);
+        let mut order: Vec<(KeyPrefix, usize)> =
+            keys.iter().enumerate().map(|(slot, key)| (prefix_of(&key.key[common..]), slot)).collect();
+        let compare = |(start, a): &(KeyPrefix, usize), (other, b): &(KeyPrefix, usize)| {
             start.cmp(other).then_with(|| keys[*a].key.cmp(&keys[*b].key))
         };
-        if order.len() > MANY {
+        if order.len() > PARALLEL_SORT_KEYS {
             let half = order.len() / 2;
             let (left, right) = order.split_at_mut(half);
             std::thread::scope(|scope| {
@@ -116,17 +116,17 @@ impl Gathered {
                 right.sort_unstable_by(compare);
             });
         }
-        // Both halves are sorted already; a stable sort merges them.
+        // Both halves are sorted already, and a stable sort merges them.
         order.sort_by(compare);
-        MemoryIndex::of(order.into_iter().map(|(_, place)| {
-            let key = &mut keys[place];
+        MemoryIndex::of(order.into_iter().map(|(_, slot)| {
+            let key = &mut keys[slot];
             (std::mem::take(&mut key.key), std::mem::take(&mut key.entry))
         }))
     }
 }
 
 /// Returns the length of the common prefix of all keys.
-fn common_start(keys: &[Key]) -> usize {
+fn common_prefix_len(keys: &[Key]) -> usize {
     let Some(first) = keys.first() else { return 0 };
     keys.iter().fold(first.key.len(), |common, key| {
         let same = key.key.iter().zip(&first.key[..common]).take_while(|(a, b)| a == b);
@@ -135,11 +135,11 @@ fn common_start(keys: &[Key]) -> usize {
 }
 
 /// Returns the first bytes of a key, whose order is the order of keys that differ in them.
-fn start_of(key: &[u8]) -> Start {
+fn prefix_of(key: &[u8]) -> KeyPrefix {
     let mut bytes = [0; 40];
     let len = key.len().min(bytes.len());
     bytes[..len].copy_from_slice(&key[..len]);
-    let mut start = Start::default();
+    let mut start = KeyPrefix::default();
     for (number, bytes) in start.iter_mut().zip(bytes.as_chunks().0) {
         *number = u64::from_be_bytes(*bytes);
     }
@@ -154,9 +154,9 @@ impl Default for Seed {
     }
 }
 
-// === impl Hashed ===
+// === impl PrecomputedHasher ===
 
-impl Hasher for Hashed {
+impl Hasher for PrecomputedHasher {
     fn write(&mut self, _: &[u8]) {}
 
     fn write_u64(&mut self, hash: u64) {
@@ -174,11 +174,11 @@ mod tests {
 
     use super::*;
 
-    /// After puts and deletions, in order, gathered keys equal those of an ordered index.
+    /// After puts and deletions, in order, the built index equals an ordered index.
     #[test]
-    fn what_was_gathered_is_in_order_and_complete() {
-        let count = MANY as u64 + 1000;
-        let mut gathered = Index::default().loading();
+    fn builder_equals_ordered_index() {
+        let count = PARALLEL_SORT_KEYS as u64 + 1000;
+        let mut builder = Index::default().into_builder();
         let mut ordered = Index::default();
         for revision in 2..2 * count {
             let key = Bytes::from(format!(
@@ -186,24 +186,24 @@ mod tests {
                 "long".repeat(revision as usize % 13) + &(revision * 7919 % count).to_string()
             ));
             if revision % 11 == 0 {
-                gathered.delete(&key, revision).expect("a deletion");
+                builder.delete(&key, revision).expect("a deletion");
                 ordered.delete(&key, revision).expect("a deletion");
                 continue;
             }
-            let live = Live { value: Some(key.clone()), modified: revision, created: revision, lease: 0 };
-            gathered.put(&key, live.clone()).expect("a put");
+            let live = LiveVersion { value: Some(key.clone()), modified: revision, created: revision, lease: 0 };
+            builder.put(&key, live.clone()).expect("a put");
             ordered.put(&key, live).expect("a put");
         }
-        let told = |index: &Index| {
-            let mut told = Vec::new();
+        let entries_of = |index: &Index| {
+            let mut entries = Vec::new();
             let walked = index.after(None, &mut |key, entry| {
                 let past: Vec<_> = entry.past.iter().map(|version| version.0).collect();
-                told.push((key.clone(), entry.newest(), entry.live.is_some(), past));
+                entries.push((key.clone(), entry.newest(), entry.live.is_some(), past));
                 ControlFlow::Continue(())
             });
             walked.expect("a walk");
-            told
+            entries
         };
-        assert!(told(&gathered.finish()) == told(&ordered));
+        assert!(entries_of(&builder.finish()) == entries_of(&ordered));
     }
 }

@@ -1,4 +1,4 @@
-//! The watchers of ranges of keys, with a lookup by key that need not visit all of them.
+//! The watchers of ranges of keys, indexed by key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use bytes::Bytes;
 use crate::Event;
 
 /// Watchers by their ranges.
-pub struct WatchedRanges<W> {
+pub struct RangeWatchers<W> {
     /// Sorted by start, then end.
     groups: Vec<Group<W>>,
 }
 
 struct Group<W> {
     range: Range<Bytes>,
-    /// The greatest end of this group and those before it: none of them contains a key at or beyond it.
-    reach: Bytes,
+    /// The greatest end of this group and of those before it: none of them contains a key at or beyond it.
+    max_end: Bytes,
     watchers: Vec<Arc<W>>,
 }
 
-// === impl WatchedRanges ===
+// === impl RangeWatchers ===
 
-impl<W> WatchedRanges<W> {
+impl<W> RangeWatchers<W> {
     pub fn add(&mut self, range: &Range<Bytes>, watcher: &Arc<W>) {
         match self.position(range) {
             Ok(at) => self.groups[at].watchers.push(watcher.clone()),
             Err(at) => {
                 let range = range.clone();
-                self.groups.insert(at, Group { reach: range.end.clone(), range, watchers: vec![watcher.clone()] });
-                self.set_reach(at);
+                self.groups.insert(at, Group { max_end: range.end.clone(), range, watchers: vec![watcher.clone()] });
+                self.update_max_ends(at);
             }
         }
     }
@@ -41,12 +41,12 @@ impl<W> WatchedRanges<W> {
         group.watchers.retain(|other| !Arc::ptr_eq(other, watcher));
         if group.watchers.is_empty() {
             self.groups.remove(at);
-            self.set_reach(at);
+            self.update_max_ends(at);
         }
     }
 
     /// Returns true if the range has a watcher.
-    pub fn watches(&self, range: &Range<Bytes>) -> bool {
+    pub fn has_watcher(&self, range: &Range<Bytes>) -> bool {
         self.position(range).is_ok()
     }
 
@@ -62,23 +62,23 @@ impl<W> WatchedRanges<W> {
         self.groups.iter().flat_map(|group| &group.watchers)
     }
 
-    /// Offers the events of one revision to the watchers of their keys. The closure returns a watcher's events.
-    pub fn dispatch(&self, events: &[Event], mut offer: impl FnMut(&Arc<W>, &dyn Fn() -> Vec<Event>)) {
+    /// Delivers the events of one revision to the watchers of their keys. The closure returns a watcher's events.
+    pub fn dispatch(&self, events: &[Event], mut deliver: impl FnMut(&Arc<W>, &dyn Fn() -> Vec<Event>)) {
         match events {
             [event] => {
                 for group in self.matching(event.key()) {
                     for watcher in &group.watchers {
-                        offer(watcher, &|| vec![event.clone()]);
+                        deliver(watcher, &|| vec![event.clone()]);
                     }
                 }
             }
-            // The end of a lease deleted several keys; all of them belong into one message.
+            // The end of a lease deletes several keys, and all of them belong in one message.
             events => {
                 for group in &self.groups {
                     let inside = |event: &&Event| group.range.contains(event.key());
                     if events.iter().any(|event| inside(&event)) {
                         for watcher in &group.watchers {
-                            offer(watcher, &|| events.iter().filter(inside).cloned().collect());
+                            deliver(watcher, &|| events.iter().filter(inside).cloned().collect());
                         }
                     }
                 }
@@ -90,24 +90,24 @@ impl<W> WatchedRanges<W> {
         self.groups.binary_search_by(|group| (&group.range.start, &group.range.end).cmp(&(&range.start, &range.end)))
     }
 
-    fn set_reach(&mut self, from: usize) {
-        let mut reach = from.checked_sub(1).map_or_else(Bytes::new, |before| self.groups[before].reach.clone());
+    fn update_max_ends(&mut self, from: usize) {
+        let mut max_end = from.checked_sub(1).map_or_else(Bytes::new, |before| self.groups[before].max_end.clone());
         for group in &mut self.groups[from..] {
-            if reach < group.range.end {
-                reach = group.range.end.clone();
+            if max_end < group.range.end {
+                max_end = group.range.end.clone();
             }
-            group.reach = reach.clone();
+            group.max_end = max_end.clone();
         }
     }
 
     fn matching<'a>(&'a self, key: &'a Bytes) -> impl Iterator<Item = &'a Group<W>> {
         let started = self.groups.partition_point(|group| group.range.start <= *key);
-        let near = self.groups[..started].iter().rev().take_while(move |group| group.reach > *key);
-        near.filter(move |group| group.range.end > *key)
+        let candidates = self.groups[..started].iter().rev().take_while(move |group| group.max_end > *key);
+        candidates.filter(move |group| group.range.end > *key)
     }
 }
 
-impl<W> Default for WatchedRanges<W> {
+impl<W> Default for RangeWatchers<W> {
     fn default() -> Self {
         Self { groups: Vec::new() }
     }
@@ -121,7 +121,7 @@ mod tests {
         Arc::new(Bytes::copy_from_slice(start.as_bytes())..Bytes::copy_from_slice(end.as_bytes()))
     }
 
-    fn matching(watched: &WatchedRanges<Range<Bytes>>, key: &str) -> Vec<String> {
+    fn matching(watched: &RangeWatchers<Range<Bytes>>, key: &str) -> Vec<String> {
         let key = Bytes::copy_from_slice(key.as_bytes());
         let mut found: Vec<_> = watched
             .matching(&key)
@@ -133,28 +133,28 @@ mod tests {
     }
 
     #[test]
-    fn watchers_are_found_by_key_whatever_the_others_watch() {
+    fn finds_watchers_of_key_among_overlapping_ranges() {
         let ranges =
             [("/a/", "/a0"), ("/a/b/", "/a/b0"), ("/a/c", "/a/c\0"), ("/", "0"), ("/b/", "/b0"), ("/a/b/", "/z")];
         let watchers: Vec<_> = ranges.iter().map(|(start, end)| watcher(start, end)).collect();
         // Watchers are removed in different orders.
         for rotation in 0..watchers.len() {
-            let mut watched = WatchedRanges::default();
+            let mut watched = RangeWatchers::default();
             for at in 0..watchers.len() {
                 let range = &watchers[(at + rotation) % watchers.len()];
                 watched.add(range, range);
             }
-            for gone in 0..=watchers.len() {
+            for removed in 0..=watchers.len() {
                 for key in ["/a/b/1", "/a/b", "/a/c", "/a/c/1", "/b/1", "/c", "/", "0", "/a0"] {
-                    let mut expected: Vec<_> = (gone..watchers.len())
+                    let mut expected: Vec<_> = (removed..watchers.len())
                         .map(|at| &watchers[(at + rotation) % watchers.len()])
                         .filter(|range| range.contains(key.as_bytes()))
                         .map(|range| String::from_utf8_lossy(&range.start).into_owned())
                         .collect();
                     expected.sort_unstable();
-                    assert_eq!(matching(&watched, key), expected, "{key} with {gone} gone");
+                    assert_eq!(matching(&watched, key), expected, "{key} with {removed} gone");
                 }
-                if let Some(at) = (gone < watchers.len()).then_some((gone + rotation) % watchers.len()) {
+                if let Some(at) = (removed < watchers.len()).then_some((removed + rotation) % watchers.len()) {
                     watched.remove(&watchers[at], &watchers[at]);
                 }
             }
