@@ -56,7 +56,7 @@ mod generated {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn messages_are_found_by_their_short_name() {
+    fn finds_messages_by_short_name() {
         for (name, field) in [("Status", "reason"), ("DeleteOptions", "preconditions"), ("Table", "rows")] {
             assert!(super::message(name).is_some_and(|message| message.get(field).is_some()), "{name}");
         }

@@ -292,7 +292,7 @@ mod tests {
     use crate::{Environment, Version};
 
     #[test]
-    fn members_with_the_name_of_a_keyword_need_no_escape_since_31() {
+    fn accepts_unescaped_keyword_fields_since_1_31() {
         let ty = || DeclType::object("T", [("__namespace__", DeclType::new(Shape::String))]);
         for (minor, expression, compiles) in [
             (31, "self.namespace == self.__namespace__", true),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_escaped() {
+    fn escapes_field_names() {
         for (name, escaped) in [
             ("spec", Some("spec")),
             ("a.b/c-d", Some("a__dot__b__slash__c__dash__d")),

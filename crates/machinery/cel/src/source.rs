@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_the_place() {
+    fn formats_errors_with_source_snippets() {
         let source = Source::new("a &&\n\tbé.x");
         let mut issues = Issues::default();
         issues.add(source.location(8), "undefined field 'x'");

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_shows() {
+    fn parses_and_formats_types() {
         for (text, shown, formatted) in [
             (
                 "list(map(string, timestamp))",

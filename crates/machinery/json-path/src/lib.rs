@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descending_again_and_again_ends() {
+    fn repeated_descents_are_bounded() {
         let mut object = value!({"a": 1i64});
         for _ in 0..100 {
             object = value!({"a": object});
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn finds_values() {
         let object = value!({
             "spec": {
                 "size": 3i64, "a.b": "dotted", "a": {"b": "nested"}, "list": [1i64, 2i64, 3i64], "none": null,

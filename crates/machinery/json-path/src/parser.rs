@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors() {
+    fn errors_match_kube_apiserver() {
         let deep = format!("{}@.a{}", "[?(".repeat(40), ")]".repeat(40));
         for (path, want) in [
             (".a#b", ""),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn literals() {
+    fn unquotes_string_literals() {
         for (text, quote, want) in [
             ("plain", '"', Some("plain")),
             (r"\a\b\f\n\r\t\v\\", '"', Some("\u{7}\u{8}\u{c}\n\r\t\u{b}\\")),

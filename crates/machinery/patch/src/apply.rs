@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managed_fields_that_cannot_be_read() {
+    fn rejects_invalid_managed_fields() {
         let entry = |operation: &str, version: &str, kind: &str, fields: &str| {
             value!({
                 "manager": "m", "operation": operation, "apiVersion": version, "fieldsType": kind,

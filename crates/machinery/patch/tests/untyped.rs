@@ -82,7 +82,7 @@ fn shown(object: &Value) -> String {
 }
 
 #[test]
-fn values_without_a_type() {
+fn applies_untyped_values() {
     type Steps = &'static [(&'static str, &'static str, &'static str)];
     let cases: [Steps; 9] = [
         &[(
@@ -141,7 +141,7 @@ fn values_without_a_type() {
 
 /// Without a schema, as for definitions of v1beta1 that are not structural, the metadata is deduced as well.
 #[test]
-fn resources_without_a_schema() {
+fn deduces_metadata_of_resources_without_schema() {
     let mut kind = Message::new("", vec![]);
     kind.others = Some(Box::new(Ty::Json));
     let kind = OneVersion(kind);
@@ -154,7 +154,7 @@ fn resources_without_a_schema() {
 
 /// kube-apiserver does not adapt the fields of free-form objects that became atomic.
 #[test]
-fn free_form_objects_that_became_atomic() {
+fn keeps_field_sets_of_free_form_objects_that_became_atomic() {
     let live = apply(&kind(false), None, "one", r#","free":{"a":{"b":1}}"#).unwrap();
     let owned = |entries: &str| format!(r#"free={{"a":{{"b":1}}}} {entries}"#);
     assert_eq!(shown(&live), owned(r#"one: {"f:free":{"f:a":{".":{},"f:b":{}}}}"#));

@@ -139,7 +139,7 @@ mod tests {
     use crate::{Field, value};
 
     #[test]
-    fn fields_are_set_in_their_place() {
+    fn inserts_fields_in_schema_order() {
         let fields = ["a", "b", "c"].map(|name| Field::new(name, Ty::String));
         let message = Message::new("x.Letters", fields.to_vec());
         for (given, name, want) in [

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found() {
+    fn finds_fields_by_name() {
         let names = ["a", "ab", "terminationMessagePath", "terminationMessagePolicy", "kind", "", "aaaaaaaaXaaaaaaaa"];
         let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, Ty::String)).collect();
         let lookup = Lookup::new(&fields);

@@ -473,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_objects_stay_searchable() {
+    fn indexes_large_objects() {
         let mut object = Object::new();
         for i in 0..200 {
             object.insert(format!("k{i}"), i as i64);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn reads_and_writes_at_paths() {
         let name = "web";
         let mut pod = value!({"metadata": {"name": name}, "spec": {"n": 1i64, "list": ["a", {"b": true}]}});
         assert_eq!(pod.str_at(&["metadata", "name"]), "web");

@@ -160,7 +160,7 @@ mod tests {
 
     /// An object stored in CBOR is read like JSON, and kept as JSON.
     #[test]
-    fn stored_cbor() {
+    fn decodes_stored_cbor() {
         let message = message();
         let kind = StoredKind {
             group: "x.test",
@@ -190,7 +190,7 @@ mod tests {
 
     /// An object with numbers that JSON does not tell from integers is kept in CBOR.
     #[test]
-    fn stored_floats() {
+    fn stores_whole_floats_as_cbor() {
         let message = message();
         let kind = StoredKind {
             group: "x.test",
@@ -212,7 +212,7 @@ mod tests {
 
     /// A written object is read back, is kept unchanged, and has the given resourceVersion.
     #[test]
-    fn bytes_and_back() {
+    fn round_trips_objects() {
         let message = message();
         let kind = StoredKind {
             group: "x.test",

@@ -171,7 +171,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn elements_of_list_maps_are_brought_together() {
+    fn correlates_list_map_elements_by_key() {
         let schema = value!({"type": "object", "properties": {
             "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
                 "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},

@@ -148,7 +148,7 @@ mod tests {
     use binnacle_work::{Exceeded, WorkBudget, WorkLimits};
 
     #[test]
-    fn defaults_and_nulls() {
+    fn sets_defaults_and_replaces_non_nullable_nulls() {
         let schema = value!({"type": "object", "properties": {
             "a": {"type": "string", "default": "A"},
             "nullable": {"type": "string", "nullable": true, "default": "N"},
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_end_at_the_size_of_what_can_be_stored() {
+    fn stops_defaulting_at_the_storage_limit() {
         let (schema, mut object) = wide(300, 40_000);
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.enter(|| set_defaults(&mut object, &schema));
@@ -203,7 +203,7 @@ mod tests {
 
     /// Copies of a long text are small in memory, but what is written for the store is not.
     #[test]
-    fn defaults_of_long_texts_are_charged() {
+    fn charges_long_default_strings() {
         let schema = value!({"type": "object", "properties": {"l": {"type": "array", "items": {
             "type": "object", "properties": {"d": {"type": "string", "default": ("x".repeat(1 << 20))}},
         }}}});
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn added_defaults_end_with_the_memory_of_a_budget() {
+    fn stops_defaulting_at_the_memory_limit() {
         let (schema, mut object) = wide(100, 1000);
         let budget = WorkBudget::new(WorkLimits { memory: 1 << 20, ..WorkLimits::REQUEST });
         budget.enter(|| set_defaults(&mut object, &schema));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_in_defaults_are_charged() {
+    fn charges_nested_defaults() {
         // Each level has a thousand times the items of the one above.
         let items = || Value::List(vec![value!({}); 1000]);
         let mut schema = value!({"type": "string"});
@@ -242,7 +242,7 @@ mod tests {
 
     /// The largest real objects have thousands of items with a few defaults each.
     #[test]
-    fn defaults_of_real_objects_are_far_from_the_limit() {
+    fn real_objects_need_little_of_the_budget() {
         let (schema, mut object) = wide(10, 5_000);
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         assert!(budget.enter(|| set_defaults(&mut object, &schema)));

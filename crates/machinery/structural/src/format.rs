@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn texts() {
+    fn validates_formats() {
         assert!(Format::new("int32").known().is_none());
         check("bsonobjectid", &["507f1f77bcf86cd799439011"], &["507f1f77bcf86cd79943901", "x07f1f77bcf86cd799439011"]);
         check(

@@ -238,7 +238,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn equal_schemas_are_one_and_go_with_their_last_user() {
+    fn shares_equal_schemas_until_the_last_one_is_dropped() {
         let interner = Interner::new();
         let text = || value!({"type": "string", "pattern": "^a", "enum": ["a", {"b": 1i64}], "default": "a"});
         let schema = |extra: Value| {

@@ -130,7 +130,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn duplicates() {
+    fn reports_duplicate_set_items_and_map_keys() {
         let schema = value!({"type": "object", "properties": {
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {}},
             "one": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {

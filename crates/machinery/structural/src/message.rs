@@ -160,7 +160,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn what_apply_needs() {
+    fn builds_messages_for_server_side_apply() {
         let schema = value!({"type": "object", "properties": {
             "metadata": {"type": "object"},
             "spec": {"type": "object", "properties": {

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_version_2_cannot_say() {
+    fn openapi_v2_omits_unsupported_keywords() {
         for (schema, v3, v2) in [
             (
                 value!({"type": "string", "default": "x", "maxLength": 5i64}),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_resource_has() {
+    fn publishes_type_meta_and_object_meta() {
         let schema = value!({"spec": {
             "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
         }});

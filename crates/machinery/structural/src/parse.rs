@@ -196,7 +196,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn words_that_no_structural_schema_has() {
+    fn rejects_unsupported_keywords() {
         for (schema, want) in [
             (value!({"type": "object"}), ""),
             (value!({"$schema": "x"}), "OpenAPIV3Schema 'schema' is not supported"),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read() {
+    fn parses_supported_keywords() {
         let schema = value!({
             "type": "object",
             "required": ["b"],

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_compiled_again() {
+    fn recompiles_evicted_patterns() {
         let compiled = Arc::new(CompiledPatterns::default());
         let pattern = Pattern::new(r"^\d{2}$", compiled.clone());
         assert_eq!(pattern.memory(), 0);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn exhausted_budgets_are_not_kept() {
+    fn does_not_cache_budget_errors() {
         let pattern = Pattern::new(&"[a-z]{1000}".repeat(20), Arc::default());
         let budget = WorkBudget::new(WorkLimits { steps: 10_000, memory: 1 << 20 });
         assert!(budget.enter(|| pattern.is_match("a")).is_err());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_compiled_once() {
+    fn compiles_patterns_once() {
         let pattern =
             Pattern::new(r"^([a-z0-9\p{S}\p{L}](-?[a-z0-9\p{S}\p{L}]{0,62})?\.){1,8}[a-z\p{L}]{2,63}$", Arc::default());
         let steps = || {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_goes() {
+    fn prunes_unknown_fields() {
         check(
             value!({"properties": {
                 "spec": {"type": "object", "properties": {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_preserved_stays() {
+    fn keeps_preserved_unknown_fields() {
         check(
             value!({"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": true, "properties": {
                 "inner": {"type": "object", "properties": {"a": {"type": "string"}}},

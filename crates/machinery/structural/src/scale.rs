@@ -129,7 +129,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn rules() {
+    fn validates_scale_fields() {
         let scale = ScalePaths {
             spec_replicas: ".spec.replicas",
             status_replicas: ".status.replicas",

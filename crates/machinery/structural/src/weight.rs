@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weighs_what_a_copy_allocates() {
+    fn weight_covers_the_allocations_of_a_copy() {
         for (value, nodes) in
             [(value!(1i64), 1), (value!("a text of more than twenty-three bytes"), 1), (value!([1i64, {"a": []}]), 4)]
         {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_ends_with_the_budget() {
+    fn comparison_stops_at_the_budget() {
         let list = Value::List(vec![value!({"a": 1i64}); 10_000]);
         let other = list.clone();
         let budget = WorkBudget::new(WorkLimits::REQUEST);

@@ -94,7 +94,7 @@ fn schema(numbers: &mut Numbers, depth: usize) -> Value {
 }
 
 #[test]
-fn random_schemas_and_objects() {
+fn random_schemas_and_objects_do_not_panic() {
     let name = Field::new("name", Ty::String);
     let labels = Field::new("labels", Ty::Map(Box::new(Ty::String)));
     let meta = MessageRef::Shared(Arc::new(Message::new("a.b.v1.ObjectMeta", vec![name, labels])));

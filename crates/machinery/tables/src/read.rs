@@ -248,7 +248,7 @@ message Sample kind atomic
 ";
 
     #[test]
-    fn round_trip() {
+    fn tables_round_trip() {
         let files = [("meta.v1.tbl", META), ("sample.v1.tbl", SAMPLE)];
         let tables = read(files).unwrap();
         for (table, (_, text)) in tables.iter().zip(files) {
@@ -262,7 +262,7 @@ message Sample kind atomic
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_tables() {
         let cases = [
             ("message A\n  x 1 strnig omit\n", "unknown type"),
             ("message A\n  x 1 other.v1.B omit\n", "no table"),

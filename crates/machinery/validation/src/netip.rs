@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn parses_addresses() {
         for text in
             ["1.2.3.4", "0.0.0.0", "::", "::1", "1::", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "fe80::1", "a::b:0:c"]
         {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn errors_match_go() {
         for (text, why) in [
             ("", "unable to parse IP"),
             ("abc", "unable to parse IP"),

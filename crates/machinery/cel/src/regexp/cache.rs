@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_bounded() {
+    fn evicts_oldest_entries_over_budget() {
         let mut cache = Cache::default();
         let made = GoRegex::new("a+b").unwrap();
         for n in 0..100 {

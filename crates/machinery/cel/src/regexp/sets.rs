@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn members() {
+    fn contains_the_characters_that_go_matches() {
         for (pattern, members, others) in [
             (r"\d", "09", "a٣"),
             (r"\W", "-é", "a_9"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_with_a_name_are_shared() {
+    fn shares_named_sets() {
         assert!(Arc::ptr_eq(&set(r"\p{L}"), &set(r"[\pL]")));
         assert!(Arc::ptr_eq(&set(r"\PL"), &set(r"[^\pL]")));
     }

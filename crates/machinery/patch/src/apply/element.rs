@@ -209,7 +209,7 @@ mod tests {
     use crate::order::same;
 
     #[test]
-    fn text_forms() {
+    fn parses_and_displays_path_elements() {
         for (text, shown) in [
             (r#"f:spec"#, ".spec"),
             (r#"f:a.b/c"#, ".a.b/c"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn ordered() {
+    fn orders_path_elements() {
         let element = |text| PathElement::parse(text).unwrap().unwrap();
         let sorted = [
             "f:",

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meeting() {
+    fn detects_common_fields() {
         let text = r#"{"f:a":{".":{},"f:b":{},"k:{\"name\":\"x\"}":{".":{},"f:c":{}}},"f:d":{"v:\"1\"":{}}}"#;
         let whole = parse(text).unwrap();
         for (other, want) in [
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn divided_values() {
+    fn detects_fields_within_atomic_values() {
         let list = || Ty::List(Box::new(Ty::String));
         let atomic = Field { list_type: ListType::Atomic, ..Field::new("map", Ty::Map(Box::new(Ty::String))) };
         let message =
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips() {
+    fn parses_and_serializes_fields_v1() {
         for (text, want) in [
             ("{}", "{}"),
             ("null", "{}"),

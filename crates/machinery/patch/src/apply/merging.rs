@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_without_a_schema() {
+    fn merges_untyped_values() {
         for (live, config, want, why) in [
             (value!([1i64]), value!(null), value!(null), "a null replaces a list"),
             (value!(1i64), value!(null), value!(null), "and a scalar"),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn maps_managers_to_scale_and_back() {
         let time = "2026-01-02T03:04:05Z";
         let (both, replicas, rest) = (
             r#"{"f:spec":{"f:paused":{},"f:replicas":{}}}"#,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn managers_of_other_versions_stay() {
+    fn keeps_managers_of_other_versions() {
         let scale = Scale {
             api_version: "g/v2",
             replicas: &[("g/v1", Some("spec.count")), ("g/v2", Some("spec.replicas")), ("g/v3", None)],

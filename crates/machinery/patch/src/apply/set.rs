@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn operations() {
+    fn computes_union_intersection_and_difference() {
         let a = r#"{"f:a":{".":{},"f:b":{},"f:c":{}},"f:x":{}}"#;
         for (b, union, intersection, difference, recursive) in [
             ("{}", a, "{}", a, a),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn inserts_and_lists_paths() {
         let mut inserted = Set::default();
         let want = set(r#"{"f:a":{".":{},"k:{\"name\":\"x\"}":{"f:b":{}}},"f:c":{}}"#);
         for path in want.paths() {

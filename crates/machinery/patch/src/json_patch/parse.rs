@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses() {
+    fn rejects_invalid_patches() {
         let many = format!("[{}]", vec![r#"{"op":"test","path":"/a"}"#; 10_001].join(","));
         for (patch, code, message) in [
             (
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_unvalidated() {
+    fn rejects_undecodable_patches_without_validation() {
         for (patch, message) in [
             ("{}", "json: cannot unmarshal object into Go value of type jsonpatch.Patch"),
             ("[1]", "json: cannot unmarshal number into Go value of type jsonpatch.Operation"),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn findings() {
+    fn reports_unknown_and_duplicate_fields() {
         let patch = br#"[{"op":"add","path":"/a","more":1},{"op":"add","path":"/b","op":"add"},{"extra":1}]"#;
         let patch = parse(patch).unwrap();
         let told: Vec<String> = patch.findings().iter().map(ToString::to_string).collect();

@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_precision() {
+    fn decodes_half_precision_floats() {
         for (bits, want) in [
             (0x0000, 0.0),
             (0x0001, 5.960_464_477_539_063e-8),
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_are_none() {
+    fn rejects_malformed_documents() {
         let nested = |levels: usize| [vec![0x81; levels], vec![0x00]].concat();
         for (bytes, want) in [
             (&b""[..], "EOF"),

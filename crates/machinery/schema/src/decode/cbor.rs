@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn into_structs() {
+    fn decodes_typed_messages() {
         let message = message();
         let mismatch = |found: &str, field: &str, ty: &str| {
             Err(format!("cbor: cannot unmarshal {found} into Go struct field v1.Thing.{field} of type {ty}"))
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_document_says_of_itself() {
+    fn decodes_type_meta() {
         let into = "into Go value of type v1.TypeMeta";
         for (text, want) in [
             (r#"{"kind":"A","x":[{}],"apiVersion":"v1"}"#, Ok(("v1", "A"))),

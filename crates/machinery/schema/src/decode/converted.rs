@@ -117,7 +117,7 @@ mod tests {
     use crate::{Field, MessageRef, value};
 
     #[test]
-    fn paths_of_unknown_fields() {
+    fn reports_unknown_fields_with_their_path() {
         let inner = Message::new("io.k8s.B", vec![Field::new("n", Ty::Int32)]);
         let inner = Ty::Map(Box::new(Ty::Message(MessageRef::Shared(inner.into()))));
         let message = Message::new("io.k8s.A", vec![Field::new("map", inner)]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_converter_says() {
+    fn errors_match_the_unstructured_converter() {
         let list = |ty: Ty| Ty::List(Box::new(ty));
         let inner = Ty::Message(MessageRef::Shared(Message::new("io.k8s.B", vec![Field::new("n", Ty::Int32)]).into()));
         let fields = [

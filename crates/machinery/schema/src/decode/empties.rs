@@ -216,7 +216,7 @@ mod tests {
     use crate::{Limits, Message, MessageRef, Ty, value};
 
     #[test]
-    fn what_was_empty_can_be_put_back() {
+    fn restores_explicitly_empty_fields() {
         let field = |name: &'static str, ty| Field { presence: Presence::OmitZero, ..Field::new(name, ty) };
         let strings = || Ty::List(Box::new(Ty::String));
         let map = || Ty::Map(Box::new(Ty::String));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_found_in_another_order() {
+    fn restores_empty_fields_of_reordered_items() {
         let field = |name: &'static str, ty| Field { presence: Presence::OmitZero, ..Field::new(name, ty) };
         let strings = || Ty::List(Box::new(Ty::String));
         let item =

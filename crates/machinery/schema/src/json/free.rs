@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_as_they_were_sent() {
+    fn detects_rewritten_numbers() {
         let limits = Limits::default();
         for (text, is_rewritten) in [
             ("[0, -1, 12, 1.5, 1.0]", false),
@@ -424,7 +424,7 @@ mod tests {
 
     /// Go's decoder of the type ignores the case of names, and the last of several counts.
     #[test]
-    fn types_under_other_names() {
+    fn decodes_type_meta_case_insensitively() {
         let wrong = |field: &str, found: &str| {
             Err(format!("json: cannot unmarshal {found} into Go struct field .{field} of type string"))
         };

@@ -81,7 +81,7 @@ mod tests {
     use super::with_text_member;
 
     #[test]
-    fn members_have_their_place() {
+    fn inserts_members_in_order() {
         for (text, want) in [
             (r#"{"metadata":{"name":"a","uid":"u"},"x":1}"#, r#"{"metadata":{"name":"a","rv":"7","uid":"u"},"x":1}"#),
             (r#"{"a":{"metadata":{}},"metadata":{}}"#, r#"{"a":{"metadata":{}},"metadata":{"rv":"7"}}"#),

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words() {
+    fn syntax_errors_match_go() {
         for (text, want) in [
             ("", "unexpected end of JSON input"),
             ("{", "unexpected end of JSON input"),

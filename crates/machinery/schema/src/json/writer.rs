@@ -347,7 +347,7 @@ mod tests {
     use crate::value;
 
     #[test]
-    fn numbers_read_again() {
+    fn predicts_how_written_floats_are_parsed() {
         for (n, want) in [
             (0.0, Some(0)),
             (-0.0, Some(0)),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn formats_numbers_like_go() {
         for (n, want) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn strings() {
+    fn escapes_strings_like_go() {
         for (text, want) in [
             ("", r#""""#),
             ("plain é 日", r#""plain é 日""#),
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn pretty() {
+    fn writes_indented_json() {
         let value = value!({"a": [], "b": {}, "c": [1i64, {"d": "x:{}"}], "e\"": null});
         let mut out = Vec::new();
         write_pretty(&value, &mut out);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn compacting() {
+    fn compacts_json() {
         let limits = Limits::default();
         assert_eq!(
             compact(b" { \"a <\" : [ 1.0 , \"\\\" \" ] } \n", &limits).as_deref(),

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn documents() {
+    fn decodes_documents() {
         for (text, want) in [
             ("", "null"),
             ("# nothing\n", "null"),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints() {
+    fn errors_match_go_yaml() {
         for (text, want) in [
             ("a: b: c", "yaml: mapping values are not allowed in this context"),
             ("x: 1\na: b: c", "yaml: line 2: mapping values are not allowed in this context"),
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_keys() {
+    fn reports_duplicate_keys() {
         for (text, value, want) in [
             ("data:\n  k: x\n  k: z\n", r#"{"data":{"k":"z"}}"#, "  line 3: key \"k\" already set in map"),
             (
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs() {
+    fn rejects_alias_bombs_and_deep_documents() {
         let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
         for i in 1..12 {
             let alias = format!("*a{}", i - 1);

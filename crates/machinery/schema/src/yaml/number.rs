@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn formats_numbers_like_go_yaml() {
         for (n, want) in [
             (0.0, "0"),
             (1.0, "1"),

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_scalars() {
+    fn resolves_plain_scalars() {
         for (text, want) in [
             ("", Scalar::Null),
             ("~", Scalar::Null),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn tags() {
+    fn resolves_tags() {
         let tag = |short: &str| format!("{PREFIX}{short}");
         for (short, text, want) in [
             ("str", "1", Ok(Scalar::Str)),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_need_quotes() {
+    fn detects_strings_that_need_quotes() {
         for text in [
             "",
             "null",

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_bytes_are_told_apart() {
+    fn distinguishes_cached_encodings() {
         let stored = b"{\"a\":1}\n";
         let why = "x".repeat(300);
         for (kept, want) in [
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn length_of_text() {
+    fn estimates_the_length_of_json() {
         for object in [
             value!({}),
             value!({"a": [1i64, 20i64, true, null], "b": {"c": "text", "d<": "\u{1}"}}),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_bounded_by_what_is_stored() {
+    fn bounds_growth_by_stored_size() {
         let object = |bytes: usize| value!({"a": ("x".repeat(bytes))});
         for (read, stored, want) in [
             (50, 100, Ok((0, true))),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_has_limits_of_its_own() {
+    fn enforces_limits_per_object() {
         let work = || {
             let _ = allocate(WorkLimits::OBJECT.memory + 1);
             Ok(())

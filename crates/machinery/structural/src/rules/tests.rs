@@ -27,7 +27,7 @@ fn of(x: Value) -> Value {
 }
 
 #[test]
-fn failures() {
+fn reports_failed_rules() {
     for (x, new, want) in [
         (value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}), value!(2i64), vec![]),
         (
@@ -104,7 +104,7 @@ fn failures() {
 }
 
 #[test]
-fn rules_that_nothing_can_reach() {
+fn skips_unreachable_rules() {
     let rule = value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]});
     let below = |mut schema: Value| {
         schema.make_at(&["properties"]).insert("a", rule.clone());
@@ -136,7 +136,7 @@ fn rules_that_nothing_can_reach() {
 }
 
 #[test]
-fn transitions() {
+fn evaluates_transition_rules() {
     let schema = || {
         value!({"type": "object", "properties": {
             "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
@@ -163,7 +163,7 @@ fn transitions() {
 
 /// An optional old value has lost the types of what is in it, as in kube-apiserver, which was asked for these results.
 #[test]
-fn optional_old_values() {
+fn optional_old_self_is_untyped_as_in_kube_apiserver() {
     const UNEQUAL: &str = "'no such overload': call arguments did not match a supported operator, function or macro \
                            signature for rule: ";
     for (rule, want) in [
@@ -197,7 +197,7 @@ fn optional_old_values() {
 
 /// Elements of sets and list maps are found as in kube-apiserver, which was asked for these results.
 #[test]
-fn lists_with_types() {
+fn compares_sets_and_list_maps_like_kube_apiserver() {
     let set = |items: Value| value!({"type": "array", "x-kubernetes-list-type": "set", "items": (items)});
     let list_map = |keys: Value| {
         value!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": (keys), "items": {
@@ -263,7 +263,7 @@ fn lists_with_types() {
 }
 
 #[test]
-fn what_was_wrong_before_is_forgiven() {
+fn ratchets_unchanged_values() {
     let schema = || {
         value!({"type": "object", "properties": {
             "a": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]},
@@ -278,7 +278,7 @@ fn what_was_wrong_before_is_forgiven() {
 }
 
 #[test]
-fn budgets() {
+fn stops_at_the_cost_budget() {
     let schema = Structural::parse(
         &of(
             value!({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}),
