@@ -127,9 +127,9 @@ impl<'t> Parser<'t> {
     /// Takes what comes before the first character that ends it, or all.
     fn take_until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
-        let taken = &rest[..rest.find(ends).unwrap_or(rest.len())];
-        self.at += taken.len();
-        taken
+        let token = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        self.at += token.len();
+        token
     }
 
     /// Parses a name; a backslash keeps the next character in it.

@@ -22,7 +22,7 @@ fn shared(message: Message) -> Ty {
 
 fn metadata() -> Ty {
     let mut metadata = Message::new("", vec![Field::new("name", Ty::String)]);
-    metadata.others = Some(Box::new(Ty::Json));
+    metadata.additional = Some(Box::new(Ty::Json));
     shared(metadata)
 }
 
@@ -30,7 +30,7 @@ fn metadata() -> Ty {
 fn kind(free_is_atomic: bool) -> OneVersion {
     let open = |fields: Vec<Field>, element: Ty| {
         let mut message = Message::new("", fields);
-        message.others = Some(Box::new(Ty::Json));
+        message.additional = Some(Box::new(Ty::Json));
         message.untyped = Some(Box::new(element));
         shared(message)
     };
@@ -43,7 +43,7 @@ fn kind(free_is_atomic: bool) -> OneVersion {
         Field { list_type: ListType::Map(vec!["k".into()].into()), ..Field::new("l", Ty::List(Box::new(item))) },
     ];
     let mut free = Message::new("", vec![]);
-    (free.others, free.atomic) = (Some(Box::new(Ty::Json)), free_is_atomic);
+    (free.additional, free.atomic) = (Some(Box::new(Ty::Json)), free_is_atomic);
     OneVersion(Message::new(
         "",
         vec![
@@ -143,7 +143,7 @@ fn applies_untyped_values() {
 #[test]
 fn deduces_metadata_of_resources_without_schema() {
     let mut kind = Message::new("", vec![]);
-    kind.others = Some(Box::new(Ty::Json));
+    kind.additional = Some(Box::new(Ty::Json));
     let kind = OneVersion(kind);
     let finalizers = |name: &str| format!(r#","metadata":{{"finalizers":["{name}"]}},"spec":{{"n":1}}"#);
     let live = apply(&kind, None, "one", &finalizers("x/a")).unwrap();

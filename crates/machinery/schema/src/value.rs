@@ -212,11 +212,11 @@ impl Object {
 
 /// Scans the members. Most differ in length or first byte, which is checked without a call of `memcmp`; those calls
 /// took half of the time of a search.
-fn scan(entries: &[(Text, Value)], wanted: &[u8]) -> Option<usize> {
-    let first = wanted.first();
+fn scan(entries: &[(Text, Value)], name_bytes: &[u8]) -> Option<usize> {
+    let first = name_bytes.first();
     entries.iter().position(|(name, _)| {
         let name = name.as_bytes();
-        name.len() == wanted.len() && name.first() == first && name == wanted
+        name.len() == name_bytes.len() && name.first() == first && name == name_bytes
     })
 }
 

@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_work::{Exceeded, charge, exceed};
 
 use crate::structural::Structural;
-use crate::weight::{Weight, pace_lookup};
+use crate::weight::{Weight, charge_lookup};
 
 /// The bytes of a new member, whose value is counted apart, of an object that doubles its room.
 const MEMBER: usize = 2 * size_of::<(Text, Value)>();
@@ -19,16 +19,16 @@ pub const MAX_ADDED: usize = 1536 << 10;
 /// absent. Returns true if anything changed. Stops when the work budget is exhausted, and exhausts it when the defaults
 /// add more than [`MAX_ADDED`].
 pub fn set_defaults(value: &mut Value, schema: &Structural) -> bool {
-    Filler { room: MAX_ADDED }.fill(value, schema)
+    Defaulter { remaining: MAX_ADDED }.fill(value, schema)
 }
 
 /// Sets the defaults in one object.
-struct Filler {
+struct Defaulter {
     /// The bytes of JSON that may still be added.
-    room: usize,
+    remaining: usize,
 }
 
-impl Filler {
+impl Defaulter {
     fn fill(&mut self, value: &mut Value, schema: &Structural) -> bool {
         match value {
             Value::Object(object) => self.fill_object(object, schema),
@@ -56,7 +56,7 @@ impl Filler {
         let mut changed = false;
         for (name, property) in schema.properties() {
             let Some(default) = property.default.as_deref() else { continue };
-            pace_lookup(object, name);
+            charge_lookup(object, name);
             match object.get_mut(name) {
                 None => {
                     // The first member makes room for four.
@@ -100,11 +100,11 @@ impl Filler {
     /// Returns a copy of the default of a schema; `None` if there is no budget for it and the member that gets it.
     fn copy(&mut self, default: &Value, schema: &Structural, member: Weight) -> Option<Value> {
         let weight = schema.default_weight();
-        let Some(room) = self.room.checked_sub(weight.text.saturating_add(member.text)) else {
+        let Some(remaining) = self.remaining.checked_sub(weight.text.saturating_add(member.text)) else {
             exceed(Exceeded::Defaults(MAX_ADDED));
             return None;
         };
-        self.room = room;
+        self.remaining = remaining;
         Weight { bytes: weight.bytes.saturating_add(member.bytes), ..weight }.charge().ok()?;
         Some(default.clone())
     }

@@ -25,10 +25,10 @@ enum Machine {
 
 /// The cached machines, the oldest first, with the bytes of each.
 #[derive(Debug, Default)]
-pub(crate) struct CompiledPatterns(Mutex<Held>);
+pub(crate) struct CompiledPatterns(Mutex<CacheEntries>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct CacheEntries {
     machines: VecDeque<(Arc<Mutex<Machine>>, usize)>,
     bytes: usize,
 }
@@ -38,26 +38,26 @@ const BUDGET: usize = 64 << 20;
 
 impl CompiledPatterns {
     /// Caches a machine, in its place, and forgets the oldest ones above the limit.
-    fn hold(&self, place: &Arc<Mutex<Machine>>, made: GoRegex) {
-        let bytes = made.memory();
+    fn insert(&self, slot: &Arc<Mutex<Machine>>, regex: GoRegex) {
+        let bytes = regex.memory();
         if bytes > BUDGET {
             return;
         }
-        let mut dropped = vec![std::mem::replace(&mut *lock(place), Machine::Compiled(made))];
+        let mut dropped = vec![std::mem::replace(&mut *lock(slot), Machine::Compiled(regex))];
         if matches!(dropped[0], Machine::Compiled(_)) {
             // Another thread was faster, and its entry is the one for this place.
             return;
         }
-        let mut held = lock(&self.0);
-        held.machines.push_back((place.clone(), bytes));
-        held.bytes += bytes;
-        while held.bytes > BUDGET
-            && let Some((oldest, bytes)) = held.machines.pop_front()
+        let mut entries = lock(&self.0);
+        entries.machines.push_back((slot.clone(), bytes));
+        entries.bytes += bytes;
+        while entries.bytes > BUDGET
+            && let Some((oldest, bytes)) = entries.machines.pop_front()
         {
-            held.bytes -= bytes;
+            entries.bytes -= bytes;
             dropped.push(std::mem::take(&mut *lock(&oldest)));
         }
-        drop(held);
+        drop(entries);
     }
 }
 
@@ -99,9 +99,9 @@ impl Pattern {
         }
         // Compiled without a lock: other requests need it, and a charge may wait.
         match GoRegex::new(&self.text) {
-            Ok(made) => {
-                self.compiled.hold(&self.machine, made.clone());
-                Ok(made)
+            Ok(regex) => {
+                self.compiled.insert(&self.machine, regex.clone());
+                Ok(regex)
             }
             Err(error) => {
                 let problem = error.to_string();

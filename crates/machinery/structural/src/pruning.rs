@@ -22,7 +22,7 @@ pub fn prune(object: &mut Value, schema: Option<&Structural>, is_root: bool) {
 }
 
 /// Like [`prune`], but returns the paths of removed members, in order, at most a hundred.
-pub fn prune_and_tell(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
+pub fn prune_and_report(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
     let mut found = Vec::new();
     Pruner { found: Some(&mut found) }.prune(object, schema, is_root, &Path::Root);
     keep_first(&mut found);
@@ -70,7 +70,7 @@ impl Pruner<'_> {
                         }
                         Member::Preserved => true,
                         Member::Unknown => {
-                            self.tell(name, path);
+                            self.report(name, path);
                             false
                         }
                     }
@@ -92,7 +92,7 @@ impl Pruner<'_> {
         }
     }
 
-    fn tell(&mut self, name: &Text, path: &Path<'_>) {
+    fn report(&mut self, name: &Text, path: &Path<'_>) {
         let Some(found) = &mut self.found else { return };
         let at_root = matches!(path, Path::Root) && RESOURCE_FIELDS.contains(&name.as_str());
         if at_root {
@@ -140,7 +140,7 @@ mod tests {
 
     fn check(schema: Value, mut object: Value, want: Value, unknown: &[&str]) {
         let schema = Structural::parse(&schema, &Interner::new()).unwrap();
-        assert_eq!(prune_and_tell(&mut object, Some(&schema), true), unknown);
+        assert_eq!(prune_and_report(&mut object, Some(&schema), true), unknown);
         assert_eq!(object, want);
     }
 

@@ -75,7 +75,7 @@ impl Weight {
 }
 
 /// Copies a value, if the work budget allows it.
-pub(crate) fn copied(value: &Value) -> Option<Value> {
+pub(crate) fn copy_charged(value: &Value) -> Option<Value> {
     let weight = Weight::of(value);
     charge(weight.nodes).ok()?;
     weight.charge().ok()?;
@@ -98,7 +98,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
 fn same_members(a: &Object, b: &Object) -> bool {
     a.len() == b.len()
         && a.iter().all(|(name, value)| {
-            pace_lookup(b, name);
+            charge_lookup(b, name);
             b.get(name).is_some_and(|other| equal(value, other))
         })
 }
@@ -108,7 +108,7 @@ fn same_text(a: &Text, b: &Text) -> bool {
 }
 
 /// Charges the lookup of a member: small objects are scanned, large ones have an index.
-pub(crate) fn pace_lookup(object: &Object, name: &str) {
+pub(crate) fn charge_lookup(object: &Object, name: &str) {
     binnacle_work::pace(if object.len() > INDEXED { 2 + name.len() as u64 / 16 } else { object.len() as u64 / 8 });
 }
 

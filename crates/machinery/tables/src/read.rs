@@ -99,7 +99,7 @@ fn read_field(text: &str, package: &str, packages: &BTreeMap<&str, &str>) -> Res
         None => (text, Vec::new()),
     };
     let mut words = text.split_ascii_whitespace();
-    let mut next = |what: &str| words.next().ok_or(format!("a field without {what}"));
+    let mut next = |part: &str| words.next().ok_or(format!("a field without {part}"));
     let name = next("name")?.to_string();
     let mut tags =
         next("number")?.split('/').map(str::parse).collect::<Result<Vec<u32>, _>>().map_err(|e| e.to_string())?;

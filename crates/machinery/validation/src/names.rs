@@ -215,8 +215,8 @@ pub fn port_name(name: &str) -> Vec<String> {
 /// replaces the last *two* characters by one `a`, to report the same errors.
 fn mask_trailing_dash(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
     if prefix && name.len() > 1 && name.ends_with('-') {
-        let kept = name.char_indices().rev().nth(1).map_or(0, |(i, _)| i);
-        format!("{}a", &name[..kept]).into()
+        let end = name.char_indices().rev().nth(1).map_or(0, |(i, _)| i);
+        format!("{}a", &name[..end]).into()
     } else {
         name.into()
     }

@@ -86,7 +86,7 @@ fn finds_the_same_matches_as_go() {
         let regex = GoRegex::new(pattern).unwrap();
         assert_eq!(regex.find_all(text, usize::MAX).unwrap(), want, "{pattern} in {text}");
         assert_eq!(regex.find_all(text, 1).unwrap(), &want[..want.len().min(1)], "{pattern}");
-        assert_eq!(regex.find(text).unwrap().map(|place| &text[place]), want.first().copied(), "{pattern}");
+        assert_eq!(regex.find(text).unwrap().map(|range| &text[range]), want.first().copied(), "{pattern}");
     }
 }
 
@@ -130,8 +130,8 @@ fn drops_states_over_the_memory_limit() {
         assert_eq!(regex.is_match(&(text.clone() + "a" + &"b".repeat(20) + "c")), Ok(true));
         assert_eq!(regex.is_match(&(text.clone() + "b" + &"b".repeat(20) + "c")), Ok(false));
     });
-    let kept = regex.0.states.lock().unwrap().as_ref().map(|states| states.memory());
-    assert!(kept.is_none_or(|bytes| bytes <= regex.memory()), "{kept:?}");
+    let memory = regex.0.states.lock().unwrap().as_ref().map(|states| states.memory());
+    assert!(memory.is_none_or(|bytes| bytes <= regex.memory()), "{memory:?}");
     // Each character makes a state of some twenty instructions.
     assert!((10_000_000..100_000_000).contains(&budget.steps()), "{}", budget.steps());
     let few = WorkBudget::new(WorkLimits { steps: 100_000, memory: 1 << 20 });

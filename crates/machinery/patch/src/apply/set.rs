@@ -143,20 +143,20 @@ impl Set {
             return false;
         }
         pace((self.nodes.len() + other.nodes.len()) as u64);
-        let mut taken = false;
+        let mut removed = false;
         let mut from = 0;
         self.nodes.retain_mut(|node| {
             while from < other.nodes.len() && other.nodes[from].element < node.element {
                 from += 1;
             }
             if let Some(other) = other.nodes.get(from).filter(|other| other.element == node.element) {
-                taken |= node.member && other.member;
+                removed |= node.member && other.member;
                 node.member &= !other.member;
-                taken |= node.children.subtract(&other.children);
+                removed |= node.children.subtract(&other.children);
             }
             node.member || !node.children.is_empty()
         });
-        taken
+        removed
     }
 
     pub(super) fn difference(&self, other: &Self) -> Self {

@@ -209,9 +209,9 @@ fn charges_copies() {
     assert!(budget.memory() >= 100_000 * size_of::<Value>());
     assert!(budget.enter(|| patch(5).apply(live.clone())).is_err());
     assert!(budget.check().is_err());
-    let given =
+    let patch =
         parse(format!(r#"[{{"op":"add","path":"/c","value":[1{}]}}]"#, ",1".repeat(99_999)).as_bytes()).unwrap();
     let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 8 << 20 });
-    assert!(budget.enter(|| given.apply(live)).is_ok());
+    assert!(budget.enter(|| patch.apply(live)).is_ok());
     assert!(budget.memory() >= 100_000 * size_of::<Value>());
 }

@@ -118,7 +118,7 @@ fn structure(object: &Object, message: &Message, out: &mut Vec<u8>) {
                 hint = index + 1;
                 item(value, Some(&field.ty), out);
             }
-            None => item(value, message.others.as_deref(), out),
+            None => item(value, message.additional.as_deref(), out),
         }
     }
 }
@@ -147,7 +147,7 @@ fn sorted(value: &Value, out: &mut Vec<u8>) {
 /// Returns true if the tree has floating point numbers that JSON represents as integers.
 pub fn has_whole_floats(value: &Value) -> bool {
     match value {
-        Value::Float(n) => json::whole(*n).is_some(),
+        Value::Float(n) => json::integer_of(*n).is_some(),
         Value::List(items) => items.iter().any(has_whole_floats),
         Value::Object(object) => object.iter().any(|(_, value)| has_whole_floats(value)),
         _ => false,
@@ -200,8 +200,8 @@ fn half(n: f32) -> Option<u16> {
         -127 if fraction == 0 => Some(sign),
         -14..=15 if fraction & 0x1fff == 0 => Some(sign | ((exponent + 15) as u16) << 10 | (fraction >> 13) as u16),
         -24..=-15 => {
-            let (whole, shift) = (fraction | 0x80_0000, (-1 - exponent) as u32);
-            (whole.trailing_zeros() >= shift).then(|| sign | (whole >> shift) as u16)
+            let (significand, shift) = (fraction | 0x80_0000, (-1 - exponent) as u32);
+            (significand.trailing_zeros() >= shift).then(|| sign | (significand >> shift) as u16)
         }
         _ => None,
     }

@@ -60,7 +60,7 @@ fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String>
         (Ty::Uint32, _) => unrecognized("uint32"),
         (Ty::Double, _) => unrecognized("float64"),
         (Ty::Bytes, Value::Str(_)) => {
-            from_value::alone(value, ty).map_err(|error| format!("error decoding from json: {error}"))
+            from_value::check_value(value, ty).map_err(|error| format!("error decoding from json: {error}"))
         }
         (Ty::Bytes, Value::List(items)) => items.iter_mut().try_for_each(|item| match item {
             Value::Null => Ok(()),
@@ -72,7 +72,7 @@ fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String>
         }),
         (Ty::Bytes, other) => Err(format!("cannot restore slice from {}", kind(other))),
         // Types with their own decoders.
-        _ => from_value::alone(value, ty).map_err(|error| error.to_string()),
+        _ => from_value::check_value(value, ty).map_err(|error| error.to_string()),
     }
 }
 

@@ -60,7 +60,7 @@ enum Key {
 #[derive(Default)]
 struct Map {
     entries: Vec<(Key, Yaml)>,
-    places: HashMap<Key, usize>,
+    positions: HashMap<Key, usize>,
 }
 
 struct Decoder<'a> {
@@ -114,7 +114,7 @@ impl Decoder<'_> {
                 other => return Err(YamlError::document(format!("invalid map key: {}", go_syntax(&other)))),
             };
             let node = self.node(value, depth + 1)?;
-            if map.places.contains_key(&key) && self.repeated.len() < MAX_REPEATED {
+            if map.positions.contains_key(&key) && self.repeated.len() < MAX_REPEATED {
                 let line = self.nodes[value].line;
                 self.repeated.push(format!("  line {line}: key {} already set in map", key.go_syntax()));
             }
@@ -234,10 +234,10 @@ fn scalar(text: &str, tag: &str, plain: bool) -> Result<Key, YamlError> {
 
 impl Map {
     fn insert(&mut self, key: Key, value: Yaml) {
-        match self.places.get(&key) {
+        match self.positions.get(&key) {
             Some(place) => self.entries[*place].1 = value,
             None => {
-                self.places.insert(key.clone(), self.entries.len());
+                self.positions.insert(key.clone(), self.entries.len());
                 self.entries.push((key, value));
             }
         }

@@ -2,7 +2,7 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Value, value};
 
 use super::{validate, validate_update};
-use crate::correlation::{Correlated, Known};
+use crate::correlation::{ComparisonCache, CorrelatedObject};
 use crate::{Interner, Structural};
 
 /// Checks the errors of a value `x` of a schema.
@@ -239,9 +239,9 @@ fn ratchets_unchanged_values() {
         ),
         (value!({"all": "x"}), value!({"all": "x"}), vec![]),
     ] {
-        let known = Known::default();
+        let cache = ComparisonCache::default();
         let mut errors = FieldErrors::new();
-        validate_update(&Correlated::new(&new, &old, &schema, &known), &schema, &FieldPath::root(), &mut errors);
+        validate_update(&CorrelatedObject::new(&new, &old, &schema, &cache), &schema, &FieldPath::root(), &mut errors);
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
     }
 }
