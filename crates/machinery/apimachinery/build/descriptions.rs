@@ -83,19 +83,19 @@ fn description(schema: &Value) -> Option<&str> {
 #[derive(Default)]
 struct Texts {
     all: String,
-    known: HashMap<String, String>,
+    spans: HashMap<String, String>,
 }
 
 impl Texts {
     /// Returns the position of a text, in the notation of the tables.
     fn add(&mut self, text: &str) -> Result<String, Box<dyn Error>> {
-        if let Some(span) = self.known.get(text) {
+        if let Some(span) = self.spans.get(text) {
             return Ok(span.clone());
         }
         let start = u32::try_from(self.all.len())?;
         self.all.push_str(text);
         let span = format!("Span({start}, {})", u32::try_from(self.all.len())?);
-        self.known.insert(text.to_owned(), span.clone());
+        self.spans.insert(text.to_owned(), span.clone());
         Ok(span)
     }
 }

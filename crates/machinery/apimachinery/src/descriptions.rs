@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields() {
+    fn finds_field_descriptions() {
         let cases = [
             ("io.k8s.api.core.v1.PodStatus", "podIP", Some("podIP address "), "a plain field"),
             ("io.k8s.api.core.v1.Event", "involvedObject", Some("The object "), "a reference with words of its own"),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions() {
+    fn finds_type_descriptions() {
         let starts = [
             ("io.k8s.api.core.v1.Pod", "Pod is "),
             ("io.k8s.api.admissionregistration.v1beta1.ValidatingAdmissionPolicy", "ValidatingAdmissionPolicy "),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_in_order() {
+    fn tables_are_sorted() {
         assert!(DEFINITIONS.len() > 600, "{}", DEFINITIONS.len());
         assert!(DEFINITIONS.is_sorted_by(|a, b| a.name.get() < b.name.get()));
         for definition in &DEFINITIONS {

@@ -15,7 +15,7 @@ pub fn message(name: &str) -> Option<&'static Message> {
 }
 
 /// Defines functions that return the statics of messages.
-macro_rules! known {
+macro_rules! message_statics {
     ($($function:ident $name:literal,)*) => {$(
         #[doc = concat!("The message `", $name, "` of `meta.k8s.io/v1`.")]
         pub fn $function() -> &'static Message {
@@ -26,7 +26,7 @@ macro_rules! known {
     )*};
 }
 
-known! {
+message_statics! {
     delete_options "DeleteOptions",
     object_meta "ObjectMeta",
     partial_object_metadata "PartialObjectMetadata",
@@ -56,7 +56,7 @@ mod generated {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn messages_are_found_by_their_short_name() {
+    fn finds_messages_by_short_name() {
         for (name, field) in [("Status", "reason"), ("DeleteOptions", "preconditions"), ("Table", "rows")] {
             assert!(super::message(name).is_some_and(|message| message.get(field).is_some()), "{name}");
         }

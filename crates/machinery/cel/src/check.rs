@@ -27,14 +27,14 @@ pub(crate) enum Reference {
 
 /// An expression with the types and meanings of its nodes.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedAst {
     pub(crate) expr: Expr,
     types: Vec<Option<Type>>,
     references: Vec<Option<Reference>>,
     pub(crate) positions: Vec<u32>,
 }
 
-impl Checked {
+impl CheckedAst {
     pub(crate) fn ty(&self, id: Id) -> &Type {
         self.types[id as usize].as_ref().unwrap_or(&Type::Dyn)
     }
@@ -54,7 +54,7 @@ pub(crate) fn check(
     expr: Expr,
     positions: Vec<u32>,
     issues: &mut Issues,
-) -> Option<Checked> {
+) -> Option<CheckedAst> {
     let mut checker = Checker {
         env,
         source,
@@ -71,10 +71,10 @@ pub(crate) fn check(
     for ty in types.iter_mut().flatten() {
         *ty = mapping.substitute(ty, true);
     }
-    if mapping.exhausted() {
+    if mapping.is_exhausted() {
         issues.add(Location::NONE, "the types of the expression are too large");
     }
-    issues.is_empty().then_some(Checked { expr, types, references, positions })
+    issues.is_empty().then_some(CheckedAst { expr, types, references, positions })
 }
 
 struct Checker<'a> {
@@ -278,8 +278,8 @@ impl Checker<'_> {
             if overload.args.len() != arg_types.len() {
                 continue;
             }
-            let (wanted, returned) = self.instantiate(overload);
-            if !self.mapping.assign_all(&arg_types, &wanted) {
+            let (expected, returned) = self.instantiate(overload);
+            if !self.mapping.assign_all(&arg_types, &expected) {
                 continue;
             }
             fitting.push(index);
@@ -377,14 +377,14 @@ impl Checker<'_> {
         self.references[id as usize] = Some(ident.into_reference());
         for field in &message.fields {
             self.check(&field.value);
-            let wanted = match &result {
+            let expected = match &result {
                 Type::Object(name) if name == "JSONPatch" && self.env.field_of(name, &field.name) == Some(None) => {
                     // This type accepts every name, and has no type for those that it does not know.
-                    let given = self.ty(&field.value);
+                    let actual = self.ty(&field.value);
                     let text = format!(
                         "expected type of field '{}' is '' but provided type is '{}'",
                         field.name,
-                        given.formatted()
+                        actual.formatted()
                     );
                     self.error(field.id, &text);
                     Type::Error
@@ -395,16 +395,16 @@ impl Checker<'_> {
                     Type::Error
                 }
             };
-            let mut given = self.ty(&field.value);
+            let mut actual = self.ty(&field.value);
             if field.optional {
-                given = self.unwrap_optional(&field.value, given);
+                actual = self.unwrap_optional(&field.value, actual);
             }
-            if !self.mapping.assign(&wanted, &given) {
+            if !self.mapping.assign(&expected, &actual) {
                 let text = format!(
                     "expected type of field '{}' is '{}' but provided type is '{}'",
                     field.name,
-                    wanted.formatted(),
-                    given.formatted()
+                    expected.formatted(),
+                    actual.formatted()
                 );
                 self.error(field.id, &text);
             }
@@ -441,19 +441,19 @@ impl Checker<'_> {
         }
         self.scopes.push(variables);
         self.check(&fold.condition);
-        self.assert(&fold.condition, &Type::Bool);
+        self.expect_type(&fold.condition, &Type::Bool);
         self.check(&fold.step);
-        self.assert(&fold.step, &accumulator);
+        self.expect_type(&fold.step, &accumulator);
         self.scopes.pop();
         self.check(&fold.result);
         self.scopes.pop();
         self.mapping.substitute(&self.ty(&fold.result), false)
     }
 
-    fn assert(&mut self, expr: &Expr, wanted: &Type) {
-        let given = self.ty(expr);
-        if !self.mapping.assign(wanted, &given) {
-            self.mismatch(expr.id, wanted, &given);
+    fn expect_type(&mut self, expr: &Expr, expected: &Type) {
+        let actual = self.ty(expr);
+        if !self.mapping.assign(expected, &actual) {
+            self.mismatch(expr.id, expected, &actual);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Compiling expressions: parsing, checking, estimating their cost, and planning their evaluation.
 
 use crate::ast::{Expr, ExprKind, operators};
-use crate::check::{self, Checked, Reference};
+use crate::check::{self, CheckedAst, Reference};
 use crate::cost::{self, Estimate};
-use crate::declared::DeclType;
+use crate::decl_type::DeclType;
 use crate::environment::{Environment, Variable};
 use crate::error::Error;
 use crate::eval::Activation;
@@ -28,7 +28,7 @@ impl Environment {
         }
     }
 
-    fn check(&self, source: &Source, issues: &mut Issues) -> Option<Checked> {
+    fn check(&self, source: &Source, issues: &mut Issues) -> Option<CheckedAst> {
         let features = Features {
             optionals: self.version.at_least(28),
             two_variables: self.version.at_least(32),
@@ -73,7 +73,7 @@ fn charged(steps: u64, issues: &mut Issues) -> Option<()> {
 /// A checked expression.
 #[derive(Debug)]
 pub struct Ast {
-    pub(crate) checked: Checked,
+    pub(crate) checked: CheckedAst,
     variables: Vec<Variable>,
 }
 
@@ -101,8 +101,12 @@ impl Ast {
 
     /// Returns true if the expression uses a variable.
     pub fn uses_variable(&self, name: &str) -> bool {
-        let Some(wanted) = self.variables.iter().position(|variable| variable.name == name) else { return false };
-        self.checked.references().any(|reference| matches!(reference, Reference::Variable(index) if *index == wanted))
+        let Some(variable_index) = self.variables.iter().position(|variable| variable.name == name) else {
+            return false;
+        };
+        self.checked
+            .references()
+            .any(|reference| matches!(reference, Reference::Variable(index) if *index == variable_index))
     }
 
     /// Returns true if the expression selects a field of this name anywhere.

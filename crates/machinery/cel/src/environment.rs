@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Text;
 
-use crate::declared::{DeclType, ObjectType, Shape};
+use crate::decl_type::{DeclType, ObjectType, Shape};
 use crate::functions::Function;
 use crate::library::FunctionSet;
 use crate::types::Type;
@@ -65,8 +65,8 @@ impl Environment {
     }
 
     fn declare(&mut self, variable: Variable) {
-        match self.variables.iter_mut().find(|known| known.name == variable.name) {
-            Some(known) => *known = variable,
+        match self.variables.iter_mut().find(|existing| existing.name == variable.name) {
+            Some(existing) => *existing = variable,
             None => self.variables.push(variable),
         }
     }
@@ -100,8 +100,8 @@ impl Environment {
             Shape::List { element, .. } => self.collect_types(element),
             Shape::Map { value, .. } => self.collect_types(value),
             Shape::Object(object) => {
-                let known = self.objects.insert(object.name.clone(), object.clone()).is_some();
-                object.fields.values().filter(|_| !known).for_each(|field| self.collect_types(&field.ty));
+                let existing = self.objects.insert(object.name.clone(), object.clone()).is_some();
+                object.fields.values().filter(|_| !existing).for_each(|field| self.collect_types(&field.ty));
             }
             _ => {}
         }
@@ -109,7 +109,7 @@ impl Environment {
 
     /// Returns the number of a variable in activations.
     pub fn variable_index(&self, name: &str) -> Option<usize> {
-        self.variables.iter().position(|known| known.name == name)
+        self.variables.iter().position(|existing| existing.name == name)
     }
 
     // === Look-ups of the checker ===

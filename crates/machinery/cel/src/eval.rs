@@ -47,7 +47,7 @@ impl<'a> Activation<'a> {
 
 /// A result and its cost.
 #[derive(Clone, Debug)]
-pub struct Evaluated<'a> {
+pub struct Evaluation<'a> {
     pub result: Result<Val<'a>, Error>,
     pub cost: u64,
 }
@@ -62,11 +62,11 @@ impl Program {
     }
 
     /// Evaluates the program. Also returns the cost if it fails.
-    pub fn evaluate<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Evaluated<'a> {
+    pub fn evaluate<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Evaluation<'a> {
         let meter = Meter::new(limit);
         let mut eval = Eval { meter: &meter, variables: activation, slots: vec![Ok(Val::Null); self.slots] };
         let result = eval.plan(&self.plan);
-        Evaluated { result, cost: meter.cost() }
+        Evaluation { result, cost: meter.cost() }
     }
 }
 
@@ -74,13 +74,13 @@ struct Eval<'a, 'm> {
     meter: &'m Meter,
     variables: &'m Activation<'a>,
     /// The variables of loops. An error is kept in an accumulator, where a later round may absorb it.
-    slots: Vec<Evaluation<'a>>,
+    slots: Vec<EvalResult<'a>>,
 }
 
-type Evaluation<'a> = Result<Val<'a>, Error>;
+type EvalResult<'a> = Result<Val<'a>, Error>;
 
 impl<'a> Eval<'a, '_> {
-    fn plan(&mut self, plan: &'a Plan) -> Evaluation<'a> {
+    fn plan(&mut self, plan: &'a Plan) -> EvalResult<'a> {
         self.meter.work(1)?;
         match plan {
             Plan::Const(value) => Ok(value.borrow()),
@@ -95,8 +95,8 @@ impl<'a> Eval<'a, '_> {
             Plan::And(operands) => self.logic(operands, false),
             Plan::Or(operands) => self.logic(operands, true),
             Plan::Equals { operands, negated } => {
-                let a = uncancelled(self.plan(&operands.0))?;
-                let b = uncancelled(self.plan(&operands.1))?;
+                let a = split_aborts(self.plan(&operands.0))?;
+                let b = split_aborts(self.plan(&operands.1))?;
                 let (a, b) = match (a, b) {
                     (Ok(a), Ok(b)) => (a, b),
                     (Err(error), _) | (_, Err(error)) => {
@@ -112,7 +112,7 @@ impl<'a> Eval<'a, '_> {
                 Ok(Val::Bool(holds?))
             }
             Plan::NotStrictlyFalse(operand) => {
-                let value = uncancelled(self.plan(operand))?;
+                let value = split_aborts(self.plan(operand))?;
                 self.meter.charge(1)?;
                 Ok(Val::Bool(!matches!(value, Ok(Val::Bool(false)))))
             }
@@ -128,7 +128,7 @@ impl<'a> Eval<'a, '_> {
                 self.meter.charge(text_cost.saturating_mul(cost::scaled(*pattern_size, cost::REGEX)))?;
                 result
             }
-            Plan::OneOf { value, set } => {
+            Plan::InSet { value, set } => {
                 let value = self.plan(value)?;
                 self.meter.key(&value)?;
                 Ok(Val::Bool(Key::of(&value).is_some_and(|key| set.contains(&key))))
@@ -148,7 +148,7 @@ impl<'a> Eval<'a, '_> {
                 self.meter.charge(cost::MESSAGE)?;
                 value
             }
-            Plan::Otherwise { operands, unwrap } => {
+            Plan::OptionalOr { operands, unwrap } => {
                 let value = match self.plan(&operands.0)? {
                     Val::Optional(Some(value)) if *unwrap => (*value).clone(),
                     Val::Optional(None) => self.plan(&operands.1)?,
@@ -162,7 +162,7 @@ impl<'a> Eval<'a, '_> {
                 let element = self.plan(element)?;
                 self.meter.charge(list + 1)?;
                 match std::mem::replace(&mut self.slots[*slot], Ok(Val::Null))? {
-                    Val::List(list) => shallow(Val::List(list.push(self.meter, element)?)),
+                    Val::List(list) => check_depth(Val::List(list.push(self.meter, element)?)),
                     _ => Err(Error::no_such_overload()),
                 }
             }
@@ -173,10 +173,10 @@ impl<'a> Eval<'a, '_> {
     }
 
     /// Evaluates `&&` and `||`: the deciding value takes precedence over an error on the other side.
-    fn logic(&mut self, operands: &'a (Plan, Plan), deciding: bool) -> Evaluation<'a> {
+    fn logic(&mut self, operands: &'a (Plan, Plan), deciding: bool) -> EvalResult<'a> {
         let mut failed = None;
         for operand in [&operands.0, &operands.1] {
-            match uncancelled(self.plan(operand))? {
+            match split_aborts(self.plan(operand))? {
                 Ok(Val::Bool(value)) if value == deciding => return Ok(Val::Bool(deciding)),
                 Ok(Val::Bool(_)) => {}
                 Ok(_) => failed = failed.or(Some(Error::no_such_overload())),
@@ -192,7 +192,7 @@ impl<'a> Eval<'a, '_> {
     // === Variables and members ===
 
     /// Returns the value of an attribute, charging for its parts but not for the access itself.
-    fn attribute(&mut self, attribute: &'a Attribute) -> Evaluation<'a> {
+    fn attribute(&mut self, attribute: &'a Attribute) -> EvalResult<'a> {
         let value = match &attribute.root {
             Root::Variable(index, name) => match &self.variables.values[*index] {
                 Some(value) => value.clone()?,
@@ -216,14 +216,14 @@ impl<'a> Eval<'a, '_> {
     }
 
     /// Evaluates a plan, without the cost of the access if it is an attribute.
-    fn unobserved(&mut self, plan: &'a Plan) -> Evaluation<'a> {
+    fn unobserved(&mut self, plan: &'a Plan) -> EvalResult<'a> {
         match plan {
             Plan::Attribute(attribute) => self.attribute(attribute),
             plan => self.plan(plan),
         }
     }
 
-    fn qualify(&mut self, mut value: Val<'a>, attribute: &'a Attribute) -> Evaluation<'a> {
+    fn qualify(&mut self, mut value: Val<'a>, attribute: &'a Attribute) -> EvalResult<'a> {
         let mut optional = false;
         if let Val::Optional(inner) = value {
             match inner {
@@ -320,16 +320,16 @@ impl<'a> Eval<'a, '_> {
 
     // === Calls ===
 
-    fn call(&mut self, call: &'a CallPlan) -> Evaluation<'a> {
+    fn call(&mut self, call: &'a CallPlan) -> EvalResult<'a> {
         match &call.args[..] {
             [] => self.apply(call, &[]),
             [a] => {
-                let a = uncancelled(self.plan(a))?;
+                let a = split_aborts(self.plan(a))?;
                 self.strict(call, [a])
             }
             [a, b] => {
-                let a = uncancelled(self.plan(a))?;
-                let b = uncancelled(self.plan(b))?;
+                let a = split_aborts(self.plan(a))?;
+                let b = split_aborts(self.plan(b))?;
                 self.strict(call, [a, b])
             }
             args => {
@@ -339,7 +339,7 @@ impl<'a> Eval<'a, '_> {
         }
     }
 
-    fn strict<const N: usize>(&mut self, call: &'a CallPlan, args: [Evaluation<'a>; N]) -> Evaluation<'a> {
+    fn strict<const N: usize>(&mut self, call: &'a CallPlan, args: [EvalResult<'a>; N]) -> EvalResult<'a> {
         let mut values = [const { Val::Null }; N];
         for (value, arg) in values.iter_mut().zip(args) {
             match arg {
@@ -353,13 +353,13 @@ impl<'a> Eval<'a, '_> {
         self.apply(call, &values)
     }
 
-    fn apply(&mut self, call: &'a CallPlan, args: &[Val<'a>]) -> Evaluation<'a> {
+    fn apply(&mut self, call: &'a CallPlan, args: &[Val<'a>]) -> EvalResult<'a> {
         // Functions walk their texts once; those that do more charge it.
         self.meter.work(1 + args.iter().map(Val::bytes).sum::<usize>() as u64 / 4)?;
         let result = match args {
-            [Val::Str(_), ..] => uncancelled(call.function.call(call.overload, self.meter, args))?,
-            _ if call.searches => Err(Error::no_such_overload()),
-            _ => uncancelled(call.function.call(call.overload, self.meter, args))?,
+            [Val::Str(_), ..] => split_aborts(call.function.call(call.overload, self.meter, args))?,
+            _ if call.has_constant_pattern => Err(Error::no_such_overload()),
+            _ => split_aborts(call.function.call(call.overload, self.meter, args))?,
         };
         let cost = match call.cost {
             cost::ActualCost::Fixed(cost) => cost,
@@ -367,14 +367,14 @@ impl<'a> Eval<'a, '_> {
             cost::ActualCost::Traversal => args.first().map_or(Ok(0), |value| cost::traversal(self.meter, value))?,
         };
         self.meter.charge(cost)?;
-        let result = shallow(result?)?;
+        let result = check_depth(result?)?;
         binnacle_work::allocate(result.bytes())?;
         Ok(result)
     }
 
     // === Literals ===
 
-    fn list(&mut self, list: &'a ListPlan) -> Evaluation<'a> {
+    fn list(&mut self, list: &'a ListPlan) -> EvalResult<'a> {
         self.meter.list(list.elements.len())?;
         let mut values = Vec::with_capacity(list.elements.len());
         for (i, element) in list.elements.iter().enumerate() {
@@ -392,10 +392,10 @@ impl<'a> Eval<'a, '_> {
                 }
             }
         }
-        shallow(Val::list(values))
+        check_depth(Val::list(values))
     }
 
-    fn map(&mut self, planned: &'a [(Plan, Plan, bool)]) -> Evaluation<'a> {
+    fn map(&mut self, planned: &'a [(Plan, Plan, bool)]) -> EvalResult<'a> {
         let mut entries = Entries::default();
         for (key, value, optional) in planned {
             let key = self.plan(key)?;
@@ -409,11 +409,11 @@ impl<'a> Eval<'a, '_> {
                 }
             }
         }
-        shallow(Val::Map(Map::Entries(Arc::new(entries))))
+        check_depth(Val::Map(Map::Entries(Arc::new(entries))))
     }
 
     /// Adds an entry, or all entries of a map, to the map in a slot.
-    fn insert(&mut self, slot: usize, entry: &'a [Plan]) -> Evaluation<'a> {
+    fn insert(&mut self, slot: usize, entry: &'a [Plan]) -> EvalResult<'a> {
         // The costs of reading the accumulator and of the call.
         self.meter.charge(cost::SELECT)?;
         if let Err(error) = &self.slots[slot] {
@@ -421,7 +421,7 @@ impl<'a> Eval<'a, '_> {
         }
         let mut values = Vec::with_capacity(entry.len());
         for plan in entry {
-            match uncancelled(self.plan(plan))? {
+            match split_aborts(self.plan(plan))? {
                 Ok(value) => values.push(value),
                 Err(error) => {
                     self.meter.charge(u64::from(entry.len() == 1))?;
@@ -434,12 +434,12 @@ impl<'a> Eval<'a, '_> {
             (Val::Map(map), [Val::Map(more)]) => map.with_all(self.meter, more),
             _ => Err(Error::no_such_overload()),
         };
-        let inserted = uncancelled(inserted)?;
+        let inserted = split_aborts(inserted)?;
         self.meter.charge(1)?;
-        shallow(Val::Map(inserted?))
+        check_depth(Val::Map(inserted?))
     }
 
-    fn message(&mut self, message: &'a MessagePlan) -> Evaluation<'a> {
+    fn message(&mut self, message: &'a MessagePlan) -> EvalResult<'a> {
         self.meter.list(2 * message.fields.len())?;
         let mut fields = Vec::with_capacity(message.fields.len());
         for (name, value, optional) in &message.fields {
@@ -448,15 +448,15 @@ impl<'a> Eval<'a, '_> {
                 fields.push((name.clone(), value));
             }
         }
-        shallow(Val::Message(Arc::new(Message::new(message.name.clone(), fields))))
+        check_depth(Val::Message(Arc::new(Message::new(message.name.clone(), fields))))
     }
 
     // === Loops ===
 
-    fn fold(&mut self, fold: &'a Fold) -> Evaluation<'a> {
+    fn fold(&mut self, fold: &'a Fold) -> EvalResult<'a> {
         let range = self.plan(&fold.range)?;
         if fold.init_used {
-            self.slots[fold.accumulator] = uncancelled(self.plan(&fold.init))?;
+            self.slots[fold.accumulator] = split_aborts(self.plan(&fold.init))?;
         }
         match &range {
             Val::List(list) => {
@@ -500,16 +500,16 @@ impl<'a> Eval<'a, '_> {
 
     /// Runs one round of a loop; false ends the loop.
     fn round(&mut self, fold: &'a Fold) -> Result<bool, Error> {
-        if let Ok(Val::Bool(false)) = uncancelled(self.plan(&fold.condition))? {
+        if let Ok(Val::Bool(false)) = split_aborts(self.plan(&fold.condition))? {
             return Ok(false);
         }
-        self.slots[fold.accumulator] = uncancelled(self.plan(&fold.step))?;
+        self.slots[fold.accumulator] = split_aborts(self.plan(&fold.step))?;
         Ok(true)
     }
 }
 
 /// Fails for a value that is nested too deeply for the stack.
-fn shallow(value: Val<'_>) -> Result<Val<'_>, Error> {
+fn check_depth(value: Val<'_>) -> Result<Val<'_>, Error> {
     if value.depth() > MAX_DEPTH {
         return Err(Error::new("the value is nested too deeply"));
     }
@@ -517,7 +517,7 @@ fn shallow(value: Val<'_>) -> Result<Val<'_>, Error> {
 }
 
 /// Separates errors that an operator may absorb from those that abort the evaluation.
-fn uncancelled<T>(result: Result<T, Error>) -> Result<Result<T, Error>, Error> {
+fn split_aborts<T>(result: Result<T, Error>) -> Result<Result<T, Error>, Error> {
     match result {
         Err(error) if error.is_cost_limit() => Err(error),
         result => Ok(result),

@@ -4,26 +4,26 @@ use binnacle_meta::Text;
 
 use crate::error::Error;
 use crate::meter::Meter;
-use crate::types::{Type, read_type, read_types};
+use crate::types::{Type, parse_type, parse_types};
 use crate::value::Val;
 
 /// The implementation of a function; the target of a member call is the first argument.
-pub(crate) type Imp = for<'a> fn(&Meter, &[Val<'a>]) -> Result<Val<'a>, Error>;
+pub(crate) type FunctionOp = for<'a> fn(&Meter, &[Val<'a>]) -> Result<Val<'a>, Error>;
 
 /// A function in the declaration of a library.
-pub(crate) struct Decl {
+pub(crate) struct FunctionDecl {
     pub(crate) name: &'static str,
     /// One implementation for all overloads, which inspects the types itself.
-    pub(crate) all: Option<Imp>,
+    pub(crate) all: Option<FunctionOp>,
     pub(crate) overloads: &'static [OverloadDecl],
 }
 
 /// An identifier, a signature (`string.(int, A) -> bool` for a member, `(string) -> bool` for a function), and the
 /// implementation if the overload has its own.
-pub(crate) type OverloadDecl = (&'static str, &'static str, Option<Imp>);
+pub(crate) type OverloadDecl = (&'static str, &'static str, Option<FunctionOp>);
 
-impl Decl {
-    pub(crate) const fn all(name: &'static str, imp: Imp, overloads: &'static [OverloadDecl]) -> Self {
+impl FunctionDecl {
+    pub(crate) const fn all(name: &'static str, imp: FunctionOp, overloads: &'static [OverloadDecl]) -> Self {
         Self { name, all: Some(imp), overloads }
     }
 
@@ -36,7 +36,7 @@ impl Decl {
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) overloads: Vec<Overload>,
-    pub(crate) all: Option<Imp>,
+    pub(crate) all: Option<FunctionOp>,
 }
 
 #[derive(Debug)]
@@ -47,11 +47,11 @@ pub(crate) struct Overload {
     pub(crate) result: Type,
     /// The type parameters of the signature.
     pub(crate) params: Vec<Text>,
-    imp: Option<Imp>,
+    imp: Option<FunctionOp>,
 }
 
 impl Overload {
-    pub(crate) fn read(&(id, signature, imp): &OverloadDecl) -> Self {
+    pub(crate) fn parse(&(id, signature, imp): &OverloadDecl) -> Self {
         let (args, result) = signature.split_once("->").expect("signatures have a result");
         let args = args.trim().strip_suffix(')').expect("signatures have arguments");
         // The target, if any, precedes the first `.(`; type names contain dots as well.
@@ -59,10 +59,10 @@ impl Overload {
             Some((target, rest)) => (Some(target), rest),
             None => (None, args.strip_prefix('(').expect("arguments stand in parentheses")),
         };
-        let args: Vec<Type> = target.map(read_type).into_iter().chain(read_types(args)).collect();
+        let args: Vec<Type> = target.map(parse_type).into_iter().chain(parse_types(args)).collect();
         let mut params = Vec::new();
         args.iter().for_each(|arg| collect_params(arg, &mut params));
-        let result = read_type(result);
+        let result = parse_type(result);
         collect_params(&result, &mut params);
         Self { id, member: target.is_some(), args, result, params, imp }
     }

@@ -103,13 +103,13 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
     let mut at = 0;
     while at < chars.len() {
         match scan(&chars[at..]) {
-            Scan::Token(kind, len) => {
+            Lexeme::Token(kind, len) => {
                 tokens.push(Token { kind, start: at, end: at + len });
                 at += len;
             }
-            Scan::Hidden(len) => at += len,
+            Lexeme::Hidden(len) => at += len,
             // The unexpected character is part of the message, and is skipped with the text before it.
-            Scan::Bad(len) => {
+            Lexeme::Bad(len) => {
                 let end = (at + len + 1).min(chars.len());
                 let text: String = chars[at..end].iter().collect();
                 issues.add(source.location(at), format!("Syntax error: token recognition error at: '{text}'"));
@@ -121,32 +121,32 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
     tokens
 }
 
-enum Scan {
+enum Lexeme {
     Token(TokenKind, usize),
     Hidden(usize),
     /// An invalid token: the number of characters that could begin one; the next character is unexpected.
     Bad(usize),
 }
 
-fn scan(chars: &[char]) -> Scan {
+fn scan(chars: &[char]) -> Lexeme {
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
-    let one = |kind| Scan::Token(kind, 1);
+    let one = |kind| Lexeme::Token(kind, 1);
     match chars[0] {
         '\t' | ' ' | '\r' | '\n' | '\u{c}' => {
-            Scan::Hidden(chars.iter().take_while(|c| matches!(c, '\t' | ' ' | '\r' | '\n' | '\u{c}')).count())
+            Lexeme::Hidden(chars.iter().take_while(|c| matches!(c, '\t' | ' ' | '\r' | '\n' | '\u{c}')).count())
         }
-        '/' if at(1) == '/' => Scan::Hidden(chars.iter().take_while(|c| **c != '\n').count()),
-        '=' if at(1) == '=' => Scan::Token(TokenKind::Equals, 2),
-        '=' => Scan::Bad(1),
-        '!' if at(1) == '=' => Scan::Token(TokenKind::NotEquals, 2),
+        '/' if at(1) == '/' => Lexeme::Hidden(chars.iter().take_while(|c| **c != '\n').count()),
+        '=' if at(1) == '=' => Lexeme::Token(TokenKind::Equals, 2),
+        '=' => Lexeme::Bad(1),
+        '!' if at(1) == '=' => Lexeme::Token(TokenKind::NotEquals, 2),
         '!' => one(TokenKind::Exclam),
-        '<' if at(1) == '=' => Scan::Token(TokenKind::LessEquals, 2),
+        '<' if at(1) == '=' => Lexeme::Token(TokenKind::LessEquals, 2),
         '<' => one(TokenKind::Less),
-        '>' if at(1) == '=' => Scan::Token(TokenKind::GreaterEquals, 2),
+        '>' if at(1) == '=' => Lexeme::Token(TokenKind::GreaterEquals, 2),
         '>' => one(TokenKind::Greater),
-        '&' if at(1) == '&' => Scan::Token(TokenKind::And, 2),
-        '|' if at(1) == '|' => Scan::Token(TokenKind::Or, 2),
-        '&' | '|' => Scan::Bad(1),
+        '&' if at(1) == '&' => Lexeme::Token(TokenKind::And, 2),
+        '|' if at(1) == '|' => Lexeme::Token(TokenKind::Or, 2),
+        '&' | '|' => Lexeme::Bad(1),
         '[' => one(TokenKind::LBracket),
         ']' => one(TokenKind::RBracket),
         '{' => one(TokenKind::LBrace),
@@ -155,7 +155,7 @@ fn scan(chars: &[char]) -> Scan {
         ')' => one(TokenKind::RParen),
         '.' if at(1).is_ascii_digit() => {
             let len = 1 + digits(&chars[1..]);
-            Scan::Token(TokenKind::Float, len + exponent(&chars[len..]))
+            Lexeme::Token(TokenKind::Float, len + exponent(&chars[len..]))
         }
         '.' => one(TokenKind::Dot),
         ',' => one(TokenKind::Comma),
@@ -180,24 +180,24 @@ fn scan(chars: &[char]) -> Scan {
                 .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' '))
                 .count();
             if len > 0 && at(len + 1) == '`' {
-                Scan::Token(TokenKind::EscIdentifier, len + 2)
+                Lexeme::Token(TokenKind::EscIdentifier, len + 2)
             } else {
-                Scan::Bad(len + 1)
+                Lexeme::Bad(len + 1)
             }
         }
-        _ => Scan::Bad(0),
+        _ => Lexeme::Bad(0),
     }
 }
 
 /// If a prefix is not followed by a string, returns it as a word.
-fn or_word(scan: Scan, chars: &[char]) -> Scan {
+fn or_word(scan: Lexeme, chars: &[char]) -> Lexeme {
     match scan {
-        Scan::Bad(_) => word(chars),
+        Lexeme::Bad(_) => word(chars),
         scan => scan,
     }
 }
 
-fn word(chars: &[char]) -> Scan {
+fn word(chars: &[char]) -> Lexeme {
     let len = chars.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '_').count();
     let kind = match len {
         2 if chars[..2] == ['i', 'n'] => TokenKind::In,
@@ -206,7 +206,7 @@ fn word(chars: &[char]) -> Scan {
         4 if chars[..4] == ['n', 'u', 'l', 'l'] => TokenKind::Null,
         _ => TokenKind::Identifier,
     };
-    Scan::Token(kind, len)
+    Lexeme::Token(kind, len)
 }
 
 fn digits(chars: &[char]) -> usize {
@@ -225,7 +225,7 @@ fn exponent(chars: &[char]) -> usize {
     }
 }
 
-fn number(chars: &[char]) -> Scan {
+fn number(chars: &[char]) -> Lexeme {
     if chars[0] == '0' && chars.get(1) == Some(&'x') {
         let hex = chars[2..].iter().take_while(|c| c.is_ascii_hexdigit()).count();
         if hex > 0 {
@@ -237,40 +237,40 @@ fn number(chars: &[char]) -> Scan {
         let fraction = digits(&chars[len + 1..]);
         if fraction > 0 {
             let len = len + 1 + fraction;
-            return Scan::Token(TokenKind::Float, len + exponent(&chars[len..]));
+            return Lexeme::Token(TokenKind::Float, len + exponent(&chars[len..]));
         }
     }
     match exponent(&chars[len..]) {
         0 => integer(chars, len),
-        n => Scan::Token(TokenKind::Float, len + n),
+        n => Lexeme::Token(TokenKind::Float, len + n),
     }
 }
 
-fn integer(chars: &[char], len: usize) -> Scan {
+fn integer(chars: &[char], len: usize) -> Lexeme {
     match chars.get(len) {
-        Some('u' | 'U') => Scan::Token(TokenKind::Uint, len + 1),
-        _ => Scan::Token(TokenKind::Int, len),
+        Some('u' | 'U') => Lexeme::Token(TokenKind::Uint, len + 1),
+        _ => Lexeme::Token(TokenKind::Int, len),
     }
 }
 
-fn string(chars: &[char], raw: bool, prefix: usize, kind: TokenKind) -> Scan {
+fn string(chars: &[char], raw: bool, prefix: usize, kind: TokenKind) -> Lexeme {
     let quote = chars[prefix];
     let body = prefix + 1;
     if chars.get(body) == Some(&quote) && chars.get(body + 1) == Some(&quote) {
         // Three quotes, or an empty string followed by another quote.
         return match triple(chars, raw, body + 2, quote) {
-            Ok(len) => Scan::Token(kind, len),
-            Err(_) => Scan::Token(kind, body + 1),
+            Ok(len) => Lexeme::Token(kind, len),
+            Err(_) => Lexeme::Token(kind, body + 1),
         };
     }
     let mut at = body;
     loop {
         match chars.get(at) {
-            None | Some('\n' | '\r') => return Scan::Bad(at),
-            Some(c) if *c == quote => return Scan::Token(kind, at + 1),
+            None | Some('\n' | '\r') => return Lexeme::Bad(at),
+            Some(c) if *c == quote => return Lexeme::Token(kind, at + 1),
             Some('\\') if !raw => match escape(&chars[at..]) {
                 Ok(len) => at += len,
-                Err(len) => return Scan::Bad(at + len),
+                Err(len) => return Lexeme::Bad(at + len),
             },
             Some(_) => at += 1,
         }

@@ -29,7 +29,7 @@ mod ast;
 mod check;
 mod compile;
 mod cost;
-mod declared;
+mod decl_type;
 mod environment;
 mod error;
 mod eval;
@@ -49,10 +49,10 @@ mod version;
 
 pub use compile::Ast;
 pub use cost::Estimate;
-pub use declared::{DeclField, DeclType, ListKind, ObjectType, Shape, escape, is_keyword};
+pub use decl_type::{DeclField, DeclType, ListKind, ObjectType, Shape, escape, is_keyword};
 pub use environment::Environment;
 pub use error::Error;
-pub use eval::{Activation, Evaluated, PER_CALL_LIMIT};
+pub use eval::{Activation, Evaluation, PER_CALL_LIMIT};
 pub use library::authz::{
     Authorizer, Check, CheckOf, Decision, ResourceCheck, authorizer_type, authorizer_value, resource_check_type,
     resource_check_value,

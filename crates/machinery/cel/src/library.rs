@@ -1,10 +1,10 @@
 //! The function libraries, each with the versions that include it.
 
 pub(crate) mod authz;
+mod ext_lists;
 mod format_string;
 mod json_patch;
 mod lists;
-mod more_lists;
 mod named_format;
 mod net;
 mod optional;
@@ -21,13 +21,13 @@ mod urls;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock};
 
-use crate::functions::{Decl, Function, Overload};
+use crate::functions::{Function, FunctionDecl, Overload};
 use crate::value::Val;
 use crate::version::Version;
-pub(crate) use format_string::{Step as FormatStep, purpose as format_use, steps as format_steps};
+pub(crate) use format_string::{FormatPart, accepted_types_message, parts as format_parts};
 
 pub(crate) struct Library {
-    pub(crate) functions: &'static [Decl],
+    pub(crate) functions: &'static [FunctionDecl],
     /// Names of types for use in expressions.
     pub(crate) types: &'static [&'static str],
 }
@@ -62,7 +62,7 @@ impl FunctionSet {
                     all: None,
                 });
                 function.all = function.all.or(decl.all);
-                function.overloads.extend(decl.overloads.iter().map(Overload::read));
+                function.overloads.extend(decl.overloads.iter().map(Overload::parse));
             }
         }
         set
@@ -98,7 +98,7 @@ fn of_version(version: Version) -> Vec<Library> {
     since(31, authz::selectors());
     since(32, two_variables::library());
     since(33, semver::library());
-    since(34, more_lists::library());
+    since(34, ext_lists::library());
     since(37, lists::with_includes());
     libraries
 }

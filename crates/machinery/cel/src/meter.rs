@@ -63,7 +63,7 @@ impl Meter {
     }
 
     /// Returns the cost that is left.
-    pub(crate) fn left(&self) -> u64 {
+    pub(crate) fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.cost.get())
     }
 

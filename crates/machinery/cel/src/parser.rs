@@ -58,15 +58,15 @@ pub(crate) fn parse(source: &Source, features: Features, issues: &mut Issues) ->
         positions: Vec::with_capacity(tokens.len()),
         depths: Vec::with_capacity(tokens.len()),
         features,
-        open: Open::default(),
+        open: OpenRules::default(),
     };
-    let expr = match parser.whole() {
+    let expr = match parser.parse() {
         Ok(expr) => Some(expr),
-        Err(Stop::Syntax) => {
+        Err(ParseError::Syntax) => {
             syntax::report(source, &tokens, parser.issues);
             None
         }
-        Err(Stop::Limit(message)) => {
+        Err(ParseError::Limit(message)) => {
             parser.issues.add(Location::NONE, message);
             None
         }
@@ -75,16 +75,16 @@ pub(crate) fn parse(source: &Source, features: Features, issues: &mut Issues) ->
     expr.filter(|_| issues.is_empty()).map(|expr| Parsed { expr, positions })
 }
 
-enum Stop {
+enum ParseError {
     Syntax,
     Limit(String),
 }
 
-type Parse<T = Expr> = Result<T, Stop>;
+type ParseResult<T = Expr> = Result<T, ParseError>;
 
 /// The number of open rules of each kind.
 #[derive(Default)]
-struct Open {
+struct OpenRules {
     expr: usize,
     relation: usize,
     calc: usize,
@@ -99,17 +99,17 @@ struct Parser<'a> {
     /// The nesting depth of operators, selections and calls of members below each node.
     depths: Vec<u16>,
     features: Features,
-    open: Open,
+    open: OpenRules,
 }
 
 impl Parser<'_> {
-    fn whole(&mut self) -> Parse {
+    fn parse(&mut self) -> ParseResult {
         let expr = self.expr()?;
         self.expect(T::Eof)?;
         Ok(expr)
     }
 
-    fn expr(&mut self) -> Parse {
+    fn expr(&mut self) -> ParseResult {
         self.open.expr += 1;
         check_recursion(self.open.expr)?;
         let condition = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.or())?;
@@ -126,7 +126,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    fn or(&mut self) -> Parse {
+    fn or(&mut self) -> ParseResult {
         let first = self.and()?;
         if self.peek() != T::Or {
             return Ok(first);
@@ -139,7 +139,7 @@ impl Parser<'_> {
         Ok(self.balanced(operators::OR, &ops, terms))
     }
 
-    fn and(&mut self) -> Parse {
+    fn and(&mut self) -> ParseResult {
         let first = self.relation()?;
         if self.peek() != T::And {
             return Ok(first);
@@ -152,7 +152,7 @@ impl Parser<'_> {
         Ok(self.balanced(operators::AND, &ops, terms))
     }
 
-    fn relation(&mut self) -> Parse {
+    fn relation(&mut self) -> ParseResult {
         self.open.relation += 1;
         check_recursion(self.open.relation)?;
         let mut left = self.sum()?;
@@ -179,7 +179,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn sum(&mut self) -> Parse {
+    fn sum(&mut self) -> ParseResult {
         self.open.calc += 1;
         check_recursion(self.open.calc)?;
         let mut left = self.product()?;
@@ -201,7 +201,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn product(&mut self) -> Parse {
+    fn product(&mut self) -> ParseResult {
         let mut left = self.unary()?;
         loop {
             let function = match self.peek() {
@@ -221,7 +221,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn unary(&mut self) -> Parse {
+    fn unary(&mut self) -> ParseResult {
         let (kind, function) = match self.peek() {
             T::Exclam => (T::Exclam, operators::NOT),
             // A sign directly before a number is part of it.
@@ -244,7 +244,7 @@ impl Parser<'_> {
         })
     }
 
-    fn member(&mut self) -> Parse {
+    fn member(&mut self) -> ParseResult {
         let mut operand = self.primary()?;
         loop {
             match self.peek() {
@@ -267,7 +267,7 @@ impl Parser<'_> {
         }
     }
 
-    fn select_or_call(&mut self, operand: Expr) -> Parse {
+    fn select_or_call(&mut self, operand: Expr) -> ParseResult {
         let dot = self.advance();
         if self.peek() == T::Identifier && self.peek_at(1) == T::LParen {
             let name = self.advance();
@@ -279,7 +279,7 @@ impl Parser<'_> {
         let optional = self.take(T::Question).is_some();
         let name = match self.peek() {
             T::Identifier | T::EscIdentifier => self.advance(),
-            _ => return Err(Stop::Syntax),
+            _ => return Err(ParseError::Syntax),
         };
         let field = self.field_name(name)?;
         if !optional {
@@ -296,7 +296,7 @@ impl Parser<'_> {
         self.operator(id, operators::OPT_SELECT, vec![operand, name])
     }
 
-    fn primary(&mut self) -> Parse {
+    fn primary(&mut self) -> ParseResult {
         let token = self.tokens[self.at];
         match token.kind {
             T::Dot | T::Identifier => self.name(),
@@ -326,10 +326,10 @@ impl Parser<'_> {
     }
 
     /// Parses an identifier, a function call, or a message `a.b{...}`.
-    fn name(&mut self) -> Parse {
+    fn name(&mut self) -> ParseResult {
         let leading = self.take(T::Dot).is_some();
         if self.peek() != T::Identifier {
-            return Err(Stop::Syntax);
+            return Err(ParseError::Syntax);
         }
         let mut end = 1;
         while self.peek_at(end) == T::Dot && self.peek_at(end + 1) == T::Identifier {
@@ -363,7 +363,7 @@ impl Parser<'_> {
         }
     }
 
-    fn literal(&mut self) -> Parse {
+    fn literal(&mut self) -> ParseResult {
         let first = self.tokens[self.at];
         let negative = first.kind == T::Minus;
         if negative {
@@ -374,14 +374,14 @@ impl Parser<'_> {
         let value = match token.kind {
             T::Int => literal::int(&text, negative),
             T::Float => literal::double(&text, negative),
-            _ if negative => return Err(Stop::Syntax),
+            _ if negative => return Err(ParseError::Syntax),
             T::Uint => literal::uint(&text),
             T::String => literal::string(&text),
             T::Bytes => literal::bytes(&text),
             T::True => Ok(Literal::Bool(true)),
             T::False => Ok(Literal::Bool(false)),
             T::Null => Ok(Literal::Null),
-            _ => return Err(Stop::Syntax),
+            _ => return Err(ParseError::Syntax),
         };
         self.at += 1;
         match value {
@@ -390,7 +390,7 @@ impl Parser<'_> {
         }
     }
 
-    fn field_name(&mut self, token: Token) -> Parse<Text> {
+    fn field_name(&mut self, token: Token) -> ParseResult<Text> {
         if token.kind == T::EscIdentifier {
             self.unsupported(token, "unsupported syntax: '`'")?;
         }
@@ -398,9 +398,9 @@ impl Parser<'_> {
     }
 }
 
-fn check_recursion(open: usize) -> Parse<()> {
+fn check_recursion(open: usize) -> ParseResult<()> {
     if open > MAX_RECURSION {
-        return Err(Stop::Limit(format!("expression recursion limit exceeded: {MAX_RECURSION}")));
+        return Err(ParseError::Limit(format!("expression recursion limit exceeded: {MAX_RECURSION}")));
     }
     Ok(())
 }

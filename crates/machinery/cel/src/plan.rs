@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use binnacle_meta::Text;
 
 use crate::ast::{Call, Comprehension, Expr, ExprKind, List, Literal, MapEntry, Struct, operators};
-use crate::check::{Checked, Reference};
+use crate::check::{CheckedAst, Reference};
 use crate::cost::{self, ActualCost};
 use crate::error::Error;
 use crate::functions::Function;
@@ -25,7 +25,7 @@ pub struct Program {
 
 impl Program {
     /// With `fold`, constant parts are evaluated here, as in kube-apiserver, and are free later.
-    pub(crate) fn new(checked: &Checked, fold: bool) -> Result<Self, Error> {
+    pub(crate) fn new(checked: &CheckedAst, fold: bool) -> Result<Self, Error> {
         let mut planner = Planner { checked, fold, scope: Vec::new(), slots: 0, depth: 0 };
         let plan = planner.plan(&checked.expr)?;
         Ok(Self { plan, slots: planner.slots, output: checked.ty(checked.expr.id).clone() })
@@ -56,7 +56,7 @@ pub(crate) enum Plan {
         pattern_size: u64,
     },
     /// `in` with a constant list of scalars.
-    OneOf {
+    InSet {
         value: Box<Plan>,
         set: HashSet<Key>,
     },
@@ -64,7 +64,7 @@ pub(crate) enum Plan {
     Map(Box<[(Plan, Plan, bool)]>),
     Message(Box<MessagePlan>),
     /// `optional.or(other)` and `optional.orValue(value)`, which evaluate the other operand only if needed.
-    Otherwise {
+    OptionalOr {
         operands: Box<(Plan, Plan)>,
         unwrap: bool,
     },
@@ -123,7 +123,7 @@ pub(crate) struct CallPlan {
     pub(crate) args: Vec<Plan>,
     pub(crate) cost: ActualCost,
     /// True for a search with a constant pattern, whose refusal of other arguments tells no types.
-    pub(crate) searches: bool,
+    pub(crate) has_constant_pattern: bool,
 }
 
 #[derive(Debug)]
@@ -154,7 +154,7 @@ pub(crate) struct Fold {
 }
 
 struct Planner<'c> {
-    checked: &'c Checked,
+    checked: &'c CheckedAst,
     fold: bool,
     /// The names of the variables of enclosing loops; the index is the slot.
     scope: Vec<Text>,
@@ -236,7 +236,7 @@ impl Planner<'_> {
             let entry = call.args[1..].iter().map(|arg| self.plan(arg)).collect::<Result<_, _>>()?;
             return Ok(Plan::Insert { slot, entry });
         }
-        let mut searches = false;
+        let mut has_constant_pattern = false;
         let mut args = Vec::with_capacity(call.args.len() + 1);
         for arg in target.into_iter().chain(&call.args) {
             args.push(self.plan(arg)?);
@@ -266,17 +266,17 @@ impl Planner<'_> {
                 return Ok(qualified(take(operand), Qualifier { key, optional }, false));
             }
             ("or", [a, b]) if matches!(id, "" | "optional_or_optional") => {
-                return Ok(Plan::Otherwise { operands: Box::new((take(a), take(b))), unwrap: false });
+                return Ok(Plan::OptionalOr { operands: Box::new((take(a), take(b))), unwrap: false });
             }
             ("orValue", [a, b]) if matches!(id, "" | "optional_orValue_value") => {
-                return Ok(Plan::Otherwise { operands: Box::new((take(a), take(b))), unwrap: true });
+                return Ok(Plan::OptionalOr { operands: Box::new((take(a), take(b))), unwrap: true });
             }
             ("@in", [value, Plan::Const(Val::List(list))]) if self.fold && id == "in_list" => {
                 let keys: Option<HashSet<Key>> =
                     list.iter().map(|item| item.ok().and_then(|item| Key::of(&item))).collect();
                 match keys {
                     Some(keys) if keys.is_empty() => return Ok(Plan::Const(Val::Bool(false))),
-                    Some(keys) => return Ok(Plan::OneOf { value: Box::new(take(value)), set: keys }),
+                    Some(keys) => return Ok(Plan::InSet { value: Box::new(take(value)), set: keys }),
                     None => {}
                 }
             }
@@ -287,7 +287,7 @@ impl Planner<'_> {
             }
             ("find" | "findAll", [_, Plan::Const(Val::Str(pattern)), ..]) if self.fold => {
                 regexp::check(pattern)?;
-                searches = true;
+                has_constant_pattern = true;
             }
             (name, [Plan::Const(value)]) if self.fold && is_conversion(name) => {
                 let meter = Meter::new(u64::MAX);
@@ -296,7 +296,7 @@ impl Planner<'_> {
             _ => {}
         }
         let cost = cost::of_call(function.name, id);
-        Ok(Plan::Call(Box::new(CallPlan { function, overload, args, cost, searches })))
+        Ok(Plan::Call(Box::new(CallPlan { function, overload, args, cost, has_constant_pattern })))
     }
 
     /// Returns the accumulator of `cel.@mapInsert(@result, ...)`.

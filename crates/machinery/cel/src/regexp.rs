@@ -52,13 +52,13 @@ impl GoRegex {
     pub fn is_match(&self, text: &str) -> Result<bool, Exceeded> {
         let Machine { program, states } = &*self.0;
         let lock = || states.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lock().take();
-        let mut states = match known {
+        let cached = lock().take();
+        let mut states = match cached {
             Some(states) => states,
             None => Box::new(States::new(program)?),
         };
         let matches = states.is_match(program, text);
-        if states.memory() <= MAX_KEPT + 2 * program.memory() {
+        if states.memory() <= MAX_STATE_BYTES + 2 * program.memory() {
             // The one that this replaces is dropped without the lock.
             let _replaced = lock().replace(states);
         }
@@ -77,12 +77,12 @@ impl GoRegex {
 
     /// Returns the maximum number of bytes that the expression uses.
     pub fn memory(&self) -> usize {
-        3 * self.0.program.memory() + MAX_KEPT
+        3 * self.0.program.memory() + MAX_STATE_BYTES
     }
 }
 
 /// The limit on the bytes of states that are kept, besides twice those of the program: few expressions need more.
-const MAX_KEPT: usize = 8 << 10;
+const MAX_STATE_BYTES: usize = 8 << 10;
 
 /// Checks an expression, with Go's errors.
 pub(crate) fn check(pattern: &str) -> Result<(), Error> {

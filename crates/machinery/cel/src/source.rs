@@ -66,7 +66,7 @@ pub struct CompileErrors {
     pub issues: Vec<Issue>,
     /// The number of further errors.
     truncated: usize,
-    shown: String,
+    text: String,
 }
 
 impl CompileErrors {
@@ -75,17 +75,17 @@ impl CompileErrors {
         let Issues { mut list, count } = issues;
         let truncated = count - list.len();
         list.sort_by_key(|issue| issue.location);
-        let mut shown: Vec<String> = list.iter().map(|issue| show(source, issue)).collect();
+        let mut text: Vec<String> = list.iter().map(|issue| show(source, issue)).collect();
         if truncated > 0 {
-            shown.push(format!("{truncated} more errors were truncated"));
+            text.push(format!("{truncated} more errors were truncated"));
         }
-        Self { issues: list, truncated, shown: shown.join("\n") }
+        Self { issues: list, truncated, text: text.join("\n") }
     }
 }
 
 impl fmt::Display for CompileErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown)
+        f.write_str(&self.text)
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_the_place() {
+    fn formats_errors_with_source_snippets() {
         let source = Source::new("a &&\n\tbé.x");
         let mut issues = Issues::default();
         issues.add(source.location(8), "undefined field 'x'");

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees() {
+    fn parses_expressions_without_expanding_macros() {
         let ident = |name: &str| Syntax::Ident(name.into());
         for (text, want) in [
             ("a.b", Ok(Syntax::Select(Box::new(ident("a")), "b".into()))),

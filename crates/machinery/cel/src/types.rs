@@ -176,14 +176,14 @@ pub(crate) fn signature(args: &[Type], member: bool) -> String {
 ///
 /// # Panics
 /// If the text is no type: declarations are part of the program, and tests parse all of them.
-pub(crate) fn read_type(text: &str) -> Type {
+pub(crate) fn parse_type(text: &str) -> Type {
     let (ty, rest) = read(text.trim());
     assert!(rest.trim().is_empty(), "{text} is no type");
     ty
 }
 
 /// Parses types separated by commas.
-pub(crate) fn read_types(text: &str) -> Vec<Type> {
+pub(crate) fn parse_types(text: &str) -> Vec<Type> {
     let mut types = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_shows() {
+    fn parses_and_formats_types() {
         for (text, shown, formatted) in [
             (
                 "list(map(string, timestamp))",
@@ -251,7 +251,7 @@ mod tests {
             ("type(int)", "type(int)", "type(int)"),
             ("any", "google.protobuf.Any", "any"),
         ] {
-            let ty = read_type(text);
+            let ty = parse_type(text);
             assert_eq!(ty.to_string(), shown);
             assert_eq!(ty.formatted().to_string(), formatted);
         }

@@ -6,13 +6,13 @@ mod format;
 use std::collections::HashSet;
 
 use crate::ast::{Call, Expr, ExprKind, Id, List, Literal, MapEntry};
-use crate::check::Checked;
+use crate::check::CheckedAst;
 use crate::regexp;
 use crate::source::{Issues, Source};
 use crate::types::Type;
 use crate::value::{Timestamp, parse_go_duration};
 
-pub(crate) fn literals(checked: &Checked, source: &Source, issues: &mut Issues) {
+pub(crate) fn literals(checked: &CheckedAst, source: &Source, issues: &mut Issues) {
     let mut add = |id: Id, message: String| {
         issues.add(source.location(checked.positions[id as usize] as usize), message);
     };
@@ -42,7 +42,7 @@ pub(crate) fn literals(checked: &Checked, source: &Source, issues: &mut Issues) 
     });
 }
 
-fn list_of_one_type(checked: &Checked, list: &List, add: &mut impl FnMut(Id, String)) {
+fn list_of_one_type(checked: &CheckedAst, list: &List, add: &mut impl FnMut(Id, String)) {
     let mut first = None;
     for (i, element) in list.elements.iter().enumerate() {
         let ty = element_type(checked, element, list.optional.binary_search(&i).is_ok());
@@ -54,7 +54,7 @@ fn list_of_one_type(checked: &Checked, list: &List, add: &mut impl FnMut(Id, Str
     }
 }
 
-fn map_of_one_type(checked: &Checked, entries: &[MapEntry], add: &mut impl FnMut(Id, String)) {
+fn map_of_one_type(checked: &CheckedAst, entries: &[MapEntry], add: &mut impl FnMut(Id, String)) {
     let mut first = None;
     for MapEntry { key, value, optional } in entries {
         let key_type = checked.ty(key.id).clone();
@@ -69,7 +69,7 @@ fn map_of_one_type(checked: &Checked, entries: &[MapEntry], add: &mut impl FnMut
     }
 }
 
-fn element_type(checked: &Checked, element: &Expr, optional: bool) -> Type {
+fn element_type(checked: &CheckedAst, element: &Expr, optional: bool) -> Type {
     let ty = checked.ty(element.id);
     ty.as_optional().filter(|_| optional).unwrap_or(ty).clone()
 }

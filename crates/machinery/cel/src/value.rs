@@ -23,7 +23,7 @@ pub(crate) use self::map::{Entries, Key};
 pub use self::map::{Fields, Map};
 pub use self::time::Timestamp;
 pub(crate) use self::time::{Civil, duration_text, parse_go_duration};
-use crate::declared::{DeclType, Shape};
+use crate::decl_type::{DeclType, Shape};
 use crate::error::Error;
 use crate::types::{OPTIONAL, Type};
 
@@ -132,14 +132,14 @@ impl<'a> Val<'a> {
             schema::Value::Int(n) => Self::Int(*n),
             schema::Value::Float(n) => Self::Double(*n),
             schema::Value::Str(text) => Self::Str(Str::Borrowed(text)),
-            schema::Value::Raw(text) => Self::carried(text),
+            schema::Value::Raw(text) => Self::from_raw_json(text),
             schema::Value::List(items) => Self::List(List::Tree(items, None)),
             schema::Value::Object(object) => Self::Map(Map::Tree(object, None)),
         }
     }
 
     /// Returns a value of JSON that is kept as text; a number that no tree can hold stays text.
-    fn carried(text: &str) -> Self {
+    fn from_raw_json(text: &str) -> Self {
         // Parsed again whenever it is accessed. The evaluation ends when the budget is exhausted.
         let charged = binnacle_work::charge(text.len() as u64);
         if charged.and_then(|()| binnacle_work::allocate(text.len().saturating_mul(8))).is_err() {
@@ -182,7 +182,7 @@ impl<'a> Val<'a> {
                 false => Err(Error::new("invalid data, got null for schema with nullable=false")),
             };
         }
-        let text = |what: &str| match value {
+        let text = |expected: &str| match value {
             V::Str(text) => {
                 if !matches!(ty.shape, Shape::String) {
                     // Converted whenever it is accessed.
@@ -191,7 +191,7 @@ impl<'a> Val<'a> {
                 }
                 Ok(text.as_str())
             }
-            _ => Err(Error::new(format!("invalid data, expected {what}, got {}", go_type(value)))),
+            _ => Err(Error::new(format!("invalid data, expected {expected}, got {}", go_type(value)))),
         };
         Ok(match (&ty.shape, value) {
             (Shape::Dyn | Shape::Any | Shape::Value(_), value) => Self::of(value),
@@ -209,7 +209,7 @@ impl<'a> Val<'a> {
             (Shape::List { .. }, V::List(items)) => Self::List(List::Tree(items, Some(ty))),
             (Shape::Map { .. } | Shape::Object(_), V::Object(object)) => Self::Map(Map::Tree(object, Some(ty))),
             (shape, value) => {
-                let what = match shape {
+                let expected = match shape {
                     Shape::Bool => "bool",
                     Shape::Double => "float",
                     Shape::List { .. } => "an array for the provided schema with type=array",
@@ -221,7 +221,7 @@ impl<'a> Val<'a> {
                     Shape::Bool | Shape::Double | Shape::Int | Shape::Uint => format!(", got {}", go_type(value)),
                     _ => String::new(),
                 };
-                return Err(Error::new(format!("invalid data, expected {what}{got}")));
+                return Err(Error::new(format!("invalid data, expected {expected}{got}")));
             }
         })
     }
@@ -405,12 +405,12 @@ impl<'a> Val<'a> {
             Self::Timestamp(time) => V::Str(time.to_string().into()),
             Self::Duration(nanos) => V::Str(duration_text(*nanos).into()),
             Self::List(List::Tree(items, _)) => {
-                items.iter().try_for_each(|item| copied(item, nodes))?;
+                items.iter().try_for_each(|item| charge_copy(item, nodes))?;
                 V::List(items.to_vec())
             }
             Self::List(list) => V::List(list.iter().map(|item| item?.below(nodes)).collect::<Result<_, _>>()?),
             Self::Map(Map::Tree(object, _)) => {
-                object.iter().try_for_each(|(_, value)| copied(value, nodes))?;
+                object.iter().try_for_each(|(_, value)| charge_copy(value, nodes))?;
                 V::Object((*object).clone())
             }
             Self::Map(map) => {
@@ -418,7 +418,7 @@ impl<'a> Val<'a> {
                 binnacle_work::charge(2 * map.len() as u64)?;
                 for key in map.keys() {
                     let Val::Str(name) = &key else {
-                        return Err(Error::new(key.not_a_name()));
+                        return Err(Error::new(key.not_a_name_message()));
                     };
                     if let Some(value) = map.find(&key)? {
                         object.insert(&**name, value.below(nodes)?);
@@ -451,7 +451,7 @@ impl<'a> Val<'a> {
 
 impl Val<'_> {
     /// Returns why this key of a map names no member of an object.
-    fn not_a_name(&self) -> String {
+    fn not_a_name_message(&self) -> String {
         match self {
             Self::Int(_) | Self::Uint(_) => {
                 format!("unsupported type conversion from '{}' to string", self.type_name())
@@ -466,7 +466,7 @@ impl Val<'_> {
 const MAX_TREE_NODES: usize = 1_000_000;
 
 /// Charges the copy of a tree, which values can hold many times.
-fn copied(tree: &schema::Value, nodes: &mut usize) -> Result<(), Error> {
+fn charge_copy(tree: &schema::Value, nodes: &mut usize) -> Result<(), Error> {
     *nodes = nodes.checked_sub(1).ok_or_else(|| Error::new("the value is too large"))?;
     let bytes = match tree {
         schema::Value::Str(text) | schema::Value::Raw(text) => text.len(),
@@ -475,8 +475,8 @@ fn copied(tree: &schema::Value, nodes: &mut usize) -> Result<(), Error> {
     binnacle_work::charge_bytes(bytes)?;
     binnacle_work::allocate(size_of::<schema::Value>())?;
     stacker::maybe_grow(64 * 1024, 1024 * 1024, || match tree {
-        schema::Value::List(items) => items.iter().try_for_each(|item| copied(item, nodes)),
-        schema::Value::Object(object) => object.iter().try_for_each(|(_, value)| copied(value, nodes)),
+        schema::Value::List(items) => items.iter().try_for_each(|item| charge_copy(item, nodes)),
+        schema::Value::Object(object) => object.iter().try_for_each(|(_, value)| charge_copy(value, nodes)),
         _ => Ok(()),
     })
 }

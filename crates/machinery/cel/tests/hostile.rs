@@ -42,7 +42,7 @@ fn run_in_budget(expression: &str) -> Option<String> {
 }
 
 #[test]
-fn deep_and_long() {
+fn deep_and_long_expressions_are_bounded() {
     for expression in [
         "(".repeat(100_000),
         "[".repeat(50_000),
@@ -76,7 +76,7 @@ fn deep_and_long() {
 }
 
 #[test]
-fn growing_values() {
+fn exponentially_growing_values_are_bounded() {
     let doubled = |start: &str, step: &str, times: usize| {
         (0..times).fold(start.to_owned(), |all, i| format!("{all}.map(x{i}, {})", step.replace('x', &format!("x{i}"))))
     };
@@ -106,7 +106,7 @@ fn growing_values() {
 }
 
 #[test]
-fn regular_expressions() {
+fn pathological_regular_expressions_are_bounded() {
     for pattern in
         ["((a{1000}){1000}){1000}", "(a*)*b", "(x+x+)+y", "\\\\pL{1000}{1000}", "[\\\\s\\\\S]{1000}", "(?i)\\\\w{1000}"]
     {
@@ -117,7 +117,7 @@ fn regular_expressions() {
 
 /// Random texts made of the language's own words.
 #[test]
-fn random_texts() {
+fn random_expressions_do_not_panic() {
     const WORDS: &[&str] = &[
         "object",
         "spec",

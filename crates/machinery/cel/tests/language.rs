@@ -13,7 +13,7 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn arithmetic() {
+fn evaluates_arithmetic() {
     check(&[
         ("1 + 2 * 3 - 4 / 2 % 3", "5"),
         ("-7 / 2", "-3"),
@@ -41,7 +41,7 @@ fn arithmetic() {
 }
 
 #[test]
-fn comparison() {
+fn evaluates_comparisons() {
     check(&[
         ("1 == 1.0", "compile: found no matching overload for '_==_' applied to '(int, double)'"),
         ("dyn(1) == 1.0", "true"),
@@ -67,7 +67,7 @@ fn comparison() {
 }
 
 #[test]
-fn logic() {
+fn logical_operators_absorb_errors() {
     check(&[
         ("true || 1 / 0 == 1", "true"),
         ("1 / 0 == 1 || true", "true"),
@@ -87,7 +87,7 @@ fn logic() {
 }
 
 #[test]
-fn members() {
+fn selects_members() {
     check(&[
         ("object.spec.replicas", "3"),
         ("object.spec.nope", "error: no such key: nope"),
@@ -116,7 +116,7 @@ fn members() {
 }
 
 #[test]
-fn macros() {
+fn expands_macros() {
     check(&[
         ("[1, 2, 3].all(x, x > 0)", "true"),
         ("[1, 2, 3].all(x, x > 1)", "false"),
@@ -156,7 +156,7 @@ fn macros() {
 }
 
 #[test]
-fn optionals() {
+fn evaluates_optionals() {
     check(&[
         ("object.?spec.replicas", "optional(3)"),
         ("object.spec.?nope", "optional.none()"),
@@ -181,7 +181,7 @@ fn optionals() {
 }
 
 #[test]
-fn conversions() {
+fn converts_between_types() {
     check(&[
         ("int('12') + int(3.9) + int(4u)", "19"),
         ("int('x')", "program: type conversion error from 'string' to 'int'"),
@@ -204,7 +204,7 @@ fn conversions() {
 }
 
 #[test]
-fn times() {
+fn evaluates_timestamps_and_durations() {
     check(&[
         ("timestamp('2024-02-29T12:34:56.789Z').getFullYear()", "2024"),
         ("timestamp('2024-02-29T12:34:56.789Z').getMonth()", "1"),
@@ -233,7 +233,7 @@ fn times() {
 }
 
 #[test]
-fn texts() {
+fn evaluates_strings_and_bytes() {
     check(&[
         (r#"'\x41\u00e9\n\101'"#, "Aé\nA"),
         (r#"r'\n' == '\\n'"#, "true"),
@@ -248,7 +248,7 @@ fn texts() {
 
 /// Strings, times and durations are asked for a method of the operator's name, so their refusal has no name in it.
 #[test]
-fn refused_operands() {
+fn errors_for_unsupported_operands_match_cel_go() {
     check(&[
         ("dyn('a') * dyn('b')", "error: no such overload"),
         ("dyn('a') - dyn('b')", "error: no such overload"),
@@ -265,7 +265,7 @@ fn refused_operands() {
 }
 
 #[test]
-fn values_that_select_no_member() {
+fn rejects_invalid_qualifiers() {
     check(&[
         ("object.spec[dyn(object.spec)]", "error: invalid qualifier type: map[string]interface {}"),
         ("object.spec[bytes(object.spec.name)]", "error: invalid qualifier type: types.Bytes"),
@@ -290,7 +290,7 @@ fn values_that_select_no_member() {
 
 /// Expressions can access free-form parts of objects that are kept as text.
 #[test]
-fn carried_text_is_looked_into() {
+fn selects_members_of_raw_json() {
     let env = Environment::new(Version::STORED).with_variable("object", Type::Dyn);
     let text = r#"{ "a": [1, {"b": null}], "c": 1.5, "d": "x", "e": true, "f": "<" }"#;
     let object = Value::Object([("data", Value::Raw(text.into()))].into_iter().collect());

@@ -45,7 +45,7 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn strings() {
+fn evaluates_string_functions() {
     check(&[
         ("'hello'.charAt(4) + 'hello'.charAt(5)", "o"),
         ("'hello'.charAt(6)", "error: index out of range: 6"),
@@ -94,7 +94,7 @@ fn strings() {
 }
 
 #[test]
-fn lists_and_sets() {
+fn evaluates_list_and_set_functions() {
     check(&[
         ("[1, 2, 2].isSorted() && !['b', 'a'].isSorted()", "true"),
         ("[1, 2].sum() + [].sum()", "3"),
@@ -118,7 +118,7 @@ fn lists_and_sets() {
 }
 
 #[test]
-fn patterns_and_urls() {
+fn evaluates_regex_and_url_functions() {
     check(&[
         ("'abc 123'.find('[0-9]+')", "123"),
         ("'abc'.find('[0-9]+')", ""),
@@ -145,7 +145,7 @@ fn patterns_and_urls() {
 }
 
 #[test]
-fn quantities_and_versions() {
+fn evaluates_quantity_and_semver_functions() {
     check(&[
         ("quantity('1.5Gi').isGreaterThan(quantity('1Gi'))", "true"),
         ("quantity('1k').asInteger() + sign(quantity('500m'))", "1001"),
@@ -167,7 +167,7 @@ fn quantities_and_versions() {
 }
 
 #[test]
-fn networks() {
+fn evaluates_ip_and_cidr_functions() {
     check(&[
         ("ip('192.168.0.1').family() + ip('::1').family()", "10"),
         ("isIP('1.2.3') || isIP('01.2.3.4') || isIP('::ffff:1.2.3.4') || isIP('fe80::1%eth0')", "false"),
@@ -198,7 +198,7 @@ fn networks() {
 }
 
 #[test]
-fn formats() {
+fn evaluates_named_formats() {
     check(&[
         ("format.dns1123Label().validate('abc').hasValue()", "false"),
         (
@@ -214,7 +214,7 @@ fn formats() {
 }
 
 #[test]
-fn authorization() {
+fn evaluates_authorization_checks() {
     check(&[
         ("authorizer.path('/healthz').check('get').allowed()", "true"),
         ("authorizer.path('/healthz').check('post').reason()", "user /healthz"),
@@ -232,7 +232,7 @@ fn authorization() {
 }
 
 #[test]
-fn construction() {
+fn constructs_objects_and_json_patches() {
     check(&[
         (
             "Object{spec: Object.spec{replicas: 1 + 1, ?x: optional.none()}}",
@@ -246,7 +246,7 @@ fn construction() {
 }
 
 #[test]
-fn versions() {
+fn libraries_depend_on_the_version() {
     let compile = |minor, expression| Environment::new(Version::minor(minor)).compile(expression).is_ok();
     for (expression, since) in [
         ("quantity('1')", 28),
@@ -266,7 +266,7 @@ fn versions() {
 
 /// The names of types that kube-apiserver shows are those of Go.
 #[test]
-fn errors_name_the_types_of_go() {
+fn errors_contain_go_type_names() {
     for (value, want) in [
         ("null", "types.Null"),
         ("true", "types.Bool"),

@@ -17,7 +17,7 @@ const EXPR: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 #[test]
-fn syntax() {
+fn syntax_errors_match_antlr() {
     let expecting = |before: &str| format!("{before} expecting {EXPR}");
     check("self.a >", &[&expecting("1:9: Syntax error: mismatched input '<EOF>'")]);
     check("!!", &[&expecting("1:3: Syntax error: extraneous input '<EOF>'")]);
@@ -81,7 +81,7 @@ fn syntax() {
 }
 
 #[test]
-fn reserved_and_macros() {
+fn rejects_reserved_identifiers_and_invalid_macro_arguments() {
     check("as", &["1:1: reserved identifier: as"]);
     check(
         "[1].map(var, var * var)",
@@ -99,7 +99,7 @@ fn reserved_and_macros() {
 }
 
 #[test]
-fn limits() {
+fn enforces_parser_limits() {
     let nested = format!("{}1{}", "(".repeat(300), ")".repeat(300));
     check(&nested, &["-1:0: expression recursion limit exceeded: 250"]);
     check(&"(".repeat(10_000), &["-1:0: expression recursion limit exceeded: 250"]);

@@ -32,7 +32,7 @@ fn shared() -> String {
 }
 
 #[test]
-fn shared_parts_end_within_the_budget() {
+fn values_with_shared_parts_stay_within_the_budget() {
     let shared = shared();
     let mut wrong = Vec::new();
     for (expression, want) in [
@@ -74,7 +74,7 @@ fn shared_parts_end_within_the_budget() {
 }
 
 #[test]
-fn messages_about_shared_parts_are_short() {
+fn truncates_messages_about_values_with_shared_parts() {
     let shared = shared();
     for expression in [
         format!("dyn({shared}).join(',')"),
@@ -89,7 +89,7 @@ fn messages_about_shared_parts_are_short() {
 
 /// Rules whose cost is small and whose work is not, each with a value of `self` of some kilobytes.
 #[test]
-fn repeated_work_ends_within_the_budget() {
+fn cheap_expressions_with_expensive_work_are_aborted() {
     let text = "a".repeat(100_000);
     let object = value!({"text": (text.as_str()), "list": (Value::List(vec![Value::from("x"); 1000]))});
     for expression in [
@@ -115,7 +115,7 @@ fn repeated_work_ends_within_the_budget() {
 }
 
 #[test]
-fn patterns_are_charged_by_what_they_compile_to() {
+fn charges_patterns_by_compiled_size() {
     let patterns = |count: usize, text: &str| {
         Value::List((0..count).map(|n| Value::from(text.replace('N', &n.to_string()))).collect::<Vec<_>>())
     };
@@ -136,7 +136,7 @@ fn patterns_are_charged_by_what_they_compile_to() {
 }
 
 #[test]
-fn literal_patterns_are_compiled_once_and_charged() {
+fn compiles_literal_patterns_once() {
     let many = |count: usize, repeat: usize| vec![format!("''.matches('\\\\pL{{{repeat}}}')"); count].join("||");
     let (outcome, budget) = run(&many(2000, 30), &Value::Null);
     assert_eq!(outcome, "false");
@@ -148,7 +148,7 @@ fn literal_patterns_are_compiled_once_and_charged() {
 
 /// Values that no stack could drop.
 #[test]
-fn nesting_is_limited() {
+fn limits_the_nesting_of_values() {
     let nested = format!("{}dyn(x){}", "[".repeat(20), "]".repeat(20));
     let optional = format!("{}dyn(x){}", "optional.of(".repeat(20), ")".repeat(20));
     for (start, step, times, want) in [

@@ -76,7 +76,7 @@ mod tests {
     use crate::core::v1::{Container, Pod, PodSpec};
 
     #[test]
-    fn routes_lead_through_lists() {
+    fn routes_traverse_lists() {
         let route = route![Pod::SPEC, PodSpec::CONTAINERS, Container::IMAGE];
         let steps: Vec<_> = route.steps().iter().map(|step| (step.name, step.repeated)).collect();
         assert_eq!(steps, [("spec", false), ("containers", true), ("image", false)]);

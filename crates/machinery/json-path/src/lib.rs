@@ -59,9 +59,9 @@ enum Operator {
 
 /// The error of a path that cannot be followed in an object.
 #[derive(Debug)]
-struct Stuck;
+struct InvalidTraversal;
 
-type Found<'v> = Vec<&'v Value>;
+type Matches<'v> = Vec<&'v Value>;
 
 /// The maximum number of values visited for one cell: about as many as an object can have.
 const MAX_VISITS: usize = 1 << 18;
@@ -85,14 +85,14 @@ impl JsonPath {
     }
 
     /// Follows the path; true means failure. As in Go, the values from before the failed step are returned too.
-    fn follow<'v>(&'v self, mut found: Found<'v>, left: &mut usize) -> (Found<'v>, bool) {
+    fn follow<'v>(&'v self, mut found: Matches<'v>, left: &mut usize) -> (Matches<'v>, bool) {
         for node in &self.0 {
             if charge(STEP + found.len() as u64).is_err() {
                 return (found, true);
             }
             match node.follow(&found, left) {
                 Ok(next) => found = next,
-                Err(Stuck) => return (found, true),
+                Err(InvalidTraversal) => return (found, true),
             }
         }
         (found, false)
@@ -100,16 +100,16 @@ impl JsonPath {
 }
 
 impl Node {
-    fn follow<'v>(&'v self, input: &[&'v Value], left: &mut usize) -> Result<Found<'v>, Stuck> {
+    fn follow<'v>(&'v self, input: &[&'v Value], left: &mut usize) -> Result<Matches<'v>, InvalidTraversal> {
         let mut found = Vec::new();
         match self {
             Self::Literal(value) => found.extend(input.iter().map(|_| value)),
-            Self::Word => return Err(Stuck),
+            Self::Word => return Err(InvalidTraversal),
             Self::Union(paths) => {
                 for path in paths {
                     let (some, failed) = path.follow(input.to_vec(), left);
                     if failed {
-                        return Err(Stuck);
+                        return Err(InvalidTraversal);
                     }
                     found.extend(some);
                 }
@@ -131,13 +131,13 @@ impl Node {
             }
             Self::Slice(slice) => {
                 for value in input.iter().filter(|value| !value.is_null()) {
-                    let Value::List(items) = value else { return Err(Stuck) };
+                    let Value::List(items) = value else { return Err(InvalidTraversal) };
                     found.extend(slice.of(items)?);
                 }
             }
             Self::Filter(filter) => {
                 for value in input {
-                    let Value::List(items) = value else { return Err(Stuck) };
+                    let Value::List(items) = value else { return Err(InvalidTraversal) };
                     for item in items {
                         if *left == 0 {
                             return Ok(found);
@@ -157,7 +157,7 @@ impl Node {
     }
 }
 
-fn descend<'v>(value: &'v Value, found: &mut Found<'v>, left: &mut usize) {
+fn descend<'v>(value: &'v Value, found: &mut Matches<'v>, left: &mut usize) {
     let is_empty = match value {
         Value::List(items) => items.is_empty(),
         Value::Object(members) => members.is_empty(),
@@ -176,8 +176,8 @@ fn descend<'v>(value: &'v Value, found: &mut Found<'v>, left: &mut usize) {
 }
 
 impl Slice {
-    fn of<'v>(&self, items: &'v [Value]) -> Result<impl Iterator<Item = &'v Value>, Stuck> {
-        let length = i64::try_from(items.len()).map_err(|_| Stuck)?;
+    fn of<'v>(&self, items: &'v [Value]) -> Result<impl Iterator<Item = &'v Value>, InvalidTraversal> {
+        let length = i64::try_from(items.len()).map_err(|_| InvalidTraversal)?;
         let from_end = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
         let start = from_end(self.start.unwrap_or(0));
         let end = match self.end {
@@ -188,49 +188,49 @@ impl Slice {
         if start == end {
             return Ok(items[..0].iter().step_by(1));
         }
-        let at = |at: i64| usize::try_from(at).map_err(|_| Stuck);
-        let items = items.get(at(start)?..at(end)?).filter(|_| start < length).ok_or(Stuck)?;
+        let at = |at: i64| usize::try_from(at).map_err(|_| InvalidTraversal);
+        let items = items.get(at(start)?..at(end)?).filter(|_| start < length).ok_or(InvalidTraversal)?;
         let step = self.step.map_or(Ok(1), at)?;
-        if step == 0 { Err(Stuck) } else { Ok(items.iter().step_by(step)) }
+        if step == 0 { Err(InvalidTraversal) } else { Ok(items.iter().step_by(step)) }
     }
 }
 
 impl Filter {
-    fn takes(&self, item: &Value, left: &mut usize) -> Result<bool, Stuck> {
+    fn takes(&self, item: &Value, left: &mut usize) -> Result<bool, InvalidTraversal> {
         let (found, failed) = self.left.follow(vec![item], left);
         let Some((operator, right)) = &self.compare else { return Ok(!found.is_empty()) };
         if failed {
-            return Err(Stuck);
+            return Err(InvalidTraversal);
         }
         let Some(value) = single(&found)? else { return Ok(false) };
-        let (wanted, failed) = right.follow(vec![item], left);
+        let (operand, failed) = right.follow(vec![item], left);
         if failed {
-            return Err(Stuck);
+            return Err(InvalidTraversal);
         }
-        let Some(wanted) = single(&wanted)? else { return Ok(false) };
-        operator.holds(value, wanted)
+        let Some(operand) = single(&operand)? else { return Ok(false) };
+        operator.holds(value, operand)
     }
 }
 
 /// Returns the only value, if any. Several values cannot be compared.
-fn single<'v>(found: &[&'v Value]) -> Result<Option<&'v Value>, Stuck> {
+fn single<'v>(found: &[&'v Value]) -> Result<Option<&'v Value>, InvalidTraversal> {
     match found {
         [] => Ok(None),
         [value] => Ok(Some(value)),
-        _ => Err(Stuck),
+        _ => Err(InvalidTraversal),
     }
 }
 
 impl Operator {
     /// Compares two values. Values of different types are an error, as are types without an order.
-    fn holds(self, value: &Value, wanted: &Value) -> Result<bool, Stuck> {
-        let order = match (value, wanted) {
+    fn holds(self, value: &Value, operand: &Value) -> Result<bool, InvalidTraversal> {
+        let order = match (value, operand) {
             (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::NotEqual) => Some(a.cmp(b)),
             (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
             (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
             (a, b) => match (a.as_str(), b.as_str()) {
                 (Some(a), Some(b)) => Some(a.cmp(b)),
-                _ => return Err(Stuck),
+                _ => return Err(InvalidTraversal),
             },
         };
         let Some(order) = order else { return Ok(self == Self::NotEqual) };
@@ -241,7 +241,7 @@ impl Operator {
             Self::LessOrEqual => order.is_le(),
             Self::Greater => order.is_gt(),
             Self::GreaterOrEqual => order.is_ge(),
-            Self::Unknown => return Err(Stuck),
+            Self::Unknown => return Err(InvalidTraversal),
         })
     }
 }
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descending_again_and_again_ends() {
+    fn repeated_descents_are_bounded() {
         let mut object = value!({"a": 1i64});
         for _ in 0..100 {
             object = value!({"a": object});
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn finds_values() {
         let object = value!({
             "spec": {
                 "size": 3i64, "a.b": "dotted", "a": {"b": "nested"}, "list": [1i64, 2i64, 3i64], "none": null,

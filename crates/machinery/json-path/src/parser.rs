@@ -127,9 +127,9 @@ impl<'t> Parser<'t> {
     /// Takes what comes before the first character that ends it, or all.
     fn take_until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
-        let taken = &rest[..rest.find(ends).unwrap_or(rest.len())];
-        self.at += taken.len();
-        taken
+        let token = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        self.at += token.len();
+        token
     }
 
     /// Parses a name; a backslash keeps the next character in it.
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors() {
+    fn errors_match_kube_apiserver() {
         let deep = format!("{}@.a{}", "[?(".repeat(40), ")]".repeat(40));
         for (path, want) in [
             (".a#b", ""),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn literals() {
+    fn unquotes_string_literals() {
         for (text, quote, want) in [
             ("plain", '"', Some("plain")),
             (r"\a\b\f\n\r\t\v\\", '"', Some("\u{7}\u{8}\u{c}\n\r\t\u{b}\\")),

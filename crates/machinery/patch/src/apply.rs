@@ -24,7 +24,7 @@ mod validate;
 
 pub use conflict::{ApplyError, Conflict};
 pub use scale::Scale;
-pub use server_side::{Applied, Apply, apply, described};
+pub use server_side::{Apply, ApplyResult, apply, described};
 pub use times::{Compared, keep_unchanged_times};
 pub use track::{track_update, track_update_converting};
 pub use unowned::merge_unowned;
@@ -60,7 +60,7 @@ pub trait Versions {
 
 /// Checks that `metadata.managedFields` can be decoded; the error is in kube-apiserver's words.
 pub fn check_managed_fields(list: &[Value]) -> Result<(), String> {
-    managed::decode(list, false).map(drop).map_err(|managed::BadEntries(why)| why)
+    managed::decode(list, false).map(drop).map_err(|managed::InvalidManagedFields(why)| why)
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managed_fields_that_cannot_be_read() {
+    fn rejects_invalid_managed_fields() {
         let entry = |operation: &str, version: &str, kind: &str, fields: &str| {
             value!({
                 "manager": "m", "operation": operation, "apiVersion": version, "fieldsType": kind,

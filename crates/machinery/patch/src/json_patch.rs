@@ -8,12 +8,12 @@ use binnacle_meta::{Status, go_quote, int_error};
 use binnacle_schema::{Findings, Object, Value, decode, json};
 use binnacle_work::{allocate, charge, charge_bytes, pace};
 
-mod nesting;
+mod depth_bound;
 mod parse;
 #[cfg(test)]
 mod tests;
 
-use nesting::Nesting;
+use depth_bound::DepthBound;
 pub use parse::{parse, parse_unvalidated};
 
 /// The operations of one patch, in order.
@@ -43,7 +43,7 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 const OPERATION: u64 = 20;
 
 /// Returns the steps of moving the elements behind one that is put in or taken out.
-fn moved(elements: usize) -> u64 {
+fn shift_steps(elements: usize) -> u64 {
     (elements * size_of::<Value>()).div_ceil(256) as u64
 }
 
@@ -57,7 +57,7 @@ struct Document {
 }
 
 /// An operation that does not apply; the message of kube-apiserver's library.
-struct Failed(String);
+struct OperationError(String);
 
 impl Patch {
     /// Makes a patch of parsed operations.
@@ -83,19 +83,19 @@ impl Patch {
     /// Returns the object after all operations, or 422 if one of them does not apply, without the reason, as
     /// kube-apiserver does.
     pub fn apply(&self, live: Value) -> Result<Value, Status> {
-        self.applied(live).map_err(|Failed(_)| Status::unprocessable())
+        self.apply_operations(live).map_err(|OperationError(_)| Status::unprocessable())
     }
 
     /// Returns the object after all operations, or the reason why one does not apply, which is shown for a webhook's
     /// patch.
     pub fn apply_or_say(&self, live: Value) -> Result<Value, String> {
-        self.applied(live).map_err(|Failed(why)| why)
+        self.apply_operations(live).map_err(|OperationError(why)| why)
     }
 
     /// As [`Self::apply`], with the members in the order in which kube-apiserver writes the result: its library turns
     /// the objects that an operation goes through into maps, whose members it sorts by name.
     pub fn apply_in_order(&self, live: Value) -> Result<Value, Status> {
-        self.run(live, true).map_err(|Failed(_)| Status::unprocessable())
+        self.run(live, true).map_err(|OperationError(_)| Status::unprocessable())
     }
 
     /// Returns the patch with the numbers of its values as they were sent, for a result that is only shown. `sent` is the
@@ -116,19 +116,19 @@ impl Patch {
         patch
     }
 
-    fn applied(&self, live: Value) -> Result<Value, Failed> {
+    fn apply_operations(&self, live: Value) -> Result<Value, OperationError> {
         self.run(live, false)
     }
 
-    fn run(&self, live: Value, sorts: bool) -> Result<Value, Failed> {
-        let mut nesting = Nesting::of(&live);
+    fn run(&self, live: Value, sorts: bool) -> Result<Value, OperationError> {
+        let mut depth_bound = DepthBound::of(&live);
         let mut document = Document { root: live, sorts, copied: 0 };
         if sorts {
             sort(&mut document.root);
         }
         for operation in &self.operations {
-            charge(OPERATION).map_err(|exceeded| Failed(exceeded.to_string()))?;
-            nesting.allows(operation, &document.root)?;
+            charge(OPERATION).map_err(|exceeded| OperationError(exceeded.to_string()))?;
+            depth_bound.allows(operation, &document.root)?;
             // The target of a copy is found before the value is written as JSON.
             if sorts && operation.kind() == "copy" {
                 document.sort_along(operation);
@@ -168,12 +168,12 @@ impl Operation {
         self.kind.as_deref().unwrap_or("unknown")
     }
 
-    fn apply(&self, document: &mut Document) -> Result<(), Failed> {
+    fn apply(&self, document: &mut Document) -> Result<(), OperationError> {
         match self.kind() {
             "add" => {
                 let path = self.path("add", MISSING)?;
                 let (container, key) = document.find(path).ok_or_else(|| no_parent("add", path))?;
-                add(container, &key, self.given()?).map_err(|why| failed("add", path, &why))
+                add(container, &key, self.value_copy()?).map_err(|why| failed("add", path, &why))
             }
             "remove" => {
                 let path = self.path("remove", MISSING)?;
@@ -183,8 +183,11 @@ impl Operation {
             "replace" => self.replace(document),
             "move" => {
                 let from = self.source("move")?;
-                let absent =
-                    || Failed(format!("move operation does not apply: doc is missing from path: {from}: {MISSING}"));
+                let absent = || {
+                    OperationError(format!(
+                        "move operation does not apply: doc is missing from path: {from}: {MISSING}"
+                    ))
+                };
                 let (container, key) = document.find(from).ok_or_else(absent)?;
                 get(container, &key).map_err(|why| failed("move", &key, &why))?;
                 let value = remove(container, &key).map_err(|why| failed("move", &key, &why))?;
@@ -194,57 +197,65 @@ impl Operation {
             }
             "copy" => self.copy(document),
             "test" => self.test(document),
-            other => Err(Failed(format!("Unexpected kind: {other}"))),
+            other => Err(OperationError(format!("Unexpected kind: {other}"))),
         }
     }
 
-    fn copy(&self, document: &mut Document) -> Result<(), Failed> {
+    fn copy(&self, document: &mut Document) -> Result<(), OperationError> {
         let from = self.source("copy")?;
-        let absent = || Failed(format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"));
+        let absent =
+            || OperationError(format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"));
         let (container, key) = document.find(from).ok_or_else(absent)?;
-        let found = get(container, &key).map_err(|why| Failed(format!("error in copy for from: '{from}': {why}")))?;
-        let value = copied(found.unwrap_or(&Value::Null))?;
+        let found =
+            get(container, &key).map_err(|why| OperationError(format!("error in copy for from: '{from}': {why}")))?;
+        let value = copy_charged(found.unwrap_or(&Value::Null))?;
         let bytes = json::to_string(&value).len();
-        charge_bytes(4 * bytes).map_err(|exceeded| Failed(exceeded.to_string()))?;
+        charge_bytes(4 * bytes).map_err(|exceeded| OperationError(exceeded.to_string()))?;
         document.copied += bytes;
         let copied = document.copied;
         let path = self.path("copy", MISSING)?;
         let (container, key) = document.find(path).ok_or_else(|| no_destination("copy", path))?;
         if copied > MAX_COPIED {
-            return Err(Failed(format!(
+            return Err(OperationError(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED}"
             )));
         }
-        add(container, &key, value).map_err(|why| Failed(format!("error while adding value during copy: {why}")))
+        add(container, &key, value)
+            .map_err(|why| OperationError(format!("error while adding value during copy: {why}")))
     }
 
-    fn replace(&self, document: &mut Document) -> Result<(), Failed> {
+    fn replace(&self, document: &mut Document) -> Result<(), OperationError> {
         let path = self.path("replace", NO_PATH)?;
         if path.is_empty() {
             document.root = match &self.value {
                 Some(value @ (Value::Object(_) | Value::List(_))) => value.clone(),
                 // Go formats a nil error here.
-                _ => return Err(Failed("replace operation value must be object or array: %!w(<nil>)".to_owned())),
+                _ => {
+                    return Err(OperationError(
+                        "replace operation value must be object or array: %!w(<nil>)".to_owned(),
+                    ));
+                }
             };
             return Ok(());
         }
-        let absent =
-            |what: &str| Failed(format!("replace operation does not apply: doc is missing {what}: {path}: {MISSING}"));
+        let absent = |missing: &str| {
+            OperationError(format!("replace operation does not apply: doc is missing {missing}: {path}: {MISSING}"))
+        };
         let (container, key) = document.find(path).ok_or_else(|| absent("path"))?;
         match container {
             Value::Object(object) => {
-                object.insert(key, self.given()?);
+                object.insert(key, self.value_copy()?);
             }
             Value::List(items) => {
                 let at = index(&key, items.len()).ok().filter(|at| *at < items.len());
-                items[at.ok_or_else(|| absent("key"))?] = self.given()?;
+                items[at.ok_or_else(|| absent("key"))?] = self.value_copy()?;
             }
             _ => return Err(absent("path")),
         }
         Ok(())
     }
 
-    fn test(&self, document: &mut Document) -> Result<(), Failed> {
+    fn test(&self, document: &mut Document) -> Result<(), OperationError> {
         let path = self.path("test", NO_PATH)?;
         let equal = if path.is_empty() {
             let equal = self.value.as_ref().is_some_and(|value| same(&document.root, value));
@@ -253,7 +264,8 @@ impl Operation {
             }
             equal
         } else {
-            let absent = || Failed(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
+            let absent =
+                || OperationError(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
             let sorts = document.sorts;
             let (container, key) = document.find(path).ok_or_else(absent)?;
             let equal = match (get(container, &key).map_err(|why| failed("test", path, &why))?, &self.value) {
@@ -270,44 +282,45 @@ impl Operation {
             }
             equal
         };
-        if equal { Ok(()) } else { Err(Failed(format!("testing value {path} failed: test failed"))) }
+        if equal { Ok(()) } else { Err(OperationError(format!("testing value {path} failed: test failed"))) }
     }
 
-    fn path(&self, kind: &str, absent: &str) -> Result<&str, Failed> {
-        let failed = || Failed(format!("{kind} operation failed to decode path: {absent}"));
+    fn path(&self, kind: &str, absent: &str) -> Result<&str, OperationError> {
+        let failed = || OperationError(format!("{kind} operation failed to decode path: {absent}"));
         self.path.as_deref().ok_or_else(failed)
     }
 
-    fn source(&self, kind: &str) -> Result<&str, Failed> {
-        let failed =
-            || Failed(format!("{kind} operation failed to decode from: operation, missing from field: {MISSING}"));
+    fn source(&self, kind: &str) -> Result<&str, OperationError> {
+        let failed = || {
+            OperationError(format!("{kind} operation failed to decode from: operation, missing from field: {MISSING}"))
+        };
         self.from.as_deref().ok_or_else(failed)
     }
 
-    fn given(&self) -> Result<Value, Failed> {
-        copied(self.value.as_ref().unwrap_or(&Value::Null))
+    fn value_copy(&self) -> Result<Value, OperationError> {
+        copy_charged(self.value.as_ref().unwrap_or(&Value::Null))
     }
 }
 
 /// Returns a copy, whose memory is charged first: short values take many times as much memory as text.
-fn copied(value: &Value) -> Result<Value, Failed> {
-    allocate(value.tree_bytes()).map_err(|exceeded| Failed(exceeded.to_string()))?;
+fn copy_charged(value: &Value) -> Result<Value, OperationError> {
+    allocate(value.tree_bytes()).map_err(|exceeded| OperationError(exceeded.to_string()))?;
     Ok(value.clone())
 }
 
 const MISSING: &str = "missing value";
 const NO_PATH: &str = "operation missing path field: missing value";
 
-fn no_parent(kind: &str, path: &str) -> Failed {
-    Failed(format!("{kind} operation does not apply: doc is missing path: \"{path}\": {MISSING}"))
+fn no_parent(kind: &str, path: &str) -> OperationError {
+    OperationError(format!("{kind} operation does not apply: doc is missing path: \"{path}\": {MISSING}"))
 }
 
-fn no_destination(kind: &str, path: &str) -> Failed {
-    Failed(format!("{kind} operation does not apply: doc is missing destination path: {path}: {MISSING}"))
+fn no_destination(kind: &str, path: &str) -> OperationError {
+    OperationError(format!("{kind} operation does not apply: doc is missing destination path: {path}: {MISSING}"))
 }
 
-fn failed(kind: &str, path: &str, why: &str) -> Failed {
-    Failed(format!("error in {kind} for path: '{path}': {why}"))
+fn failed(kind: &str, path: &str, why: &str) -> OperationError {
+    OperationError(format!("error in {kind} for path: '{path}': {why}"))
 }
 
 impl Document {
@@ -408,12 +421,12 @@ fn add(container: &mut Value, key: &str, value: Value) -> Result<(), String> {
         Value::List(items) => {
             // A new element may be added at the end.
             let not_a_number = |error| format!("value was not a proper array index: '{key}': {}", atoi(key, &error));
-            let given: i64 = key.parse().map_err(not_a_number)?;
-            let at = place(given, items.len() + 1)?;
+            let value_copy: i64 = key.parse().map_err(not_a_number)?;
+            let at = resolve_index(value_copy, items.len() + 1)?;
             if at > items.len() {
                 return Err(no_such_index(at));
             }
-            pace(moved(items.len() - at));
+            pace(shift_steps(items.len() - at));
             items.insert(at, value);
         }
         _ => return Err(MISSING.to_owned()),
@@ -431,7 +444,7 @@ fn remove(container: &mut Value, key: &str) -> Result<Value, String> {
             if at >= items.len() {
                 return Err(no_such_index(at));
             }
-            pace(moved(items.len() - at));
+            pace(shift_steps(items.len() - at));
             Ok(items.remove(at))
         }
         _ => Err(MISSING.to_owned()),
@@ -440,11 +453,11 @@ fn remove(container: &mut Value, key: &str) -> Result<Value, String> {
 
 /// Returns the index of a token in a list; it may be past the end.
 fn index(token: &str, len: usize) -> Result<usize, String> {
-    place(token.parse().map_err(|error| atoi(token, &error))?, len)
+    resolve_index(token.parse().map_err(|error| atoi(token, &error))?, len)
 }
 
 /// Resolves an index; negative ones count from the end.
-fn place(at: i64, len: usize) -> Result<usize, String> {
+fn resolve_index(at: i64, len: usize) -> Result<usize, String> {
     let from_end = usize::try_from(at.unsigned_abs()).map_err(|_| no_such_index(at))?;
     if at >= 0 { Ok(from_end) } else { len.checked_sub(from_end).ok_or_else(|| no_such_index(at)) }
 }

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn cases() {
+    fn applies_merge_patches() {
         for (live, patch, want, why) in [
             (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#, "replace"),
             (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#, "add"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_definition() {
+    fn matches_rfc_7396() {
         let mut seed = 7;
         for _ in 0..5000 {
             let (live, patch) = (tree(&mut seed, 3), tree(&mut seed, 3));

@@ -8,27 +8,27 @@ use binnacle_work::pace;
 
 /// A value that is ordered by [`order`].
 #[derive(Clone, Debug)]
-pub(crate) struct Ordered(pub(crate) Value);
+pub(crate) struct OrderedValue(pub(crate) Value);
 
-impl Ord for Ordered {
+impl Ord for OrderedValue {
     fn cmp(&self, other: &Self) -> Ordering {
         order(&self.0, &other.0)
     }
 }
 
-impl PartialOrd for Ordered {
+impl PartialOrd for OrderedValue {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Ordered {
+impl PartialEq for OrderedValue {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Ordered {}
+impl Eq for OrderedValue {}
 
 /// Returns true if two values are equal; integers and floats are equal by value.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {

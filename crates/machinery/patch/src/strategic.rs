@@ -15,7 +15,7 @@ pub use error::StrategicError;
 pub use format::go_print;
 pub(crate) use format::{go_float, go_type};
 
-use meta::{Meta, Strategy};
+use meta::{PatchMeta, Strategy};
 
 /// The directive of a map or list element that is not merged.
 const DIRECTIVE: &str = "$patch";
@@ -29,7 +29,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 /// Applies `patch`, an object, to `live`, which follows `message`. The result is not validated.
 pub fn apply(live: Value, patch: &Value, message: &Message) -> Result<Value, StrategicError> {
     let patch = patch.as_object().cloned().unwrap_or_default();
-    merge_map(live.into_object().unwrap_or_default(), patch, Meta::Struct(message)).map(Value::Object)
+    merge_map(live.into_object().unwrap_or_default(), patch, PatchMeta::Struct(message)).map(Value::Object)
 }
 
 /// Returns a patch as its application to `live` changes it: a replace directive is removed from its map, as are the
@@ -38,13 +38,13 @@ pub fn left(patch: &Value, live: &Value) -> Value {
     let Value::Object(members) = patch else { return patch.clone() };
     if let Some(directive) = members.get(DIRECTIVE) {
         let replaces = directive.as_str() == Some("replace");
-        let kept = members.iter().filter(|(name, _)| !replaces || *name != DIRECTIVE);
-        return Value::Object(kept.map(|(name, member)| (name.clone(), member.clone())).collect());
+        let remaining = members.iter().filter(|(name, _)| !replaces || *name != DIRECTIVE);
+        return Value::Object(remaining.map(|(name, member)| (name.clone(), member.clone())).collect());
     }
     let ordered = |name: &str| members.get(&format!("{ELEMENT_ORDER}/{name}")).is_some();
-    let kept =
+    let remaining =
         members.iter().filter(|(name, _)| *name != RETAIN_KEYS && !name.starts_with(ELEMENT_ORDER) && !ordered(name));
-    let kept = kept.map(|(name, change)| {
+    let remaining = remaining.map(|(name, change)| {
         let left = match (live.get(name), change) {
             (_, Value::Null) => Value::Null,
             (Some(live @ Value::Object(_)), Value::Object(_)) => left(change, live),
@@ -53,10 +53,10 @@ pub fn left(patch: &Value, live: &Value) -> Value {
         };
         (name.clone(), left)
     });
-    Value::Object(kept.collect())
+    Value::Object(remaining.collect())
 }
 
-fn merge_map(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<Object, StrategicError> {
+fn merge_map(mut original: Object, mut patch: Object, meta: PatchMeta<'_>) -> Result<Object, StrategicError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -77,7 +77,7 @@ fn merge_map(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<
 }
 
 /// Merges one member of a patch, except directives of its map.
-fn merge_member(original: &mut Object, name: &str, change: Value, meta: Meta<'_>) -> Result<(), StrategicError> {
+fn merge_member(original: &mut Object, name: &str, change: Value, meta: PatchMeta<'_>) -> Result<(), StrategicError> {
     let (name, deletes) = match name.strip_prefix(DELETE_FROM_LIST) {
         Some(rest) => (rest.strip_prefix('/').ok_or_else(StrategicError::bad_deletion_list)?, true),
         None => (name, false),
@@ -151,8 +151,8 @@ fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains(DIRECTIVE) => None,
         Value::Object(object) => {
-            let kept = object.into_iter().filter_map(|(name, value)| Some((name, without_directives(value)?)));
-            Some(Value::Object(kept.collect()))
+            let remaining = object.into_iter().filter_map(|(name, value)| Some((name, without_directives(value)?)));
+            Some(Value::Object(remaining.collect()))
         }
         Value::List(items) => Some(Value::List(items.into_iter().filter_map(without_directives).collect())),
         other => Some(other),
@@ -163,8 +163,8 @@ fn without_directives(value: Value) -> Option<Value> {
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(object) => {
-            let kept = object.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
+            let remaining = object.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(remaining.map(|(name, value)| (name, without_nulls(value))).collect())
         }
         Value::List(items) => Value::List(items.into_iter().map(without_nulls).collect()),
         other => other,

@@ -104,7 +104,7 @@ fn shared_fields_stay_until_the_last_owner_leaves() {
 }
 
 #[test]
-fn conflicts_and_force() {
+fn reports_conflicts_unless_forced() {
     let mut world = World::of("", "v1", "ConfigMap");
     world.apply("one", &config_map(r#","data":{"a":"1","b":"2"}"#));
     world.update("two", r#"{"data":{"b":"3"}}"#);
@@ -124,7 +124,7 @@ fn conflicts_and_force() {
 }
 
 #[test]
-fn the_same_again_changes_nothing() {
+fn applying_again_changes_nothing() {
     let mut world = World::of("apps", "v1", "Deployment");
     let config = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","labels":{"x":"y"}},"spec":{"replicas":2,
         "selector":{"matchLabels":{"app":"a"}},"template":{"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"A","value":"1"}]}]}}}}"#;
@@ -145,7 +145,7 @@ fn the_same_again_changes_nothing() {
 }
 
 #[test]
-fn list_maps_with_defaulted_keys() {
+fn merges_list_maps_with_defaulted_keys() {
     let service = |ports: &str| {
         format!(r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"a"}},"spec":{{"ports":[{ports}]}}}}"#)
     };
@@ -171,7 +171,7 @@ fn list_maps_with_defaulted_keys() {
 }
 
 #[test]
-fn sets_and_order() {
+fn merges_sets_in_applied_order() {
     let with = |finalizers: &str| {
         format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a","finalizers":[{finalizers}]}}}}"#)
     };
@@ -188,7 +188,7 @@ fn sets_and_order() {
 }
 
 #[test]
-fn refuses_what_does_not_follow_the_schema() {
+fn rejects_configurations_that_violate_the_schema() {
     let deployment = |spec: &str| {
         format!(
             r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"a","namespace":"n"}},"spec":{spec}}}"#
@@ -226,7 +226,7 @@ fn refuses_what_does_not_follow_the_schema() {
 }
 
 #[test]
-fn what_was_there_before_has_an_owner() {
+fn existing_fields_get_a_before_first_apply_owner() {
     let mut world = World::of("", "v1", "ConfigMap");
     world.update("old", r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"1","b":"2"}}"#);
     for forget in ["[{}]", "[]"] {
@@ -250,7 +250,7 @@ fn what_was_there_before_has_an_owner() {
 }
 
 #[test]
-fn subresources_have_managers_of_their_own() {
+fn tracks_managers_per_subresource() {
     let status = |phase: &str| {
         format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a"}},"status":{{"phase":"{phase}"}}}}"#)
     };
@@ -270,7 +270,7 @@ fn subresources_have_managers_of_their_own() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_before() {
+fn kubectl_apply_takes_over_client_side_applied_fields() {
     let last = r#"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"},\"data\":{\"a\":\"1\",\"b\":\"2\"}}"#;
     let annotation = "kubectl.kubernetes.io/last-applied-configuration";
     let created = format!(
@@ -293,7 +293,7 @@ fn kubectl_takes_over_what_it_applied_before() {
 }
 
 #[test]
-fn only_so_many_updaters_are_remembered() {
+fn caps_the_number_of_update_managers() {
     let mut world = World::of("", "v1", "ConfigMap");
     world.update("m00", &config_map(r#","data":{"k00":"v"}"#));
     for i in 1..12 {
@@ -364,7 +364,7 @@ fn apply_renamed(manager: &str, live: Option<&Value>, config: &str) -> Result<Va
 }
 
 #[test]
-fn managers_in_other_versions() {
+fn converts_managers_of_other_versions() {
     let thing = |version: &str, spec: &str| {
         format!(r#"{{"apiVersion":"x/{version}","kind":"Thing","metadata":{{"name":"a"}},"spec":{spec}}}"#)
     };
@@ -382,7 +382,7 @@ fn managers_in_other_versions() {
 }
 
 #[test]
-fn elements_need_a_key() {
+fn rejects_list_map_elements_without_keys() {
     let thing = r#"{"apiVersion":"x/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"items":[{"value":1}]}}"#;
     assert_eq!(
         apply_renamed("one", None, thing).unwrap_err(),
@@ -394,7 +394,7 @@ fn elements_need_a_key() {
 /// Random configurations of three managers with the same values: after each, the object has the applied fields and no
 /// unowned ones, and repeating it changes nothing.
 #[test]
-fn random_sequences() {
+fn random_applies_keep_owned_fields_only() {
     let mut seed = 11_u64;
     let mut random = |n: u64| {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -442,7 +442,7 @@ fn random_sequences() {
 }
 
 #[test]
-fn what_has_become_atomic_is_owned_as_a_whole() {
+fn owns_values_that_became_atomic_as_a_whole() {
     let mut world = World::of("apps", "v1", "Deployment");
     let with = |label: &str| {
         format!(
@@ -463,7 +463,7 @@ fn what_has_become_atomic_is_owned_as_a_whole() {
 
 /// The raw text of a free-form part stays while nothing changes, and is replaced by a tree at the first change.
 #[test]
-fn white_space_belongs_to_nobody() {
+fn whitespace_of_raw_json_has_no_owner() {
     let mut world = World::of("apps", "v1", "ControllerRevision");
     let config = |metadata: &str, data: &str| {
         format!(

@@ -133,7 +133,7 @@ fn owners(live: &Value) -> String {
 }
 
 #[test]
-fn as_the_reference_answered() {
+fn applies_empty_values_like_kube_apiserver() {
     let (mut scenario, mut path, mut live, mut steps) = ("", Vec::new(), None, 0);
     let mut wrong = Vec::new();
     for line in include_str!("test_data/empty_values.txt").lines().filter(|line| !line.starts_with("//")) {

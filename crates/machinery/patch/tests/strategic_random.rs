@@ -147,7 +147,7 @@ fn comparable(value: &mut Value, message: Option<&Message>) {
 }
 
 #[test]
-fn agrees_with_the_definition() {
+fn random_patches_match_the_specification() {
     let mut random = Random(17);
     let mut merged_something = 0;
     for (group, version, kind) in [

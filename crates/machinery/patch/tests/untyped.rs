@@ -22,7 +22,7 @@ fn shared(message: Message) -> Ty {
 
 fn metadata() -> Ty {
     let mut metadata = Message::new("", vec![Field::new("name", Ty::String)]);
-    metadata.others = Some(Box::new(Ty::Json));
+    metadata.additional = Some(Box::new(Ty::Json));
     shared(metadata)
 }
 
@@ -30,7 +30,7 @@ fn metadata() -> Ty {
 fn kind(free_is_atomic: bool) -> OneVersion {
     let open = |fields: Vec<Field>, element: Ty| {
         let mut message = Message::new("", fields);
-        message.others = Some(Box::new(Ty::Json));
+        message.additional = Some(Box::new(Ty::Json));
         message.untyped = Some(Box::new(element));
         shared(message)
     };
@@ -43,7 +43,7 @@ fn kind(free_is_atomic: bool) -> OneVersion {
         Field { list_type: ListType::Map(vec!["k".into()].into()), ..Field::new("l", Ty::List(Box::new(item))) },
     ];
     let mut free = Message::new("", vec![]);
-    (free.others, free.atomic) = (Some(Box::new(Ty::Json)), free_is_atomic);
+    (free.additional, free.atomic) = (Some(Box::new(Ty::Json)), free_is_atomic);
     OneVersion(Message::new(
         "",
         vec![
@@ -82,7 +82,7 @@ fn shown(object: &Value) -> String {
 }
 
 #[test]
-fn values_without_a_type() {
+fn applies_untyped_values() {
     type Steps = &'static [(&'static str, &'static str, &'static str)];
     let cases: [Steps; 9] = [
         &[(
@@ -141,9 +141,9 @@ fn values_without_a_type() {
 
 /// Without a schema, as for definitions of v1beta1 that are not structural, the metadata is deduced as well.
 #[test]
-fn resources_without_a_schema() {
+fn deduces_metadata_of_resources_without_schema() {
     let mut kind = Message::new("", vec![]);
-    kind.others = Some(Box::new(Ty::Json));
+    kind.additional = Some(Box::new(Ty::Json));
     let kind = OneVersion(kind);
     let finalizers = |name: &str| format!(r#","metadata":{{"finalizers":["{name}"]}},"spec":{{"n":1}}"#);
     let live = apply(&kind, None, "one", &finalizers("x/a")).unwrap();
@@ -154,7 +154,7 @@ fn resources_without_a_schema() {
 
 /// kube-apiserver does not adapt the fields of free-form objects that became atomic.
 #[test]
-fn free_form_objects_that_became_atomic() {
+fn keeps_field_sets_of_free_form_objects_that_became_atomic() {
     let live = apply(&kind(false), None, "one", r#","free":{"a":{"b":1}}"#).unwrap();
     let owned = |entries: &str| format!(r#"free={{"a":{{"b":1}}}} {entries}"#);
     assert_eq!(shown(&live), owned(r#"one: {"f:free":{"f:a":{".":{},"f:b":{}}}}"#));

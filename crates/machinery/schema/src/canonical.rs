@@ -33,8 +33,8 @@ pub fn set(object: &mut Object, message: &Message, name: &str, value: impl Into<
         return;
     }
     let after = |other: &Text| message.field(other, 0).is_none_or(|(other, _)| other > index);
-    let place = object.keys().position(after).unwrap_or(object.len());
-    object.insert_at(place, field.name.clone(), value.into());
+    let position = object.keys().position(after).unwrap_or(object.len());
+    object.insert_at(position, field.name.clone(), value.into());
 }
 
 /// Sorts the fields of an object in schema order, and changes nothing else.
@@ -139,7 +139,7 @@ mod tests {
     use crate::{Field, value};
 
     #[test]
-    fn fields_are_set_in_their_place() {
+    fn inserts_fields_in_schema_order() {
         let fields = ["a", "b", "c"].map(|name| Field::new(name, Ty::String));
         let message = Message::new("x.Letters", fields.to_vec());
         for (given, name, want) in [

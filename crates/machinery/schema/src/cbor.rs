@@ -5,14 +5,14 @@
 //! library, which no crate has; a tree of another crate's items would double the memory of each document.
 
 mod diagnose;
-mod free;
 mod item;
+mod untyped;
 mod write;
 
 pub use diagnose::diagnose;
-pub(crate) use free::{LaterEncoding, base64_text, duplicate, item_head, read_item, read_text};
-pub use free::{parse, parse_object};
 pub(crate) use item::{Entries, Head, Major, Reader, unknown_simple};
+pub(crate) use untyped::{LaterEncoding, base64_text, duplicate, item_head, read_item, read_text};
+pub use untyped::{parse, parse_object};
 pub use write::{ARRAY_END, has_whole_floats, open_last_array, write, write_event, write_item, write_sorted};
 
 use crate::TooManyElements;

@@ -8,7 +8,7 @@ mod base64;
 mod build;
 mod cbor;
 mod converted;
-mod empties;
+mod empty_fields;
 mod from_json;
 mod from_value;
 mod go;
@@ -16,7 +16,7 @@ mod scalar;
 
 pub use cbor::{cbor, cbor_type_meta};
 pub use converted::convert_numbers;
-pub use empties::Empties;
+pub use empty_fields::Empties;
 pub use from_json::json;
 pub use from_value::{converted, value, value_within};
 pub use scalar::show_numbers;

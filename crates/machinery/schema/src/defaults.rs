@@ -66,7 +66,7 @@ mod tests {
     use crate::{MessageRef, value};
 
     #[test]
-    fn constants() {
+    fn sets_constant_defaults() {
         let with = |name: &'static str, ty, default: Option<&'static str>| Field {
             default: default.map(Into::into),
             ..Field::new(name, ty)

@@ -45,7 +45,7 @@ mod tests {
     use crate::value;
 
     #[test]
-    fn containers_count() {
+    fn counts_nested_containers() {
         for (value, want) in [
             (Value::Null, 0),
             (value!([]), 1),

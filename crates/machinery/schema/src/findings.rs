@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts() {
+    fn formats_findings() {
         let mut findings = Findings::default();
         assert_eq!(findings.strict_error(), None);
         for finding in [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_a_hundred() {
+    fn keeps_at_most_100_findings() {
         let mut findings = Findings::default();
         findings.extend((0..500).map(|i| Finding::UnknownField(format!("f{i}"))));
         assert_eq!(findings.len(), 100);

@@ -4,20 +4,20 @@
 //! again, byte by byte like Go's scanner, to find Go's error.
 
 mod cursor;
-mod free;
 mod splice;
 mod syntax;
+mod untyped;
 mod writer;
 
 pub(crate) use cursor::{Cursor, Malformed, go_utf8};
-pub(crate) use free::{Report, free_form, kind_of, number, parse_within};
-pub use free::{
+pub use splice::with_text_member;
+pub(crate) use untyped::{Report, free_form, kind_of, number, parse_within};
+pub use untyped::{
     TypeMeta, WithAnyNumber, check_type_meta, check_unstructured, interpret, is_type_meta_in_other_case, json_type,
     no_type_meta, parse, parse_as_sent, parse_object, parse_strict, parse_with_any_number, raw_number, tree_type_meta,
     type_meta,
 };
-pub use splice::with_text_member;
-pub(crate) use writer::{carried, compacted, float_literal, whole, write_float};
+pub(crate) use writer::{carried, compacted, float_literal, integer_of, write_float};
 pub use writer::{
     compact, has_byte, indent, indent_at, settle_numbers, show_floats, to_string, unpack, write, write_pretty,
     write_string,
@@ -51,15 +51,15 @@ pub(crate) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), JsonError>
 }
 
 /// Returns the error for a document that this cursor could not read.
-pub(crate) fn refusal(cursor: &Cursor<'_>, bytes: &[u8], limits: &Limits) -> JsonError {
+pub(crate) fn read_error(cursor: &Cursor<'_>, bytes: &[u8], limits: &Limits) -> JsonError {
     match cursor.budget.check() {
         Err(error) => error.into(),
-        Ok(()) => complaint(bytes, limits),
+        Ok(()) => syntax_error(bytes, limits),
     }
 }
 
 /// Returns Go's error for a document that a [`Cursor`] could not read.
-pub(crate) fn complaint(bytes: &[u8], limits: &Limits) -> JsonError {
+pub(crate) fn syntax_error(bytes: &[u8], limits: &Limits) -> JsonError {
     match syntax::check(bytes, limits.max_depth) {
         Err(error) => error,
         // Both readers accept the same texts, which a test checks; if they differed, the document would be refused as

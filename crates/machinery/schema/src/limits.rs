@@ -45,7 +45,7 @@ pub struct TooManyElements {
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     limit: usize,
-    left: usize,
+    remaining: usize,
     /// The bytes that the work budget of the request does not know of yet.
     uncharged: usize,
     exhausted: bool,
@@ -72,13 +72,13 @@ const YAML_MEMBER: usize = 104;
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { limit: limits.max_memory, left: limits.max_memory, uncharged: 0, exhausted: false }
+        Self { limit: limits.max_memory, remaining: limits.max_memory, uncharged: 0, exhausted: false }
     }
 
     /// Returns an unlimited budget, for texts that were limited when they were received. It charges nothing: such texts
     /// are also read while locks are held.
     pub(crate) fn unlimited() -> Self {
-        Self { limit: usize::MAX, left: usize::MAX, uncharged: 0, exhausted: false }
+        Self { limit: usize::MAX, remaining: usize::MAX, uncharged: 0, exhausted: false }
     }
 
     #[inline]
@@ -123,9 +123,9 @@ impl Budget {
 
     #[inline]
     fn take(&mut self, bytes: usize) -> Result<(), TooManyElements> {
-        match self.left.checked_sub(bytes) {
-            Some(left) => {
-                self.left = left;
+        match self.remaining.checked_sub(bytes) {
+            Some(remaining) => {
+                self.remaining = remaining;
                 self.uncharged += bytes;
                 if self.uncharged >= PORTION && self.limit != usize::MAX { self.charge() } else { Ok(()) }
             }

@@ -34,11 +34,11 @@ impl Lookup {
         if fields.get(hint).is_some_and(|field| std::ptr::eq(field.name.as_str(), name)) {
             return Some(hint);
         }
-        let wanted = digest(name.as_bytes());
+        let digest_of_name = digest(name.as_bytes());
         let n = self.digests.len().min(fields.len());
         let start = if hint < n { hint } else { 0 };
         // Different names may have equal digests, so the names are compared.
-        let found = |i: &usize| self.digests[*i] == wanted && fields[*i].name.as_str() == name;
+        let found = |i: &usize| self.digests[*i] == digest_of_name && fields[*i].name.as_str() == name;
         (start..n).find(found).or_else(|| (0..start).find(found))
     }
 }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found() {
+    fn finds_fields_by_name() {
         let names = ["a", "ab", "terminationMessagePath", "terminationMessagePolicy", "kind", "", "aaaaaaaaXaaaaaaaa"];
         let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, Ty::String)).collect();
         let lookup = Lookup::new(&fields);

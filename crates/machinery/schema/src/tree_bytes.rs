@@ -19,7 +19,7 @@ mod tests {
     use crate::{Value, value};
 
     #[test]
-    fn lists_and_objects_count() {
+    fn counts_the_bytes_of_lists_and_objects() {
         for (tree, bytes) in [
             (Value::from("text"), 0),
             (value!([1, 2]), 2 * size_of::<Value>()),

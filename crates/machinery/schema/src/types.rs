@@ -25,7 +25,7 @@ pub struct Message {
     pub atomic: bool,
     /// The type of members that are not among the fields: custom resources may preserve unknown ones. `None` if these
     /// are not allowed, as in all built-in kinds.
-    pub others: Option<Box<Ty>>,
+    pub additional: Option<Box<Ty>>,
     /// The type of list elements in a schema of a custom resource that has no `type`, so that scalars and lists are
     /// allowed as well as objects. `None` if only objects are.
     pub untyped: Option<Box<Ty>>,
@@ -203,7 +203,7 @@ impl Message {
             name,
             fields,
             atomic: false,
-            others: None,
+            additional: None,
             untyped: None,
             unions: Cow::Borrowed(&[]),
             go_types: &[],
@@ -223,7 +223,7 @@ impl Message {
             name: Text::new_static(name),
             fields: Cow::Borrowed(fields),
             atomic,
-            others: None,
+            additional: None,
             untyped: None,
             unions: Cow::Borrowed(unions),
             go_types: &[],

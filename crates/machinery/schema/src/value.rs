@@ -212,11 +212,11 @@ impl Object {
 
 /// Scans the members. Most differ in length or first byte, which is checked without a call of `memcmp`; those calls
 /// took half of the time of a search.
-fn scan(entries: &[(Text, Value)], wanted: &[u8]) -> Option<usize> {
-    let first = wanted.first();
+fn scan(entries: &[(Text, Value)], name_bytes: &[u8]) -> Option<usize> {
+    let first = name_bytes.first();
     entries.iter().position(|(name, _)| {
         let name = name.as_bytes();
-        name.len() == wanted.len() && name.first() == first && name == wanted
+        name.len() == name_bytes.len() && name.first() == first && name == name_bytes
     })
 }
 
@@ -473,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_objects_stay_searchable() {
+    fn indexes_large_objects() {
         let mut object = Object::new();
         for i in 0..200 {
             object.insert(format!("k{i}"), i as i64);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn reads_and_writes_at_paths() {
         let name = "web";
         let mut pod = value!({"metadata": {"name": name}, "spec": {"n": 1i64, "list": ["a", {"b": true}]}});
         assert_eq!(pod.str_at(&["metadata", "name"]), "web");

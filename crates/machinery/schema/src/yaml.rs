@@ -37,12 +37,12 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), 
         return Err(YamlError::TooLarge { limit: limits.max_bytes });
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let what = match error.error_len() {
+        let reason = match error.error_len() {
             None => "incomplete UTF-8 octet sequence",
             Some(_) if matches!(bytes.get(error.valid_up_to()), Some(0xc2..=0xf4)) => "invalid trailing UTF-8 octet",
             Some(_) => "invalid leading UTF-8 octet",
         };
-        YamlError::document(what)
+        YamlError::document(reason)
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.chars().all(is_allowed) {
@@ -62,7 +62,7 @@ fn is_allowed(c: char) -> bool {
 }
 
 impl YamlError {
-    fn document(what: impl std::fmt::Display) -> Self {
-        Self::Document(format!("yaml: {what}"))
+    fn document(reason: impl std::fmt::Display) -> Self {
+        Self::Document(format!("yaml: {reason}"))
     }
 }

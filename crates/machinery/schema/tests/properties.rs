@@ -84,7 +84,7 @@ impl Random {
 }
 
 #[test]
-fn json_reads_what_it_writes() {
+fn json_round_trips() {
     let mut random = Random(0x5eed);
     for round in 0..3000 {
         let value = random.value(5);
@@ -101,7 +101,7 @@ fn json_reads_what_it_writes() {
 }
 
 #[test]
-fn yaml_reads_what_it_writes() {
+fn yaml_round_trips() {
     let mut random = Random(0xface);
     for round in 0..3000 {
         let mut value = random.value(4);
@@ -117,7 +117,7 @@ fn yaml_reads_what_it_writes() {
 
 /// JSON is YAML: the fast reader and the YAML parser, which a document mark forces, read a text in the same way.
 #[test]
-fn yaml_reads_json() {
+fn yaml_parser_and_json_fast_path_agree() {
     let mut random = Random(0xfeed);
     for round in 0..3000 {
         let text = json::to_string(&random.value(4));
@@ -128,7 +128,7 @@ fn yaml_reads_json() {
 
 /// The reader and the scanner that explains errors accept the same texts: every error has an explanation.
 #[test]
-fn every_fault_has_a_name() {
+fn every_json_error_has_a_message() {
     let mut random = Random(0xbad);
     let (mut accepted, mut refused) = (0, 0);
     for round in 0..6000 {
@@ -167,7 +167,7 @@ fn every_fault_has_a_name() {
 }
 
 #[test]
-fn limits_hold() {
+fn enforces_limits() {
     let limits = Limits { max_bytes: 100, max_depth: 10, max_yaml_nodes: 10, ..Limits::default() };
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(json::parse(nested(10).as_bytes(), &limits).is_ok());

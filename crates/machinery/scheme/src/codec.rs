@@ -1,8 +1,8 @@
 //! Codecs: from objects to stored bytes, and from stored bytes to responses. There are two: the protobuf envelope for
 //! built-in kinds, and JSON for custom resources.
 
+mod cached;
 mod envelope;
-mod kept;
 mod text;
 
 use std::str::FromStr;
@@ -12,8 +12,8 @@ use bytes::Bytes;
 
 use crate::{CustomSchema, Kinds, StoredType, Strategy, Written};
 
+pub use cached::{Growth, ReadFailure, text_length, too_large, why_too_large, within_object_limits};
 pub use envelope::Envelope;
-pub use kept::{Growth, ReadFailure, text_length, too_large, why_too_large, within_object_limits};
 pub use text::JsonText;
 
 /// Encoding and decoding of a kind's objects. *Kept* bytes are those in the watch cache: the stored bytes, or the
@@ -26,8 +26,8 @@ pub trait Codec: Send + Sync + 'static {
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String>;
 
     /// Decodes bytes that the cache keeps, which [`Codec::index`] has read already.
-    fn read_kept(&self, kind: &StoredKind<'_>, kept: &[u8]) -> Result<Value, String> {
-        self.read(kind, kept)
+    fn read_kept(&self, kind: &StoredKind<'_>, cached: &[u8]) -> Result<Value, String> {
+        self.read(kind, cached)
     }
 
     /// [`Codec::read`] to delete the object: one that is too large to be read is returned as it is stored.
@@ -48,10 +48,10 @@ pub trait Codec: Send + Sync + 'static {
     ) -> Result<(Value, Option<Bytes>), String>;
 
     /// Encodes kept bytes as compact JSON, in the storage version.
-    fn to_json(&self, kind: &StoredKind<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String>;
+    fn to_json(&self, kind: &StoredKind<'_>, cached: &[u8], resource_version: &str) -> Result<Vec<u8>, String>;
 
     /// Encodes kept bytes as a protobuf message, without an envelope.
-    fn to_protobuf(&self, kept: &[u8], resource_version: &str) -> Result<Bytes, String>;
+    fn to_protobuf(&self, cached: &[u8], resource_version: &str) -> Result<Bytes, String>;
 
     /// Converts an object to its canonical form, in which it is written.
     fn canonicalize(&self, message: &MessageRef, object: &mut Value);
@@ -160,7 +160,7 @@ mod tests {
 
     /// An object stored in CBOR is read like JSON, and kept as JSON.
     #[test]
-    fn stored_cbor() {
+    fn decodes_stored_cbor() {
         let message = message();
         let kind = StoredKind {
             group: "x.test",
@@ -179,9 +179,9 @@ mod tests {
             b"\xd9\xd9\xf7\xa4\x44kind\x45Thing\x44size\x03\x48metadata\xa1\x44name\x41a\x4aapiVersion\x49x.test/v1"
         );
         let stored = Bytes::from(stored);
-        let (indexed, kept) = JsonText.index(&kind, &message, &stored).expect("what was written");
-        assert_eq!((indexed, kept.as_deref()), (JsonText.read(&kind, &text).expect("JSON"), Some(&text[..])));
-        let json = [&text[..], &stored[..]].map(|kept| JsonText.to_json(&kind, kept, "7").expect("it is shown"));
+        let (indexed, cached) = JsonText.index(&kind, &message, &stored).expect("what was written");
+        assert_eq!((indexed, cached.as_deref()), (JsonText.read(&kind, &text).expect("JSON"), Some(&text[..])));
+        let json = [&text[..], &stored[..]].map(|cached| JsonText.to_json(&kind, cached, "7").expect("it is shown"));
         assert_eq!(json[0], json[1]);
         let meta = JsonText::type_meta(&stored, &LIMITS).expect("it says what it is");
         assert_eq!((meta.api_version.as_str(), meta.kind.as_str()), ("x.test/v1", "Thing"));
@@ -190,7 +190,7 @@ mod tests {
 
     /// An object with numbers that JSON does not tell from integers is kept in CBOR.
     #[test]
-    fn stored_floats() {
+    fn stores_whole_floats_as_cbor() {
         let message = message();
         let kind = StoredKind {
             group: "x.test",
@@ -204,15 +204,15 @@ mod tests {
         };
         let object = value!({"kind": "Thing", "metadata": {"name": "a"}, "size": (Value::Float(3.0))});
         let stored = Bytes::from(JsonText.write(&kind, MediaType::Cbor, &object));
-        let (indexed, kept) = JsonText.index(&kind, &message, &stored).expect("what was written");
-        assert_eq!((indexed.get("size"), kept), (Some(&Value::Float(3.0)), None));
+        let (indexed, cached) = JsonText.index(&kind, &message, &stored).expect("what was written");
+        assert_eq!((indexed.get("size"), cached), (Some(&Value::Float(3.0)), None));
         let json = JsonText.to_json(&kind, &stored, "7").expect("it is shown");
         assert!(json.ends_with(b",\"size\":3}"), "{}", String::from_utf8_lossy(&json));
     }
 
     /// A written object is read back, is kept unchanged, and has the given resourceVersion.
     #[test]
-    fn bytes_and_back() {
+    fn round_trips_objects() {
         let message = message();
         let kind = StoredKind {
             group: "x.test",
@@ -233,8 +233,8 @@ mod tests {
             codec.canonicalize(&message, &mut read);
             assert_eq!(codec.write(&kind, MediaType::Protobuf, &read), stored, "nothing changes");
             let narrowed = codec.narrow(&message, &[&["metadata", "name"]]);
-            let (indexed, kept) = codec.index(&kind, &narrowed, &stored).expect("what was written");
-            assert_eq!((indexed.str_at(&["metadata", "name"]), kept), ("a", None));
+            let (indexed, cached) = codec.index(&kind, &narrowed, &stored).expect("what was written");
+            assert_eq!((indexed.str_at(&["metadata", "name"]), cached), ("a", None));
             let text = codec.to_json(&kind, &stored, "7").expect("what was written");
             let shown = json::parse(&text, &LIMITS).expect("it is JSON");
             assert_eq!((shown.str_at(&["metadata", "resourceVersion"]), shown.str_at(&["kind"])), ("7", "Thing"));

@@ -141,7 +141,7 @@ impl FieldLabels {
         if let Some(field) = self.same.iter().find(|field| *field == label) {
             return Ok(field);
         }
-        match self.labels.iter().find(|(asked, _)| *asked == label) {
+        match self.labels.iter().find(|(known, _)| *known == label) {
             Some((_, field)) => Ok(field),
             None => Err(self.unknown.message(label)),
         }

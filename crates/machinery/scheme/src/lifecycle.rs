@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings() {
+    fn returns_deprecation_warnings() {
         let endpoints = Lifecycle::STABLE.deprecated(33).replaced_by(["discovery.k8s.io", "v1", "EndpointSlice"]);
         for (lifecycle, api_version, kind, expected) in [
             (Lifecycle::STABLE.introduced(19), "v1", "Pod", None),

@@ -133,8 +133,8 @@ impl Served {
             .entry(group.clone())
             .or_insert_with(|| Arc::new(ServedGroup { name: group, versions: Vec::new() }));
         let versions = &mut Arc::make_mut(changed).versions;
-        versions.retain(|known| known.version != version.version);
-        let at = versions.partition_point(|known| known.preference(&version).is_lt());
+        versions.retain(|other| other.version != version.version);
+        let at = versions.partition_point(|other| other.preference(&version).is_lt());
         versions.insert(at, version);
     }
 
@@ -142,7 +142,7 @@ impl Served {
     pub fn remove(&mut self, group: &str, version: &str) {
         let Some(changed) = self.groups.get_mut(group) else { return };
         let changed = Arc::make_mut(changed);
-        changed.versions.retain(|known| known.version != version);
+        changed.versions.retain(|other| other.version != version);
         if changed.versions.is_empty() {
             self.groups.remove(group);
         }

@@ -126,57 +126,51 @@ pub trait Strategy: Send + Sync + 'static {
     // === Preparation of writes ===
 
     /// Called before validation on create: resets fields that clients cannot set (status), starts the generation.
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        let _ = (situation, object);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let _ = (ctx, object);
     }
 
     /// Called before validation on update: restores fields that this endpoint cannot change (status), and increments
     /// the generation.
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        let _ = (situation, object, old);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let _ = (ctx, object, old);
     }
 
     /// Called before validation of an update through a subresource such as `status`: restores fields that it may not
     /// change. By default everything but `status` and the metadata fields that status updates may change.
-    fn prepare_for_subresource(
-        &self,
-        subresource: &str,
-        situation: &StrategyContext<'_>,
-        object: &mut Value,
-        old: &Value,
-    ) {
-        let _ = (subresource, situation);
+    fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let _ = (subresource, ctx);
         keep_all_but_status(object, old);
     }
 
     // === Validation ===
 
     /// Validates an object by the rules of the kind; the registry validates `metadata`.
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        let _ = (situation, object);
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        let _ = (ctx, object);
         FieldErrors::new()
     }
 
     /// Validates an object that a client creates, by rules in addition to those of [`Strategy::validate`].
-    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        let _ = (situation, object);
+    fn validate_client_create(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        let _ = (ctx, object);
         FieldErrors::new()
     }
 
     /// Validates an update, including [`Strategy::validate`] where kube-apiserver does so.
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let _ = old;
-        self.validate(situation, object)
+        self.validate(ctx, object)
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        let _ = (subresource, situation, object, old);
+        let _ = (subresource, ctx, object, old);
         FieldErrors::new()
     }
 
@@ -185,15 +179,15 @@ pub trait Strategy: Send + Sync + 'static {
     fn validate_change(
         &self,
         subresource: &str,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
         tolerated: &mut Vec<String>,
     ) -> FieldErrors {
         let _ = tolerated;
         match subresource {
-            "" => self.validate_update(situation, object, old),
-            _ => self.validate_subresource(subresource, situation, object, old),
+            "" => self.validate_update(ctx, object, old),
+            _ => self.validate_subresource(subresource, ctx, object, old),
         }
     }
 
@@ -207,8 +201,8 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Returns the metadata checks of the kind's update rules.
-    fn metadata_checks(&self, situation: &StrategyContext<'_>) -> MetadataChecks {
-        let _ = situation;
+    fn metadata_checks(&self, ctx: &StrategyContext<'_>) -> MetadataChecks {
+        let _ = ctx;
         MetadataChecks::CHANGE
     }
 
@@ -258,9 +252,9 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// Returns the grace period of a delete; `asked` is the requested one, if any.
-    fn delete_grace(&self, object: &Value, asked: Option<i64>) -> DeleteGrace {
-        let _ = (object, asked);
+    /// Returns the grace period of a delete; `requested` is the requested one, if any.
+    fn delete_grace(&self, object: &Value, requested: Option<i64>) -> DeleteGrace {
+        let _ = (object, requested);
         DeleteGrace::Unsupported
     }
 
@@ -293,13 +287,13 @@ fn keep_all_but_status(object: &mut Value, old: &Value) {
     let Some(members) = object.as_object_mut() else { return };
     let status = members.remove("status");
     let metadata = members.remove("metadata");
-    let mut kept = old.as_object().cloned().unwrap_or_default();
-    kept.remove("status");
+    let mut merged = old.as_object().cloned().unwrap_or_default();
+    merged.remove("status");
     if let Some(metadata) = metadata {
-        kept.insert("metadata", metadata);
+        merged.insert("metadata", metadata);
     }
     if let Some(status) = status {
-        kept.insert("status", status);
+        merged.insert("status", status);
     }
-    *members = kept;
+    *members = merged;
 }

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_iterate_in_order() {
+    fn verb_sets_iterate_in_order() {
         let names = |verbs: Verbs| verbs.iter().map(Verb::as_str).collect::<Vec<_>>();
         assert_eq!(names(Verbs::of(&[Verb::Update, Verb::Get])), ["get", "update"]);
         assert_eq!(names(Verbs::READ_WRITE), ["get", "patch", "update"]);

@@ -9,20 +9,20 @@ use binnacle_schema::{Object, Value};
 use binnacle_work::{charge, charge_bytes};
 
 use crate::structural::{ListType, SchemaType, Structural};
-use crate::weight::{equal, pace_lookup};
+use crate::weight::{charge_lookup, equal};
 
 /// A new value, the old value that it replaces, and their schema.
 #[derive(Clone, Copy, Debug)]
-pub struct Correlated<'v> {
+pub struct CorrelatedObject<'v> {
     pub new: &'v Value,
     pub old: &'v Value,
     schema: &'v Structural,
-    known: &'v Known<'v>,
+    cache: &'v ComparisonCache<'v>,
 }
 
 /// Cached results of comparing two objects. Values are identified by their addresses.
 #[derive(Debug, Default)]
-pub struct Known<'v> {
+pub struct ComparisonCache<'v> {
     equal: RefCell<HashMap<*const Value, bool>>,
     lists: RefCell<HashMap<*const Value, Rc<MapList<'v>>>>,
     /// True while values are compared.
@@ -31,7 +31,7 @@ pub struct Known<'v> {
     spent: Cell<Duration>,
 }
 
-impl Known<'_> {
+impl ComparisonCache<'_> {
     /// Returns the time spent comparing so far.
     pub fn spent(&self) -> Duration {
         self.spent.get()
@@ -57,17 +57,17 @@ enum Key<'v> {
     Str(&'v str),
 }
 
-impl<'v> Correlated<'v> {
-    pub fn new(new: &'v Value, old: &'v Value, schema: &'v Structural, known: &'v Known<'v>) -> Self {
-        Self { new, old, schema, known }
+impl<'v> CorrelatedObject<'v> {
+    pub fn new(new: &'v Value, old: &'v Value, schema: &'v Structural, cache: &'v ComparisonCache<'v>) -> Self {
+        Self { new, old, schema, cache }
     }
 
     /// Returns the member of a name, if both objects and the schema have it.
     pub fn key(&self, name: &str) -> Option<Self> {
         charge(4).ok()?;
-        self.old.as_object().into_iter().for_each(|old| pace_lookup(old, name));
+        self.old.as_object().into_iter().for_each(|old| charge_lookup(old, name));
         let (new, old) = (self.new.get(name)?, self.old.get(name)?);
-        Some(Self { new, old, schema: self.schema.member(name)?, known: self.known })
+        Some(Self { new, old, schema: self.schema.member(name)?, cache: self.cache })
     }
 
     /// Returns the element at an index of the new list, if the old list has an element with the same keys.
@@ -75,22 +75,22 @@ impl<'v> Correlated<'v> {
         charge(4 + 4 * self.schema.list_map_keys.len() as u64).ok()?;
         let new = self.new.as_list()?.get(index)?;
         let old = self.map_list()?.get(new, self.schema)?;
-        Some(Self { new, old, schema: self.schema.items.as_deref()?, known: self.known })
+        Some(Self { new, old, schema: self.schema.items.as_deref()?, cache: self.cache })
     }
 
     /// Returns true if no correlated value has changed. Values without a schema count as changed.
     pub fn is_unchanged(&self) -> bool {
-        let place: *const Value = self.new;
-        if let Some(known) = self.known.equal.borrow().get(&place) {
-            return *known;
+        let address: *const Value = self.new;
+        if let Some(cache) = self.cache.equal.borrow().get(&address) {
+            return *cache;
         }
-        let begun = self.known.begin();
+        let started = self.cache.begin();
         let same = self.compare();
-        if let Some(begun) = begun {
-            self.known.comparing.set(false);
-            self.known.spent.set(self.known.spent.get() + begun.elapsed());
+        if let Some(started) = started {
+            self.cache.comparing.set(false);
+            self.cache.spent.set(self.cache.spent.get() + started.elapsed());
         }
-        self.known.equal.borrow_mut().insert(place, same);
+        self.cache.equal.borrow_mut().insert(address, same);
         same
     }
 
@@ -115,11 +115,11 @@ impl<'v> Correlated<'v> {
         if self.schema.list_type != Some(ListType::Map) {
             return None;
         }
-        let place: *const Value = self.old;
-        let known = self.known.lists.borrow().get(&place).cloned();
-        Some(known.unwrap_or_else(|| {
+        let address: *const Value = self.old;
+        let cache = self.cache.lists.borrow().get(&address).cloned();
+        Some(cache.unwrap_or_else(|| {
             let list = Rc::new(MapList::of(old, self.schema));
-            self.known.lists.borrow_mut().insert(place, list.clone());
+            self.cache.lists.borrow_mut().insert(address, list.clone());
             list
         }))
     }
@@ -171,7 +171,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn elements_of_list_maps_are_brought_together() {
+    fn correlates_list_map_elements_by_key() {
         let schema = value!({"type": "object", "properties": {
             "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
                 "type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
@@ -186,16 +186,16 @@ mod tests {
         let new = value!({
             "list": [{"k": "b", "v": 2i64}, {"k": "a", "v": 3i64}], "plain": [1i64], "any": {"x": 1i64}, "empty": {},
         });
-        let known = Known::default();
-        let root = Correlated::new(&new, &old, &schema, &known);
+        let cache = ComparisonCache::default();
+        let root = CorrelatedObject::new(&new, &old, &schema, &cache);
         let list = root.key("list").unwrap();
         assert!(list.index(0).unwrap().is_unchanged() && !list.index(1).unwrap().is_unchanged());
         assert!(!list.is_unchanged() && root.key("plain").unwrap().is_unchanged());
         assert!(root.key("plain").unwrap().index(0).is_none() && root.key("empty").is_none());
         // Values without a schema count as changed.
         assert!(!root.key("any").unwrap().is_unchanged());
-        let known = Known::default();
+        let cache = ComparisonCache::default();
         let swapped = value!({"list": [{"k": "b", "v": 2i64}, {"k": "a", "v": 1i64}]});
-        assert!(Correlated::new(&swapped, &old, &schema, &known).key("list").unwrap().is_unchanged());
+        assert!(CorrelatedObject::new(&swapped, &old, &schema, &cache).key("list").unwrap().is_unchanged());
     }
 }

@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_work::{Exceeded, charge, exceed};
 
 use crate::structural::Structural;
-use crate::weight::{Weight, pace_lookup};
+use crate::weight::{Weight, charge_lookup};
 
 /// The bytes of a new member, whose value is counted apart, of an object that doubles its room.
 const MEMBER: usize = 2 * size_of::<(Text, Value)>();
@@ -19,16 +19,16 @@ pub const MAX_ADDED: usize = 1536 << 10;
 /// absent. Returns true if anything changed. Stops when the work budget is exhausted, and exhausts it when the defaults
 /// add more than [`MAX_ADDED`].
 pub fn set_defaults(value: &mut Value, schema: &Structural) -> bool {
-    Filler { room: MAX_ADDED }.fill(value, schema)
+    Defaulter { remaining: MAX_ADDED }.fill(value, schema)
 }
 
 /// Sets the defaults in one object.
-struct Filler {
+struct Defaulter {
     /// The bytes of JSON that may still be added.
-    room: usize,
+    remaining: usize,
 }
 
-impl Filler {
+impl Defaulter {
     fn fill(&mut self, value: &mut Value, schema: &Structural) -> bool {
         match value {
             Value::Object(object) => self.fill_object(object, schema),
@@ -56,7 +56,7 @@ impl Filler {
         let mut changed = false;
         for (name, property) in schema.properties() {
             let Some(default) = property.default.as_deref() else { continue };
-            pace_lookup(object, name);
+            charge_lookup(object, name);
             match object.get_mut(name) {
                 None => {
                     // The first member makes room for four.
@@ -100,11 +100,11 @@ impl Filler {
     /// Returns a copy of the default of a schema; `None` if there is no budget for it and the member that gets it.
     fn copy(&mut self, default: &Value, schema: &Structural, member: Weight) -> Option<Value> {
         let weight = schema.default_weight();
-        let Some(room) = self.room.checked_sub(weight.text.saturating_add(member.text)) else {
+        let Some(remaining) = self.remaining.checked_sub(weight.text.saturating_add(member.text)) else {
             exceed(Exceeded::Defaults(MAX_ADDED));
             return None;
         };
-        self.room = room;
+        self.remaining = remaining;
         Weight { bytes: weight.bytes.saturating_add(member.bytes), ..weight }.charge().ok()?;
         Some(default.clone())
     }
@@ -148,7 +148,7 @@ mod tests {
     use binnacle_work::{Exceeded, WorkBudget, WorkLimits};
 
     #[test]
-    fn defaults_and_nulls() {
+    fn sets_defaults_and_replaces_non_nullable_nulls() {
         let schema = value!({"type": "object", "properties": {
             "a": {"type": "string", "default": "A"},
             "nullable": {"type": "string", "nullable": true, "default": "N"},
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_end_at_the_size_of_what_can_be_stored() {
+    fn stops_defaulting_at_the_storage_limit() {
         let (schema, mut object) = wide(300, 40_000);
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.enter(|| set_defaults(&mut object, &schema));
@@ -203,7 +203,7 @@ mod tests {
 
     /// Copies of a long text are small in memory, but what is written for the store is not.
     #[test]
-    fn defaults_of_long_texts_are_charged() {
+    fn charges_long_default_strings() {
         let schema = value!({"type": "object", "properties": {"l": {"type": "array", "items": {
             "type": "object", "properties": {"d": {"type": "string", "default": ("x".repeat(1 << 20))}},
         }}}});
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn added_defaults_end_with_the_memory_of_a_budget() {
+    fn stops_defaulting_at_the_memory_limit() {
         let (schema, mut object) = wide(100, 1000);
         let budget = WorkBudget::new(WorkLimits { memory: 1 << 20, ..WorkLimits::REQUEST });
         budget.enter(|| set_defaults(&mut object, &schema));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_in_defaults_are_charged() {
+    fn charges_nested_defaults() {
         // Each level has a thousand times the items of the one above.
         let items = || Value::List(vec![value!({}); 1000]);
         let mut schema = value!({"type": "string"});
@@ -242,7 +242,7 @@ mod tests {
 
     /// The largest real objects have thousands of items with a few defaults each.
     #[test]
-    fn defaults_of_real_objects_are_far_from_the_limit() {
+    fn real_objects_need_little_of_the_budget() {
         let (schema, mut object) = wide(10, 5_000);
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         assert!(budget.enter(|| set_defaults(&mut object, &schema)));

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate};
 use binnacle_schema::{Message, Object, Value};
 
-use crate::correlation::Correlated;
+use crate::correlation::CorrelatedObject;
 use crate::embedded::{self, Coercion};
+use crate::error_value::error_value;
 use crate::interner::Interner;
 use crate::pruning::{RESOURCE_FIELDS, prune};
 use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
-use crate::shown::shown;
 use crate::structural::{Additional, Structural};
 use crate::validation;
 
@@ -111,25 +111,25 @@ struct Pruner<'s> {
 impl Pruner<'_> {
     /// Returns the node with pruned defaults in it and below; `None` if nothing changes.
     fn node(&self, schema: &Structural, step: &Step<'_>) -> Option<Arc<Structural>> {
-        let mut made: Option<Structural> = None;
+        let mut changed: Option<Structural> = None;
         let default = schema.default.as_deref();
         if let Some(default) = default.and_then(|default| prune_default(default, self.root, step, self.object_meta)) {
-            made.get_or_insert_with(|| schema.clone()).set_default(default);
+            changed.get_or_insert_with(|| schema.clone()).set_default(default);
         }
         let below = schema.additional_schema().and_then(|below| self.node(below, &Step::Member(step, "*")));
         if let Some(below) = below {
-            made.get_or_insert_with(|| schema.clone()).additional = Additional::Schema(below);
+            changed.get_or_insert_with(|| schema.clone()).additional = Additional::Schema(below);
         }
         let items = schema.items.as_deref().and_then(|items| self.node(items, &Step::Item(step)));
         if let Some(items) = items {
-            made.get_or_insert_with(|| schema.clone()).items = Some(items);
+            changed.get_or_insert_with(|| schema.clone()).items = Some(items);
         }
         for (at, (name, property)) in schema.properties().enumerate() {
             if let Some(property) = self.node(property, &Step::Member(step, name)) {
-                made.get_or_insert_with(|| schema.clone()).properties[at].1 = property;
+                changed.get_or_insert_with(|| schema.clone()).properties[at].1 = property;
             }
         }
-        made.map(|made| self.interner.node(made))
+        changed.map(|changed| self.interner.node(changed))
     }
 }
 
@@ -171,42 +171,42 @@ struct SchemaPosition<'s> {
 }
 
 impl Walk<'_, '_> {
-    fn node(&mut self, schema: &Arc<Structural>, place: SchemaPosition<'_>, path: &FieldPath) {
-        let place = match schema.embedded && !place.is_root {
+    fn node(&mut self, schema: &Arc<Structural>, position: SchemaPosition<'_>, path: &FieldPath) {
+        let position = match schema.embedded && !position.is_root {
             true => SchemaPosition { root: schema, is_root: true, steps: &Step::Root, in_metadata: false },
-            false => place,
+            false => position,
         };
         if let Some(default) = &schema.default {
-            self.default(schema, default, place, &path.child("default"));
+            self.default(schema, default, position, &path.child("default"));
         }
         // `additionalProperties` cannot have defaults.
         if let Some(items) = &schema.items {
-            let steps = Step::Item(place.steps);
-            self.below(items, SchemaPosition { is_root: false, steps: &steps, ..place }, &path.child("items"));
+            let steps = Step::Item(position.steps);
+            self.below(items, SchemaPosition { is_root: false, steps: &steps, ..position }, &path.child("items"));
         }
         for (name, property) in schema.properties() {
-            let of_resource = place.is_root && RESOURCE_FIELDS.contains(&name.as_str());
-            let steps = Step::Member(place.steps, name);
+            let of_resource = position.is_root && RESOURCE_FIELDS.contains(&name.as_str());
+            let steps = Step::Member(position.steps, name);
             let below = SchemaPosition {
                 is_root: false,
                 steps: &steps,
-                in_metadata: place.in_metadata || of_resource,
-                ..place
+                in_metadata: position.in_metadata || of_resource,
+                ..position
             };
             self.below(property, below, &path.child("properties").key(name));
         }
     }
 
-    fn below(&mut self, schema: &Arc<Structural>, place: SchemaPosition<'_>, path: &FieldPath) {
+    fn below(&mut self, schema: &Arc<Structural>, position: SchemaPosition<'_>, path: &FieldPath) {
         if self.budget >= 0 && !self.errors.is_full() {
-            self.node(schema, place, path);
+            self.node(schema, position, path);
         }
     }
 
-    fn default(&mut self, schema: &Arc<Structural>, default: &Value, place: SchemaPosition<'_>, path: &FieldPath) {
-        let is_resource = match place.in_metadata {
-            true => self.metadata(default, place, path),
-            false => self.value(schema, schema.embedded || place.is_root, default, path),
+    fn default(&mut self, schema: &Arc<Structural>, default: &Value, position: SchemaPosition<'_>, path: &FieldPath) {
+        let is_resource = match position.in_metadata {
+            true => self.metadata(default, position, path),
+            false => self.value(schema, schema.embedded || position.is_root, default, path),
         };
         if !is_resource {
             return;
@@ -216,7 +216,7 @@ impl Walk<'_, '_> {
         if self.errors.len() > before {
             return;
         }
-        let Some(rules) = Rules::new(schema, place.is_root) else { return };
+        let Some(rules) = Rules::new(schema, position.is_root) else { return };
         // The rules run for an update without a change, and for a new value.
         let mut left = self.run(&rules, default, Some(default), path);
         if self.errors.len() == before {
@@ -226,16 +226,16 @@ impl Walk<'_, '_> {
     }
 
     fn run(&mut self, rules: &Rules, default: &Value, old: Option<&Value>, path: &FieldPath) -> i64 {
-        let mut judgement = Judgement::default();
-        let unratcheted: Option<Correlated<'_>> = None;
-        let left = rules.evaluate(default, old, unratcheted, path, self.budget, &mut judgement);
-        self.errors.extend(judgement.errors);
+        let mut verdict = Judgement::default();
+        let unratcheted: Option<CorrelatedObject<'_>> = None;
+        let left = rules.evaluate(default, old, unratcheted, path, self.budget, &mut verdict);
+        self.errors.extend(verdict.errors);
         left
     }
 
     /// Validates metadata with a default at its position. Returns true if it is valid.
-    fn metadata(&mut self, default: &Value, place: SchemaPosition<'_>, path: &FieldPath) -> bool {
-        let Some(mut object) = place.steps.surround(default.clone()) else { return true };
+    fn metadata(&mut self, default: &Value, position: SchemaPosition<'_>, path: &FieldPath) -> bool {
+        let Some(mut object) = position.steps.surround(default.clone()) else { return true };
         let members = object.make_object();
         for (name, value) in [("kind", "Validation"), ("apiVersion", "validation/v1")] {
             members.entry(name, || value.into());
@@ -243,13 +243,13 @@ impl Walk<'_, '_> {
         let coercion = Coercion { object_meta: self.rules.object_meta, drop_malformed: false };
         let root = FieldPath::root();
         let mut found = FieldErrors::new();
-        match embedded::coerce(&mut object, place.root, true, &root, coercion, &mut Vec::new()) {
+        match embedded::coerce(&mut object, position.root, true, &root, coercion, &mut Vec::new()) {
             Err(error) => found.push(error),
-            Ok(()) => embedded::validate(&object, place.root, true, &root, self.rules.object_meta, &mut found),
+            Ok(()) => embedded::validate(&object, position.root, true, &root, self.rules.object_meta, &mut found),
         }
         if !found.is_empty() {
             let detail = format!("must result in valid metadata: {}", aggregate(found.iter()));
-            self.errors.push(FieldError::invalid(path, shown(default), detail));
+            self.errors.push(FieldError::invalid(path, error_value(default), detail));
         }
         found.is_empty()
     }
@@ -261,7 +261,7 @@ impl Walk<'_, '_> {
             let mut pruned = default.clone();
             prune(&mut pruned, Some(schema), is_resource);
             if pruned != *default {
-                self.errors.push(FieldError::invalid(path, shown(default), "must not have unknown fields"));
+                self.errors.push(FieldError::invalid(path, error_value(default), "must not have unknown fields"));
             }
         }
         let before = self.errors.len();

@@ -6,8 +6,8 @@ use binnacle_schema::{Finding, Message, Object, Value, json};
 use binnacle_validation::{metadata, names};
 use binnacle_work::{allocate, charge, check, pace};
 
+use crate::error_value::error_value;
 use crate::path::Path;
-use crate::shown::shown;
 use crate::structural::Structural;
 use crate::weight::Weight;
 
@@ -48,7 +48,7 @@ pub fn validate(
     object_meta: &Message,
     errors: &mut FieldErrors,
 ) {
-    Judge { base, object_meta, errors }.walk(object, schema, is_root, &Path::Root);
+    Validator { base, object_meta, errors }.walk(object, schema, is_root, &Path::Root);
 }
 
 /// The steps of decoding a value of metadata.
@@ -78,7 +78,7 @@ pub fn object_meta(
     pace(weight.nodes * DECODE);
     // What is exceeded stays in the budget.
     let _ = allocate(weight.bytes);
-    let mut tell = |findings: decode::Decoded| {
+    let mut report_unknown = |findings: decode::Decoded| {
         let found = findings.findings.iter().filter_map(|finding| match finding {
             Finding::UnknownField(field) => Some(format!("{path}.{field}")),
             _ => None,
@@ -100,8 +100,8 @@ pub fn object_meta(
         decode::value(sorted, coercion.object_meta)
     };
     let error = match decode::value(tree.clone(), coercion.object_meta) {
-        Ok(decoded) if decoded.findings.is_empty() => return Ok(tell(decoded)),
-        Ok(decoded) => return Ok(tell(sorted().unwrap_or(decoded))),
+        Ok(decoded) if decoded.findings.is_empty() => return Ok(report_unknown(decoded)),
+        Ok(decoded) => return Ok(report_unknown(sorted().unwrap_or(decoded))),
         Err(error) => sorted().err().unwrap_or(error),
     };
     let Some(members) = tree.as_object().filter(|_| coercion.drop_malformed) else { return Err(error) };
@@ -115,7 +115,7 @@ pub fn object_meta(
         })
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    decode::value(Value::Object(good), coercion.object_meta).map(tell)
+    decode::value(Value::Object(good), coercion.object_meta).map(report_unknown)
 }
 
 /// Returns true for a tree with floating point numbers. Go encodes metadata and decodes the text, where `1.0` is `1`.
@@ -179,7 +179,7 @@ impl Coercer<'_, '_> {
                 Some(_) if self.coercion.drop_malformed => drop(object.remove(name)),
                 Some(other) => {
                     let at = path.below(self.base).child(name);
-                    return Err(FieldError::invalid(&at, shown(other), "must be a string"));
+                    return Err(FieldError::invalid(&at, error_value(other), "must be a string"));
                 }
             }
         }
@@ -195,19 +195,19 @@ impl Coercer<'_, '_> {
             }
             // Malformed metadata is left to validation.
             Err(_) if self.coercion.drop_malformed => {}
-            Err(error) => return Err(FieldError::invalid(&at, shown(tree), error.to_string())),
+            Err(error) => return Err(FieldError::invalid(&at, error_value(tree), error.to_string())),
         }
         Ok(())
     }
 }
 
-struct Judge<'m, 'e> {
+struct Validator<'m, 'e> {
     base: &'m FieldPath,
     object_meta: &'m Message,
     errors: &'e mut FieldErrors,
 }
 
-impl Judge<'_, '_> {
+impl Validator<'_, '_> {
     fn walk(&mut self, value: &Value, schema: &Structural, is_root: bool, path: &Path<'_>) {
         if self.errors.is_full() {
             return;
@@ -263,14 +263,14 @@ impl Judge<'_, '_> {
                         self.errors.push(FieldError::invalid(&at, kind, detail));
                     }
                 }
-                Some(other) => self.errors.push(FieldError::invalid(&at, shown(other), "must be a string")),
+                Some(other) => self.errors.push(FieldError::invalid(&at, error_value(other), "must be a string")),
             }
         }
         let Some(tree) = object.get("metadata").filter(|_| check().is_ok()) else { return };
         let at = path.child("metadata");
         let coercion = Coercion { object_meta: self.object_meta, drop_malformed: false };
         match object_meta(tree, coercion, &at, &mut Vec::new()) {
-            Err(error) => self.errors.push(FieldError::invalid(&at, shown(tree), error.to_string())),
+            Err(error) => self.errors.push(FieldError::invalid(&at, error_value(tree), error.to_string())),
             Ok(mut metadata) => {
                 let members = metadata.make_object();
                 if members.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {

@@ -125,7 +125,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn paths() {
+    fn resolves_json_paths_in_schemas() {
         let schema = value!({"properties": {
             "spec": {"properties": {"a": {"type": "string"}, "b.c": {"type": "integer"}}},
             "map": {"additionalProperties": {"type": "string"}},

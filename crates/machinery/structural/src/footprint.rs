@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_of_186_fields() {
+    fn schema_of_186_fields_is_small_and_shared() {
         let interner = Interner::new();
         let parse = |schema: &Value| Structural::parse(schema, &interner).unwrap();
         let one = parse(&large(0, false));

@@ -11,12 +11,12 @@ mod text;
 #[derive(Clone, Debug)]
 pub struct Format {
     name: Text,
-    known: Option<Known>,
+    supported: Option<SupportedFormat>,
 }
 
 /// A format that texts are checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum SupportedFormat {
     BsonObjectId,
     Uri,
     Email,
@@ -48,36 +48,36 @@ pub enum Known {
 impl Format {
     /// Dashes in the name are ignored.
     pub fn new(name: &str) -> Self {
-        let known = match name.replace('-', "").as_str() {
-            "bsonobjectid" => Known::BsonObjectId,
-            "uri" => Known::Uri,
-            "email" => Known::Email,
-            "hostname" => Known::Hostname,
-            "ipv4" => Known::Ipv4,
-            "ipv6" => Known::Ipv6,
-            "cidr" => Known::Cidr,
-            "mac" => Known::Mac,
-            "uuid" => Known::Uuid,
-            "uuid3" => Known::Uuid3,
-            "uuid4" => Known::Uuid4,
-            "uuid5" => Known::Uuid5,
-            "isbn" => Known::Isbn,
-            "isbn10" => Known::Isbn10,
-            "isbn13" => Known::Isbn13,
-            "creditcard" => Known::CreditCard,
-            "ssn" => Known::Ssn,
-            "hexcolor" => Known::HexColor,
-            "rgbcolor" => Known::RgbColor,
-            "byte" => Known::Byte,
-            "password" => Known::Password,
-            "date" => Known::Date,
-            "duration" => Known::Duration,
-            "datetime" => Known::DateTime,
-            "k8sshortname" => Known::ShortName,
-            "k8slongname" => Known::LongName,
-            _ => return Self { name: name.into(), known: None },
+        let supported = match name.replace('-', "").as_str() {
+            "bsonobjectid" => SupportedFormat::BsonObjectId,
+            "uri" => SupportedFormat::Uri,
+            "email" => SupportedFormat::Email,
+            "hostname" => SupportedFormat::Hostname,
+            "ipv4" => SupportedFormat::Ipv4,
+            "ipv6" => SupportedFormat::Ipv6,
+            "cidr" => SupportedFormat::Cidr,
+            "mac" => SupportedFormat::Mac,
+            "uuid" => SupportedFormat::Uuid,
+            "uuid3" => SupportedFormat::Uuid3,
+            "uuid4" => SupportedFormat::Uuid4,
+            "uuid5" => SupportedFormat::Uuid5,
+            "isbn" => SupportedFormat::Isbn,
+            "isbn10" => SupportedFormat::Isbn10,
+            "isbn13" => SupportedFormat::Isbn13,
+            "creditcard" => SupportedFormat::CreditCard,
+            "ssn" => SupportedFormat::Ssn,
+            "hexcolor" => SupportedFormat::HexColor,
+            "rgbcolor" => SupportedFormat::RgbColor,
+            "byte" => SupportedFormat::Byte,
+            "password" => SupportedFormat::Password,
+            "date" => SupportedFormat::Date,
+            "duration" => SupportedFormat::Duration,
+            "datetime" => SupportedFormat::DateTime,
+            "k8sshortname" => SupportedFormat::ShortName,
+            "k8slongname" => SupportedFormat::LongName,
+            _ => return Self { name: name.into(), supported: None },
         };
-        Self { name: name.into(), known: Some(known) }
+        Self { name: name.into(), supported: Some(supported) }
     }
 
     pub fn as_str(&self) -> &str {
@@ -85,14 +85,14 @@ impl Format {
     }
 
     /// Returns `None` for an unknown format, which has no effect.
-    pub fn known(&self) -> Option<Known> {
-        self.known
+    pub fn supported(&self) -> Option<SupportedFormat> {
+        self.supported
     }
 }
 
-impl Known {
+impl SupportedFormat {
     /// Returns true if a text has the format.
-    pub fn holds(self, text: &str) -> bool {
+    pub fn matches(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
             Self::Uri => text::request_uri(text),
@@ -130,18 +130,18 @@ mod tests {
     use super::*;
 
     fn check(format: &str, valid: &[&str], invalid: &[&str]) {
-        let known = Format::new(format).known().unwrap();
+        let supported = Format::new(format).supported().unwrap();
         for text in valid {
-            assert!(known.holds(text), "{format} {text:?}");
+            assert!(supported.matches(text), "{format} {text:?}");
         }
         for text in invalid {
-            assert!(!known.holds(text), "{format} {text:?}");
+            assert!(!supported.matches(text), "{format} {text:?}");
         }
     }
 
     #[test]
-    fn texts() {
-        assert!(Format::new("int32").known().is_none());
+    fn validates_formats() {
+        assert!(Format::new("int32").supported().is_none());
         check("bsonobjectid", &["507f1f77bcf86cd799439011"], &["507f1f77bcf86cd79943901", "x07f1f77bcf86cd799439011"]);
         check(
             "uri",

@@ -40,21 +40,21 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    fn intern(&mut self, hash: u64, same: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> Arc<T> {
+    fn intern(&mut self, hash: u64, same: impl Fn(&T) -> bool, build: impl FnOnce() -> T) -> Arc<T> {
         if self.by_hash.len() >= self.sweep_at {
             self.sweep();
         }
         match self.by_hash.entry(hash) {
             Entry::Vacant(entry) => {
-                let new = Arc::new(make());
+                let new = Arc::new(build());
                 entry.insert(Arc::downgrade(&new));
                 new
             }
             Entry::Occupied(mut entry) => match entry.get().upgrade() {
-                Some(known) if same(&known) => known,
-                Some(_) => Arc::new(make()),
+                Some(existing) if same(&existing) => existing,
+                Some(_) => Arc::new(build()),
                 None => {
-                    let new = Arc::new(make());
+                    let new = Arc::new(build());
                     entry.insert(Arc::downgrade(&new));
                     new
                 }
@@ -88,13 +88,13 @@ impl Interner {
     /// Returns the existing equal node, or this one.
     pub fn node(&self, node: Structural) -> Arc<Structural> {
         let hash = self.hash(&node);
-        lock(&self.nodes).intern(hash, |known| same(known, &node), || node.clone())
+        lock(&self.nodes).intern(hash, |existing| same(existing, &node), || node.clone())
     }
 
     pub(crate) fn pattern(&self, text: &str) -> Arc<Pattern> {
         let hash = self.hashes.hash_one(text);
-        let make = || Pattern::new(text, self.compiled.clone());
-        lock(&self.patterns).intern(hash, |known| known.as_str() == text, make)
+        let build = || Pattern::new(text, self.compiled.clone());
+        lock(&self.patterns).intern(hash, |existing| existing.as_str() == text, build)
     }
 
     /// Returns the number of nodes in use.
@@ -238,7 +238,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn equal_schemas_are_one_and_go_with_their_last_user() {
+    fn shares_equal_schemas_until_the_last_one_is_dropped() {
         let interner = Interner::new();
         let text = || value!({"type": "string", "pattern": "^a", "enum": ["a", {"b": 1i64}], "default": "a"});
         let schema = |extra: Value| {

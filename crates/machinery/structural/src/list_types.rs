@@ -6,10 +6,10 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value, json};
 use binnacle_work::{allocate, charge, charge_bytes};
 
+use crate::error_value::error_value;
 use crate::path::Path;
-use crate::shown::shown;
 use crate::structural::{ListType, Structural};
-use crate::weight::copied;
+use crate::weight::copy_charged;
 
 /// Reports each duplicate element of a set and each duplicate key of a list map, once.
 pub fn validate(object: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
@@ -44,7 +44,7 @@ fn walk(value: &Value, schema: &Structural, path: &Path<'_>, base: &FieldPath, e
             match schema.list_type {
                 Some(ListType::Set) => {
                     for i in repeated(items.iter()) {
-                        errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), shown(&items[i])));
+                        errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), error_value(&items[i])));
                     }
                 }
                 Some(ListType::Map) => list_map(items, schema, path, base, errors),
@@ -64,7 +64,11 @@ fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldP
     let is_element = |item: &Value| matches!(item, Value::Object(_) | Value::Null);
     if let Some(i) = items.iter().position(|item| !is_element(item)) {
         let at = Path::Index(path, i).below(base);
-        errors.push(FieldError::invalid(&at, shown(&items[i]), "must be an object for an array of list-type map"));
+        errors.push(FieldError::invalid(
+            &at,
+            error_value(&items[i]),
+            "must be an object for an array of list-type map",
+        ));
         return;
     }
     let key = |item: &Value| {
@@ -77,7 +81,7 @@ fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldP
         _ => repeated_texts(items.iter().map(|item| identity(&key(item)))),
     };
     for i in duplicates {
-        errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), shown(&key(&items[i]))));
+        errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), error_value(&key(&items[i]))));
     }
 }
 
@@ -115,7 +119,7 @@ fn identity(value: &Value) -> String {
         // As text, a float could look like an integer, which it does not equal.
         Value::Float(n) => format!("float {n:?}"),
         Value::Object(_) | Value::List(_) => {
-            let Some(mut value) = copied(value) else { return String::new() };
+            let Some(mut value) = copy_charged(value) else { return String::new() };
             binnacle_schema::sort_free_form(&mut value);
             json::to_string(&value)
         }
@@ -130,7 +134,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn duplicates() {
+    fn reports_duplicate_set_items_and_map_keys() {
         let schema = value!({"type": "object", "properties": {
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {}},
             "one": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {

@@ -31,13 +31,13 @@ pub fn message(
     // Metadata may have other fields as well, which are dropped later.
     let preserving = (typing == Typing::Preserving).then(|| {
         let mut preserving = Message::new(object_meta.name.clone(), object_meta.fields.to_vec());
-        preserving.others = Some(Box::new(Ty::Json));
+        preserving.additional = Some(Box::new(Ty::Json));
         MessageRef::Shared(Arc::new(preserving))
     });
-    let view = View { object_meta: preserving.as_ref().unwrap_or(object_meta) };
+    let view = MessageBuilder { object_meta: preserving.as_ref().unwrap_or(object_meta) };
     let Some(schema) = schema.filter(|_| typing != Typing::Nothing) else {
         let mut message = Message::new(name, vec![]);
-        message.others = Some(Box::new(Ty::Json));
+        message.additional = Some(Box::new(Ty::Json));
         return message;
     };
     let mut message = view.structure(schema, true, schema.preserve_unknown || typing == Typing::Preserving);
@@ -45,11 +45,11 @@ pub fn message(
     message
 }
 
-struct View<'m> {
+struct MessageBuilder<'m> {
     object_meta: &'m MessageRef,
 }
 
-impl View<'_> {
+impl MessageBuilder<'_> {
     /// Returns the members of every resource.
     fn resource_fields(&self) -> Vec<Field> {
         vec![
@@ -65,7 +65,7 @@ impl View<'_> {
         let own = schema.properties().filter(|(name, _)| !fields.iter().any(|field| field.name == **name));
         let own: Vec<Field> = own.map(|(name, property)| self.field(name, property, preserve)).collect();
         fields.extend(own);
-        let others = match &schema.additional {
+        let additional = match &schema.additional {
             Additional::Any(false) => None,
             Additional::Any(true) => Some(Ty::Json),
             Additional::Schema(additional) => Some(self.element(additional, preserve)),
@@ -73,7 +73,7 @@ impl View<'_> {
             Additional::Unset => None,
         };
         let mut message = Message::new("", fields);
-        message.others = others.map(Box::new);
+        message.additional = additional.map(Box::new);
         message.atomic = schema.map_type == Some(MapType::Atomic);
         message
     }
@@ -160,7 +160,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn what_apply_needs() {
+    fn builds_messages_for_server_side_apply() {
         let schema = value!({"type": "object", "properties": {
             "metadata": {"type": "object"},
             "spec": {"type": "object", "properties": {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(names, ["apiVersion", "kind", "metadata", "spec"]);
         assert_eq!(root.get("metadata").unwrap().ty.message().unwrap().name, "ObjectMeta");
         let spec = root.get("spec").unwrap().ty.message().unwrap();
-        assert!(spec.others.is_none());
+        assert!(spec.additional.is_none());
         let ports = spec.get("ports").unwrap();
         assert_eq!(ports.list_type, FieldListType::Map(vec![Text::new("port")].into()));
         let port = ports.ty.element().unwrap().message().unwrap().get("port").unwrap();
@@ -209,28 +209,28 @@ mod tests {
         assert!(spec.get("whole").unwrap().is_atomic());
         assert!(matches!(spec.get("any").unwrap().ty, Ty::Json));
         let open = spec.get("open").unwrap().ty.message().unwrap();
-        assert!(matches!(open.others.as_deref(), Some(Ty::Json)));
+        assert!(matches!(open.additional.as_deref(), Some(Ty::Json)));
         // Unknown members are preserved in nested objects as well.
-        assert!(open.get("inner").unwrap().ty.message().unwrap().others.is_some());
+        assert!(open.get("inner").unwrap().ty.message().unwrap().additional.is_some());
         assert!(matches!(spec.get("free").unwrap().ty, Ty::Map(_)));
         let in_list = spec.get("lists").unwrap().ty.element().unwrap();
         assert!(matches!(in_list, Ty::ListOf(list) if list.1 == FieldListType::Set));
         let in_map = spec.get("sets").unwrap().ty.map_value().unwrap();
         assert!(matches!(in_map, Ty::ListOf(list) if list.1 == FieldListType::Map(vec![Text::new("a")].into())));
         let values = spec.get("values").unwrap().ty.message().unwrap();
-        assert!(values.others.is_some() && values.get("a").is_some());
+        assert!(values.additional.is_some() && values.get("a").is_some());
         assert!(matches!(values.untyped.as_deref(), Some(Ty::Map(_))));
         let number = spec.get("number").unwrap().ty.message().unwrap();
-        assert!(number.others.is_none() && number.untyped.is_some());
+        assert!(number.additional.is_none() && number.untyped.is_some());
         assert!(matches!(spec.get("either").unwrap().ty, Ty::Json));
         assert!(matches!(spec.get("data").unwrap().ty, Ty::String));
         assert!(matches!(spec.get("since").unwrap().ty, Ty::Time));
         // Of a schema that is not structural, not even the metadata is known.
         let nothing = message("Test", Some(&schema), Typing::Nothing, &meta);
-        assert!(nothing.fields.is_empty() && nothing.others.is_some());
+        assert!(nothing.fields.is_empty() && nothing.additional.is_some());
         let preserving = message("Test", Some(&schema), Typing::Preserving, &meta);
-        assert!(preserving.get("metadata").unwrap().ty.message().unwrap().others.is_some());
-        assert!(preserving.others.is_some());
-        assert!(preserving.get("spec").unwrap().ty.message().unwrap().others.is_some());
+        assert!(preserving.get("metadata").unwrap().ty.message().unwrap().additional.is_some());
+        assert!(preserving.additional.is_some());
+        assert!(preserving.get("spec").unwrap().ty.message().unwrap().additional.is_some());
     }
 }

@@ -15,7 +15,7 @@ pub enum Form {
 
 /// A version of a custom resource, with the facts that OpenAPI documents contain.
 #[derive(Clone, Debug)]
-pub struct Published<'a> {
+pub struct CrdVersion<'a> {
     pub kind: &'a GroupVersionKind,
     /// `openAPIV3Schema`; `None` if it is absent or not structural.
     pub schema: Option<&'a Value>,
@@ -61,7 +61,7 @@ const KIND: &str = "Kind is a string value representing the REST resource this o
 const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
 const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 
-impl Published<'_> {
+impl CrdVersion<'_> {
     /// Returns the definition of the kind.
     pub fn definition(&self, form: Form) -> Value {
         let preserves = |schema: &Value| self.preserve_unknown || schema.bool_at(&[PRESERVE]);
@@ -296,12 +296,12 @@ mod tests {
         schema.make_object().insert("properties", properties);
         let kind = GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Thing".into() };
         let published =
-            Published { kind: &kind, schema: Some(&schema), preserve_unknown: false, selectable: vec!["spec.a"] };
+            CrdVersion { kind: &kind, schema: Some(&schema), preserve_unknown: false, selectable: vec!["spec.a"] };
         published.definition(form)
     }
 
     #[test]
-    fn what_version_2_cannot_say() {
+    fn openapi_v2_omits_unsupported_keywords() {
         for (schema, v3, v2) in [
             (
                 value!({"type": "string", "default": "x", "maxLength": 5i64}),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_resource_has() {
+    fn publishes_type_meta_and_object_meta() {
         let schema = value!({"spec": {
             "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
         }});

@@ -18,7 +18,7 @@ const NODE: u64 = 100;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
     #[error("OpenAPIV3Schema '{0}' is not supported")]
-    Word(&'static str),
+    Keyword(&'static str),
     #[error("OpenAPIV3Schema 'items' must be a schema, but is an array")]
     ItemsArray,
     #[error("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined")]
@@ -30,7 +30,7 @@ pub enum Unsupported {
 /// # Errors
 /// The same as of [`Structural::parse`].
 pub fn check(schema: &Value) -> Result<(), Unsupported> {
-    unsupported_words(schema)?;
+    unsupported_keywords(schema)?;
     if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
         return Err(Unsupported::PreserveFalse);
     }
@@ -56,7 +56,7 @@ impl Structural {
     /// structural schemas.
     pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, Unsupported> {
         binnacle_work::pace(NODE);
-        unsupported_words(schema)?;
+        unsupported_keywords(schema)?;
         let values = values(schema, interner)?;
         if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
             return Err(Unsupported::PreserveFalse);
@@ -116,15 +116,15 @@ fn unpacked(value: &Value) -> Value {
     value
 }
 
-fn unsupported_words(schema: &Value) -> Result<(), Unsupported> {
+fn unsupported_keywords(schema: &Value) -> Result<(), Unsupported> {
     let is_text = |name: &&str| !schema.str_at(&[name]).is_empty();
     let is_filled = |name: &&str| schema.object_at(&[name]).is_some_and(|members| !members.is_empty());
-    let word = ["id", "$schema", "$ref"].into_iter().find(is_text);
-    let word = word.or_else(|| ["patternProperties", "dependencies"].into_iter().find(is_filled));
-    let word = word.or_else(|| present(schema, "additionalItems").map(|_| "additionalItems"));
-    match word.or_else(|| Some("definitions").filter(is_filled)) {
-        Some("$schema") => Err(Unsupported::Word("schema")),
-        Some(word) => Err(Unsupported::Word(word)),
+    let keyword = ["id", "$schema", "$ref"].into_iter().find(is_text);
+    let keyword = keyword.or_else(|| ["patternProperties", "dependencies"].into_iter().find(is_filled));
+    let keyword = keyword.or_else(|| present(schema, "additionalItems").map(|_| "additionalItems"));
+    match keyword.or_else(|| Some("definitions").filter(is_filled)) {
+        Some("$schema") => Err(Unsupported::Keyword("schema")),
+        Some(keyword) => Err(Unsupported::Keyword(keyword)),
         None => Ok(()),
     }
 }
@@ -196,7 +196,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn words_that_no_structural_schema_has() {
+    fn rejects_unsupported_keywords() {
         for (schema, want) in [
             (value!({"type": "object"}), ""),
             (value!({"$schema": "x"}), "OpenAPIV3Schema 'schema' is not supported"),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read() {
+    fn parses_supported_keywords() {
         let schema = value!({
             "type": "object",
             "required": ["b"],

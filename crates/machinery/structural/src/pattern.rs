@@ -25,10 +25,10 @@ enum Machine {
 
 /// The cached machines, the oldest first, with the bytes of each.
 #[derive(Debug, Default)]
-pub(crate) struct CompiledPatterns(Mutex<Held>);
+pub(crate) struct CompiledPatterns(Mutex<CacheEntries>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct CacheEntries {
     machines: VecDeque<(Arc<Mutex<Machine>>, usize)>,
     bytes: usize,
 }
@@ -38,26 +38,26 @@ const BUDGET: usize = 64 << 20;
 
 impl CompiledPatterns {
     /// Caches a machine, in its place, and forgets the oldest ones above the limit.
-    fn hold(&self, place: &Arc<Mutex<Machine>>, made: GoRegex) {
-        let bytes = made.memory();
+    fn insert(&self, slot: &Arc<Mutex<Machine>>, regex: GoRegex) {
+        let bytes = regex.memory();
         if bytes > BUDGET {
             return;
         }
-        let mut dropped = vec![std::mem::replace(&mut *lock(place), Machine::Compiled(made))];
+        let mut dropped = vec![std::mem::replace(&mut *lock(slot), Machine::Compiled(regex))];
         if matches!(dropped[0], Machine::Compiled(_)) {
             // Another thread was faster, and its entry is the one for this place.
             return;
         }
-        let mut held = lock(&self.0);
-        held.machines.push_back((place.clone(), bytes));
-        held.bytes += bytes;
-        while held.bytes > BUDGET
-            && let Some((oldest, bytes)) = held.machines.pop_front()
+        let mut entries = lock(&self.0);
+        entries.machines.push_back((slot.clone(), bytes));
+        entries.bytes += bytes;
+        while entries.bytes > BUDGET
+            && let Some((oldest, bytes)) = entries.machines.pop_front()
         {
-            held.bytes -= bytes;
+            entries.bytes -= bytes;
             dropped.push(std::mem::take(&mut *lock(&oldest)));
         }
-        drop(held);
+        drop(entries);
     }
 }
 
@@ -99,9 +99,9 @@ impl Pattern {
         }
         // Compiled without a lock: other requests need it, and a charge may wait.
         match GoRegex::new(&self.text) {
-            Ok(made) => {
-                self.compiled.hold(&self.machine, made.clone());
-                Ok(made)
+            Ok(regex) => {
+                self.compiled.insert(&self.machine, regex.clone());
+                Ok(regex)
             }
             Err(error) => {
                 let problem = error.to_string();
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_compiled_again() {
+    fn recompiles_evicted_patterns() {
         let compiled = Arc::new(CompiledPatterns::default());
         let pattern = Pattern::new(r"^\d{2}$", compiled.clone());
         assert_eq!(pattern.memory(), 0);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn exhausted_budgets_are_not_kept() {
+    fn does_not_cache_budget_errors() {
         let pattern = Pattern::new(&"[a-z]{1000}".repeat(20), Arc::default());
         let budget = WorkBudget::new(WorkLimits { steps: 10_000, memory: 1 << 20 });
         assert!(budget.enter(|| pattern.is_match("a")).is_err());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_compiled_once() {
+    fn compiles_patterns_once() {
         let pattern =
             Pattern::new(r"^([a-z0-9\p{S}\p{L}](-?[a-z0-9\p{S}\p{L}]{0,62})?\.){1,8}[a-z\p{L}]{2,63}$", Arc::default());
         let steps = || {

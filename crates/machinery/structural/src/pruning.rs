@@ -22,7 +22,7 @@ pub fn prune(object: &mut Value, schema: Option<&Structural>, is_root: bool) {
 }
 
 /// Like [`prune`], but returns the paths of removed members, in order, at most a hundred.
-pub fn prune_and_tell(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
+pub fn prune_and_report(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
     let mut found = Vec::new();
     Pruner { found: Some(&mut found) }.prune(object, schema, is_root, &Path::Root);
     keep_first(&mut found);
@@ -70,7 +70,7 @@ impl Pruner<'_> {
                         }
                         Member::Preserved => true,
                         Member::Unknown => {
-                            self.tell(name, path);
+                            self.report(name, path);
                             false
                         }
                     }
@@ -92,7 +92,7 @@ impl Pruner<'_> {
         }
     }
 
-    fn tell(&mut self, name: &Text, path: &Path<'_>) {
+    fn report(&mut self, name: &Text, path: &Path<'_>) {
         let Some(found) = &mut self.found else { return };
         let at_root = matches!(path, Path::Root) && RESOURCE_FIELDS.contains(&name.as_str());
         if at_root {
@@ -140,12 +140,12 @@ mod tests {
 
     fn check(schema: Value, mut object: Value, want: Value, unknown: &[&str]) {
         let schema = Structural::parse(&schema, &Interner::new()).unwrap();
-        assert_eq!(prune_and_tell(&mut object, Some(&schema), true), unknown);
+        assert_eq!(prune_and_report(&mut object, Some(&schema), true), unknown);
         assert_eq!(object, want);
     }
 
     #[test]
-    fn what_is_unknown_goes() {
+    fn prunes_unknown_fields() {
         check(
             value!({"properties": {
                 "spec": {"type": "object", "properties": {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_preserved_stays() {
+    fn keeps_preserved_unknown_fields() {
         check(
             value!({"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": true, "properties": {
                 "inner": {"type": "object", "properties": {"a": {"type": "string"}}},

@@ -7,7 +7,7 @@ use binnacle_meta::{FieldError, FieldErrorType, FieldErrors, FieldPath};
 use binnacle_schema::decode::DecodeError;
 use binnacle_schema::{Message, MessageRef, MessageSource, Value};
 
-use crate::correlation::{Correlated, Known};
+use crate::correlation::{ComparisonCache, CorrelatedObject};
 use crate::defaulting;
 use crate::embedded::{self, Coercion};
 use crate::list_types;
@@ -17,7 +17,7 @@ use crate::pruning;
 use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
 use crate::structural::{ListType, Structural};
 use crate::validation;
-use crate::weight::{copied, equal};
+use crate::weight::{copy_charged, equal};
 
 /// A version of a custom resource. The schema, its rules and the message are built on first use: most resources of a
 /// server are not in use.
@@ -25,19 +25,19 @@ pub struct ResourceSchema {
     load: Box<dyn Fn() -> Option<Arc<Structural>> + Send + Sync>,
     object_meta: MessageRef,
     typing: Typing,
-    loaded: OnceLock<Loaded>,
+    loaded: OnceLock<LoadedSchema>,
     rules: OnceLock<Option<Rules>>,
     message: OnceLock<Arc<Message>>,
 }
 
-struct Loaded {
+struct LoadedSchema {
     schema: Option<Arc<Structural>>,
-    has: Has,
+    features: SchemaFeatures,
 }
 
 /// Features that a schema uses: objects are not walked for the others.
 #[derive(Clone, Copy, Debug, Default)]
-struct Has {
+struct SchemaFeatures {
     embedded: bool,
     lists: bool,
     defaults: bool,
@@ -116,27 +116,27 @@ impl ResourceSchema {
         self.loaded().schema.as_ref()
     }
 
-    fn has(&self) -> Has {
-        self.loaded().has
+    fn features(&self) -> SchemaFeatures {
+        self.loaded().features
     }
 
-    fn loaded(&self) -> &Loaded {
+    fn loaded(&self) -> &LoadedSchema {
         self.loaded.get_or_init(|| {
-            let (schema, mut has) = ((self.load)(), Has::default());
+            let (schema, mut features) = ((self.load)(), SchemaFeatures::default());
             if let Some(schema) = &schema {
                 schema.any(&mut |node| {
-                    has.embedded |= node.embedded;
-                    has.lists |= matches!(node.list_type, Some(ListType::Set | ListType::Map));
+                    features.embedded |= node.embedded;
+                    features.lists |= matches!(node.list_type, Some(ListType::Set | ListType::Map));
                     if let Some(default) = node.default.as_deref() {
                         let mut pruned = default.clone();
                         defaulting::prune_nulls(&mut pruned, node);
-                        has.defaults = true;
-                        has.null_defaults |= pruned != *default;
+                        features.defaults = true;
+                        features.null_defaults |= pruned != *default;
                     }
                     false
                 });
             }
-            Loaded { schema, has }
+            LoadedSchema { schema, features }
         })
     }
 
@@ -170,14 +170,14 @@ impl ResourceSchema {
         let schema = self.schema().filter(|_| reading.of == Of::Schema).map(|schema| &**schema);
         if !reading.preserve_unknown && !reading.applied && reading.of != Of::OtherKind {
             match reading.tell_unknown {
-                true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
+                true => unknown.extend(pruning::prune_and_report(object, schema, true)),
                 false => pruning::prune(object, schema, true),
             }
             if let Some(schema) = schema {
                 defaulting::prune_nulls(object, schema);
             }
         }
-        if let Some(schema) = schema.filter(|_| !reading.applied && self.has().embedded) {
+        if let Some(schema) = schema.filter(|_| !reading.applied && self.features().embedded) {
             let root = FieldPath::root();
             embedded::coerce(object, schema, false, &root, coercion, &mut unknown).map_err(ReadError::Embedded)?;
         }
@@ -195,18 +195,18 @@ impl ResourceSchema {
 
     /// Returns true if objects may have nulls from defaults that go when they are stored.
     pub fn prunes_defaults(&self) -> bool {
-        self.has().null_defaults
+        self.features().null_defaults
     }
 
     /// Returns true if the result of a server-side apply has unknown fields, nulls that the schema forbids, or embedded
     /// resources with such metadata: these go when it is stored.
     pub fn prunes_applied(&self, object: &Value) -> bool {
         let schema = self.schema().map(|schema| &**schema);
-        let Some(mut pruned) = copied(object) else { return false };
+        let Some(mut pruned) = copy_charged(object) else { return false };
         pruning::prune(&mut pruned, schema, true);
         if let Some(schema) = schema {
             defaulting::prune_nulls(&mut pruned, schema);
-            if self.has().embedded {
+            if self.features().embedded {
                 let coercion = Coercion { object_meta: &self.object_meta, drop_malformed: true };
                 // With malformed fields dropped there are no errors.
                 let _ = embedded::coerce(&mut pruned, schema, false, &FieldPath::root(), coercion, &mut Vec::new());
@@ -217,7 +217,7 @@ impl ResourceSchema {
 
     /// Sets the schema's defaults for absent values. Returns true if any was set.
     pub fn set_defaults(&self, object: &mut Value) -> bool {
-        match self.schema().filter(|_| self.has().defaults) {
+        match self.schema().filter(|_| self.features().defaults) {
             Some(schema) => defaulting::set_defaults(object, schema),
             None => false,
         }
@@ -228,35 +228,42 @@ impl ResourceSchema {
     ///
     /// Errors of unchanged parts are dropped, both of the schema and of rules.
     pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
-        self.judge_with(new, old, part, found, false)
+        self.validate_with(new, old, part, found, false)
     }
 
     /// Like [`ResourceSchema::judge`], for an object with an error that prevents its rules from running.
     pub fn judge_blocked(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
-        self.judge_with(new, old, part, found, true)
+        self.validate_with(new, old, part, found, true)
     }
 
-    fn judge_with(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors, blocked: bool) -> Judgement {
+    fn validate_with(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        part: Part,
+        found: FieldErrors,
+        blocked: bool,
+    ) -> Judgement {
         let Some(schema) = self.schema() else { return Judgement { errors: found, warnings: Vec::new() } };
-        let known = Known::default();
-        let change = old.map(|old| Correlated::new(new, old, schema, &known));
-        let judgement = self.judge_change(new, old, schema, change, (part, found, blocked));
+        let cache = ComparisonCache::default();
+        let change = old.map(|old| CorrelatedObject::new(new, old, schema, &cache));
+        let verdict = self.validate_change(new, old, schema, change, (part, found, blocked));
         if change.is_some() {
-            metrics::compared(known.spent());
+            metrics::compared(cache.spent());
         }
-        judgement
+        verdict
     }
 
-    fn judge_change(
+    fn validate_change(
         &self,
         new: &Value,
         old: Option<&Value>,
         schema: &Arc<Structural>,
-        change: Option<Correlated<'_>>,
+        change: Option<CorrelatedObject<'_>>,
         (part, found, blocked): (Part, FieldErrors, bool),
     ) -> Judgement {
-        let mut judgement = Judgement { errors: FieldErrors::new(), warnings: Vec::new() };
-        let errors = &mut judgement.errors;
+        let mut verdict = Judgement { errors: FieldErrors::new(), warnings: Vec::new() };
+        let errors = &mut verdict.errors;
         let root = FieldPath::root();
         match (part, &change) {
             (Part::Whole, None) => validation::validate(new, schema, &root, errors),
@@ -265,7 +272,7 @@ impl ResourceSchema {
             (Part::OtherType, _) => {}
         }
         errors.extend(found);
-        if part != Part::Status && self.has().embedded {
+        if part != Part::Status && self.features().embedded {
             embedded::validate(new, schema, false, &root, &self.object_meta, errors);
         }
         let had_duplicates = || {
@@ -274,20 +281,20 @@ impl ResourceSchema {
             !errors.is_empty()
         };
         let mut duplicates = FieldErrors::new();
-        if self.has().lists {
+        if self.features().lists {
             list_types::validate(new, schema, &root, &mut duplicates);
         }
         if !duplicates.is_empty() && !had_duplicates() {
             errors.extend(duplicates);
         }
-        let Some(rules) = self.rules() else { return judgement };
+        let Some(rules) = self.rules() else { return verdict };
         if blocked || errors.iter().any(keeps_rules_from_running) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(FieldError::invalid(&root, binnacle_meta::ErrorValue::raw("null"), detail));
         } else {
-            rules.evaluate(new, old, change, &root, RUNTIME_BUDGET, &mut judgement);
+            rules.evaluate(new, old, change, &root, RUNTIME_BUDGET, &mut verdict);
         }
-        judgement
+        verdict
     }
 }
 
@@ -304,7 +311,7 @@ impl fmt::Debug for ResourceSchema {
 }
 
 /// Validates the status alone.
-fn status(new: &Value, schema: &Structural, change: Option<&Correlated<'_>>, errors: &mut FieldErrors) {
+fn status(new: &Value, schema: &Structural, change: Option<&CorrelatedObject<'_>>, errors: &mut FieldErrors) {
     let (Some(status), Some(schema)) = (new.get("status"), schema.property("status")) else { return };
     let path = FieldPath::new("status");
     match change.and_then(|change| change.key("status")) {

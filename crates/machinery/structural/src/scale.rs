@@ -69,7 +69,7 @@ fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String
     Ok(Some(at))
 }
 
-fn wrong_type(path: &str, value: &Value, wanted: &str) -> String {
+fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
     let path = path.strip_prefix('.').unwrap_or(path);
     let mut shown = String::new();
     print(value, &mut shown);
@@ -82,7 +82,7 @@ fn wrong_type(path: &str, value: &Value, wanted: &str) -> String {
         Value::List(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
     };
-    format!(".{path} accessor error: {shown} is of the type {kind}, expected {wanted}")
+    format!(".{path} accessor error: {shown} is of the type {kind}, expected {expected}")
 }
 
 /// The maximum length of a formatted value, which errors cut even shorter.
@@ -129,7 +129,7 @@ mod tests {
     use binnacle_schema::value;
 
     #[test]
-    fn rules() {
+    fn validates_scale_fields() {
         let scale = ScalePaths {
             spec_replicas: ".spec.replicas",
             status_replicas: ".status.replicas",

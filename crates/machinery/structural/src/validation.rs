@@ -9,13 +9,13 @@ use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, go_quote};
 use binnacle_schema::{Object, Value};
 use binnacle_work::{allocate, charge, charge_bytes};
 
-use crate::correlation::Correlated;
+use crate::correlation::CorrelatedObject;
+use crate::error_value::error_value;
 use crate::format::Format;
 use crate::list_types::repeated;
 use crate::path::Path;
-use crate::shown::shown;
 use crate::structural::{Additional, Alternatives, SchemaType, Size, Structural, Values};
-use crate::weight::pace_lookup;
+use crate::weight::charge_lookup;
 
 /// The steps of validating a value, besides its members and errors.
 const VISIT: u64 = 6;
@@ -24,23 +24,23 @@ const ERROR: u64 = 30;
 
 /// Validates a new value. `base` is the prefix of all paths.
 pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
-    let outcome = Check { base, of_default: false }.node(value, schema, &Path::Root, None);
+    let outcome = Validator { base, of_default: false }.node(value, schema, &Path::Root, None);
     errors.extend(outcome.errors);
 }
 
 /// Validates a change: unchanged values are accepted, even if the schema has changed.
-pub fn validate_update(change: &Correlated<'_>, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
-    let outcome = Check { base, of_default: false }.ratcheted(schema, &Path::Root, change);
+pub fn validate_update(change: &CorrelatedObject<'_>, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
+    let outcome = Validator { base, of_default: false }.validate_change(schema, &Path::Root, change);
     errors.extend(outcome.errors);
 }
 
 /// Validates a default.
 pub(crate) fn validate_default(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
-    let outcome = Check { base, of_default: true }.node(value, schema, &Path::Root, None);
+    let outcome = Validator { base, of_default: true }.node(value, schema, &Path::Root, None);
     errors.extend(outcome.errors);
 }
 
-struct Check<'b> {
+struct Validator<'b> {
     base: &'b FieldPath,
     /// True for defaults: unknown formats have an effect, and numbers or texts match any type.
     of_default: bool,
@@ -98,12 +98,12 @@ impl<'s> Types<'s> {
     fn contains(self, kind: &SchemaType) -> bool {
         match self {
             Self::Any => false,
-            Self::One(known) => known == kind,
+            Self::One(supported) => supported == kind,
             Self::IntOrString => matches!(kind, SchemaType::Integer | SchemaType::String),
         }
     }
 
-    fn shown(self) -> &'s str {
+    fn type_name(self) -> &'s str {
         match self {
             Self::Any => "",
             Self::One(kind) => kind.as_str(),
@@ -112,9 +112,9 @@ impl<'s> Types<'s> {
     }
 }
 
-impl Check<'_> {
+impl Validator<'_> {
     /// Validates a value, and drops its errors if it is unchanged.
-    fn ratcheted(&self, schema: &Structural, path: &Path<'_>, change: &Correlated<'_>) -> Outcome {
+    fn validate_change(&self, schema: &Structural, path: &Path<'_>, change: &CorrelatedObject<'_>) -> Outcome {
         let mut outcome = self.node(change.new, schema, path, Some(change));
         if !outcome.is_valid() && change.is_unchanged() {
             outcome.errors.clear();
@@ -123,14 +123,26 @@ impl Check<'_> {
     }
 
     /// Validates a value below another one, as a change if it is correlated with an old value.
-    fn below(&self, value: &Value, schema: &Structural, path: &Path<'_>, change: Option<Correlated<'_>>) -> Outcome {
+    fn below(
+        &self,
+        value: &Value,
+        schema: &Structural,
+        path: &Path<'_>,
+        change: Option<CorrelatedObject<'_>>,
+    ) -> Outcome {
         match change {
-            Some(change) => self.ratcheted(schema, path, &change),
+            Some(change) => self.validate_change(schema, path, &change),
             None => self.node(value, schema, path, None),
         }
     }
 
-    fn node(&self, value: &Value, schema: &Structural, path: &Path<'_>, change: Option<&Correlated<'_>>) -> Outcome {
+    fn node(
+        &self,
+        value: &Value,
+        schema: &Structural,
+        path: &Path<'_>,
+        change: Option<&CorrelatedObject<'_>>,
+    ) -> Outcome {
         let types = self.types(schema);
         let values = schema.values.as_deref();
         let format = self.format(schema);
@@ -142,7 +154,7 @@ impl Check<'_> {
             match types {
                 Types::Any => outcome.matches += 1,
                 _ if schema.nullable => outcome.matches += 1,
-                types => outcome.push(self.wrong_type(path, types.shown(), "null")),
+                types => outcome.push(self.wrong_type(path, types.type_name(), "null")),
             }
             self.enumeration(value, values, path, &mut outcome);
             return outcome;
@@ -164,10 +176,10 @@ impl Check<'_> {
                 self.text(text, values, path, &mut outcome);
                 outcome.matches += 1;
                 if let Some(format) = format
-                    && let Some(known) = format.known()
+                    && let Some(supported) = format.supported()
                 {
                     outcome.matches += 1;
-                    if charge_bytes(4 * text.len()).is_err() || !known.holds(text) {
+                    if charge_bytes(4 * text.len()).is_err() || !supported.matches(text) {
                         outcome.push(self.wrong_type(path, format.as_str(), text));
                     }
                 }
@@ -207,7 +219,7 @@ impl Check<'_> {
             || match self.types(schema) {
                 Types::One(SchemaType::Integer) => matches!(name, "int32" | "int64"),
                 Types::One(SchemaType::Number) => matches!(name, "float" | "double"),
-                Types::One(SchemaType::String) | Types::Any | Types::IntOrString => format.known().is_some(),
+                Types::One(SchemaType::String) | Types::Any | Types::IntOrString => format.supported().is_some(),
                 Types::One(_) => false,
             };
         means_something.then_some(format)
@@ -243,7 +255,7 @@ impl Check<'_> {
                 return Ok(());
             }
         }
-        if fits { Ok(()) } else { Err(self.wrong_type(path, types.shown(), kind.as_str())) }
+        if fits { Ok(()) } else { Err(self.wrong_type(path, types.type_name(), kind.as_str())) }
     }
 
     // === allOf, anyOf, oneOf, not ===
@@ -308,7 +320,7 @@ impl Check<'_> {
         items: &[Value],
         schema: &Structural,
         path: &Path<'_>,
-        change: Option<&Correlated<'_>>,
+        change: Option<&CorrelatedObject<'_>>,
         outcome: &mut Outcome,
     ) {
         if let Some(of_items) = schema.items.as_deref() {
@@ -338,7 +350,7 @@ impl Check<'_> {
         object: &Object,
         schema: &Structural,
         path: &Path<'_>,
-        change: Option<&Correlated<'_>>,
+        change: Option<&CorrelatedObject<'_>>,
         outcome: &mut Outcome,
     ) {
         if let Some(values) = schema.values.as_deref() {
@@ -377,7 +389,7 @@ impl Check<'_> {
             }
         }
         for name in schema.required() {
-            pace_lookup(object, name);
+            charge_lookup(object, name);
             if charge(1).is_err() || outcome.is_full() {
                 break;
             }
@@ -407,8 +419,8 @@ impl Check<'_> {
     }
 
     /// `found` is the shown value.
-    fn wrong_type(&self, path: &Path<'_>, wanted: &str, found: &str) -> FieldError {
-        let message = format!("{} in body must be of type {wanted}: {}", path.dotted(), go_quote(found));
+    fn wrong_type(&self, path: &Path<'_>, expected: &str, found: &str) -> FieldError {
+        let message = format!("{} in body must be of type {expected}: {}", path.dotted(), go_quote(found));
         FieldError::type_invalid(&self.at(path), found, message)
     }
 
@@ -417,14 +429,14 @@ impl Check<'_> {
         if charge(values.enumeration.len() as u64).is_err() {
             return;
         }
-        if values.enumeration.iter().any(|known| scalars::is_listed(value, known)) {
+        if values.enumeration.iter().any(|supported| scalars::is_listed(value, supported)) {
             return;
         }
         if charge(ERROR * values.enumeration.len() as u64).is_err() {
             return;
         }
         let texts: Vec<String> = values.enumeration.iter().map(scalars::listed).collect();
-        outcome.push(FieldError::not_supported(&self.at(path), shown(value), &texts));
+        outcome.push(FieldError::not_supported(&self.at(path), error_value(value), &texts));
     }
 }
 

@@ -75,7 +75,7 @@ impl Weight {
 }
 
 /// Copies a value, if the work budget allows it.
-pub(crate) fn copied(value: &Value) -> Option<Value> {
+pub(crate) fn copy_charged(value: &Value) -> Option<Value> {
     let weight = Weight::of(value);
     charge(weight.nodes).ok()?;
     weight.charge().ok()?;
@@ -98,7 +98,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
 fn same_members(a: &Object, b: &Object) -> bool {
     a.len() == b.len()
         && a.iter().all(|(name, value)| {
-            pace_lookup(b, name);
+            charge_lookup(b, name);
             b.get(name).is_some_and(|other| equal(value, other))
         })
 }
@@ -108,7 +108,7 @@ fn same_text(a: &Text, b: &Text) -> bool {
 }
 
 /// Charges the lookup of a member: small objects are scanned, large ones have an index.
-pub(crate) fn pace_lookup(object: &Object, name: &str) {
+pub(crate) fn charge_lookup(object: &Object, name: &str) {
     binnacle_work::pace(if object.len() > INDEXED { 2 + name.len() as u64 / 16 } else { object.len() as u64 / 8 });
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weighs_what_a_copy_allocates() {
+    fn weight_covers_the_allocations_of_a_copy() {
         for (value, nodes) in
             [(value!(1i64), 1), (value!("a text of more than twenty-three bytes"), 1), (value!([1i64, {"a": []}]), 4)]
         {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_ends_with_the_budget() {
+    fn comparison_stops_at_the_budget() {
         let list = Value::List(vec![value!({"a": 1i64}); 10_000]);
         let other = list.clone();
         let budget = WorkBudget::new(WorkLimits::REQUEST);

@@ -46,7 +46,7 @@ fn assert_ended(what: &str, budget: &WorkBudget) {
 
 /// A definition of 88 KB whose alternatives are all tried for each value of an object of 78 KB.
 #[test]
-fn alternatives_end_with_the_budget() {
+fn alternatives_stop_at_the_budget() {
     // The last one matches, so that no error ends the walk.
     let long = |name: &str| {
         let mut schema = value!({"type": "object"});
@@ -68,7 +68,7 @@ fn alternatives_end_with_the_budget() {
 }
 
 #[test]
-fn comparisons_end_with_the_budget() {
+fn comparisons_stop_at_the_budget() {
     let large = |last: i64| {
         let mut items: Vec<Value> = (0..5000_i64).map(Value::Int).collect();
         items.push(Value::Int(last));
@@ -86,7 +86,7 @@ fn comparisons_end_with_the_budget() {
 
 /// Errors quote long keys, which stand in front of many values.
 #[test]
-fn long_paths_are_charged() {
+fn charges_long_paths() {
     let schema = value!({"type": "object", "additionalProperties": {
         "type": "object", "anyOf": (repeated(4000, |i| value!({"required": [(format!("x{i}"))]}))),
     }});
@@ -95,7 +95,7 @@ fn long_paths_are_charged() {
 }
 
 #[test]
-fn sets_of_sets_end_with_the_budget() {
+fn nested_sets_stop_at_the_budget() {
     let mut schema = value!({"type": "string"});
     let mut object = repeated(20_000, |i| format!("an element that is a text {i}").into());
     for _ in 0..60 {
@@ -134,7 +134,7 @@ fn unknown_fields_below_long_keys_are_reported_within_bounds() {
     );
     let below: Object = (0..1000).map(|i| (format!("x{i}"), value!({"odd": 1i64}))).collect();
     let mut object = Value::Object([("k".repeat(1 << 20), Value::Object(below))].into_iter().collect());
-    let found = pruning::prune_and_tell(&mut object, Some(&schema), true);
+    let found = pruning::prune_and_report(&mut object, Some(&schema), true);
     let bytes: usize = found.iter().map(String::len).sum();
     assert!(found.len() == 100 && bytes < 100 * (40 << 10), "{} {bytes}", found.len());
 }
@@ -146,7 +146,7 @@ fn resource(schema: &Value) -> ResourceSchema {
 
 /// What a write does with an object of the size of the largest real ones: thousands of items with a few members each.
 #[test]
-fn real_objects_are_far_from_the_limits() {
+fn real_objects_need_little_of_the_budget() {
     let port = value!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "minLength": 1i64, "maxLength": 63i64},
         "port": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},

@@ -99,7 +99,7 @@ fn read_field(text: &str, package: &str, packages: &BTreeMap<&str, &str>) -> Res
         None => (text, Vec::new()),
     };
     let mut words = text.split_ascii_whitespace();
-    let mut next = |what: &str| words.next().ok_or(format!("a field without {what}"));
+    let mut next = |part: &str| words.next().ok_or(format!("a field without {part}"));
     let name = next("name")?.to_string();
     let mut tags =
         next("number")?.split('/').map(str::parse).collect::<Result<Vec<u32>, _>>().map_err(|e| e.to_string())?;
@@ -248,7 +248,7 @@ message Sample kind atomic
 ";
 
     #[test]
-    fn round_trip() {
+    fn tables_round_trip() {
         let files = [("meta.v1.tbl", META), ("sample.v1.tbl", SAMPLE)];
         let tables = read(files).unwrap();
         for (table, (_, text)) in tables.iter().zip(files) {
@@ -262,7 +262,7 @@ message Sample kind atomic
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_tables() {
         let cases = [
             ("message A\n  x 1 strnig omit\n", "unknown type"),
             ("message A\n  x 1 other.v1.B omit\n", "no table"),

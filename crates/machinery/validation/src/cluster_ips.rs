@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn rules() {
+    fn validates_cluster_ips_and_families() {
         for (spec, want) in [
             (value!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"]}), vec![]),
             (
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn changes() {
+    fn validates_updates_of_cluster_ips() {
         let spec = |addresses: &[&str], families: &[&str], policy: &str| {
             value!({
                 "clusterIPs": (addresses.to_vec()), "ipFamilies": (families.to_vec()), "ipFamilyPolicy": policy

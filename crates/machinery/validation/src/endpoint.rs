@@ -36,7 +36,7 @@ mod tests {
     use binnacle_meta::FieldPath;
 
     #[test]
-    fn addresses() {
+    fn rejects_special_addresses() {
         for (value, count) in [
             ("10.0.0.1", 0),
             ("2001:db8::1", 0),

@@ -29,7 +29,7 @@ pub fn parse(pattern: &str) -> Result<Tree<'_>, String> {
         .and_then(|()| binnacle_work::allocate(pattern.len() * BYTES_PER_BYTE));
     charged.map_err(|exceeded| exceeded.to_string())?;
     let parser = Parser {
-        whole: pattern,
+        pattern: pattern,
         rest: pattern,
         groups: vec![Group::default()],
         flags: Flags::default(),
@@ -70,7 +70,7 @@ struct Group {
     /// no item that could be repeated.
     last: Option<i64>,
     /// The same maximum over all items before it.
-    others: i64,
+    max_before: i64,
     /// The items of the current alternative.
     items: Vec<Item>,
     alternatives: Vec<Item>,
@@ -81,13 +81,13 @@ struct Group {
 
 impl Group {
     fn push(&mut self, weight: i64, item: Item) {
-        self.others = self.others.max(self.last.replace(weight).unwrap_or(0));
+        self.max_before = self.max_before.max(self.last.replace(weight).unwrap_or(0));
         self.items.push(item);
     }
 }
 
 struct Parser<'a> {
-    whole: &'a str,
+    pattern: &'a str,
     rest: &'a str,
     /// The open groups, beginning with the expression itself.
     groups: Vec<Group>,
@@ -95,10 +95,10 @@ struct Parser<'a> {
     tree: Tree<'a>,
 }
 
-type Parsed<'a, T = ()> = Result<T, Error<'a>>;
+type ParseResult<'a, T = ()> = Result<T, Error<'a>>;
 
 impl<'a> Parser<'a> {
-    fn parse(mut self) -> Parsed<'a, Tree<'a>> {
+    fn parse(mut self) -> ParseResult<'a, Tree<'a>> {
         // The repetition directly before, since two in a row are an error.
         let mut repetition = None;
         while let Some(next) = self.rest.chars().next() {
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
                     let alternative = self.alternative()?;
                     let group = self.group();
                     group.alternatives.push(alternative);
-                    group.others = group.others.max(group.last.take().unwrap_or(0));
+                    group.max_before = group.max_before.max(group.last.take().unwrap_or(0));
                 }
                 '[' => self.class()?,
                 '*' | '+' | '?' => {
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
             repetition = repeated.then_some(before);
         }
         if self.groups.len() > 1 {
-            return Err(Error { problem: "missing closing )", at: self.whole });
+            return Err(Error { problem: "missing closing )", at: self.pattern });
         }
         self.finish()
     }
@@ -212,14 +212,14 @@ impl<'a> Parser<'a> {
     }
 
     /// Returns the current alternative, which ends here.
-    fn alternative(&mut self) -> Parsed<'a, Item> {
+    fn alternative(&mut self) -> ParseResult<'a, Item> {
         let items = std::mem::take(&mut self.group().items);
         let item = self.tree.concat(&items);
         self.limited(item)
     }
 
     /// Returns the contents of the current group, which ends here.
-    fn contents(&mut self) -> Parsed<'a, Item> {
+    fn contents(&mut self) -> ParseResult<'a, Item> {
         let last = self.alternative()?;
         let mut alternatives = std::mem::take(&mut self.group().alternatives);
         alternatives.push(last);
@@ -227,9 +227,9 @@ impl<'a> Parser<'a> {
         self.limited(item)
     }
 
-    fn close(&mut self) -> Parsed<'a> {
+    fn close(&mut self) -> ParseResult<'a> {
         if self.groups.len() == 1 {
-            return Err(Error { problem: "unexpected )", at: self.whole });
+            return Err(Error { problem: "unexpected )", at: self.pattern });
         }
         self.skip(1);
         let mut item = self.contents()?;
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
             if group.captures {
                 item = self.limited(item.captured())?;
             }
-            self.group().push(group.others.max(group.last.unwrap_or(0)), item);
+            self.group().push(group.max_before.max(group.last.unwrap_or(0)), item);
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl<'a> Parser<'a> {
         repetition: Option<&'a str>,
         (min, max): (i64, i64),
         braces: bool,
-    ) -> Parsed<'a> {
+    ) -> ParseResult<'a> {
         let mut lazy = self.flags.swap;
         if self.rest.starts_with('?') {
             self.skip(1);
@@ -298,7 +298,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses what begins with `(?`: a group name, flags, or a whole group without capture.
-    fn perl_group(&mut self) -> Parsed<'a> {
+    fn perl_group(&mut self) -> ParseResult<'a> {
         let before = self.rest;
         let name =
             [("(?P<", 4), ("(?<", 3)].into_iter().find(|(start, at)| before.starts_with(start) && before.len() > *at);
@@ -343,7 +343,7 @@ impl<'a> Parser<'a> {
         Err(Error { problem: INVALID_PERL, at: before_end(before, self.rest) })
     }
 
-    fn backslash(&mut self) -> Parsed<'a> {
+    fn backslash(&mut self) -> ParseResult<'a> {
         let before = self.rest;
         let look = match before.as_bytes().get(1) {
             Some(b'C') => return Err(Error { problem: INVALID_ESCAPE, at: &before[..2] }),

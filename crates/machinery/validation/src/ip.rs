@@ -321,7 +321,7 @@ mod tests {
     use binnacle_meta::FieldPath;
 
     #[test]
-    fn addresses() {
+    fn parses_addresses_like_go() {
         for (text, want) in [
             ("10.9.8.7", Some("10.9.8.7")),
             ("010.009.8.7", Some("10.9.8.7")),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn rules() {
+    fn validates_ips_and_cidrs() {
         type Rule = fn(&dyn Location, &str, &mut FieldErrors);
         fn sloppy() -> Legacy<'static> {
             Legacy { sloppy: true, ..Legacy::default() }
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges() {
+    fn cidrs_contain_their_addresses() {
         let cidr = |text| parse_cidr(text).unwrap();
         assert!(cidr("10.0.0.0/8").contains("10.1.2.3".parse().unwrap()));
         assert!(!cidr("10.0.0.0/8").contains("11.1.2.3".parse().unwrap()));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings() {
+    fn warns_about_non_canonical_addresses() {
         let path = FieldPath::new("x");
         for (value, want) in [
             ("1.2.3.4", None),

@@ -242,7 +242,7 @@ pub fn shown(value: Option<&Value>) -> ErrorValue {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn domains_of_finalizers() {
+    fn detects_finalizers_without_domain() {
         for (name, lacks) in [
             ("a", true),
             ("", true),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn rules() {
+    fn validates_object_metadata() {
         check(value!({"name": "a", "namespace": "b"}), &[]);
         check(value!({"namespace": "b"}), &["metadata.name: Required value: name or generateName is required"]);
         check(value!({"name": "a"}), &["metadata.namespace: Required value"]);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn updates() {
+    fn validates_metadata_updates() {
         let old = value!({"name": "a", "uid": "1", "generation": 3i64, "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]});
         let new = value!({"name": "b", "uid": "1", "generation": 2i64, "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/z"]});
         let errors = validate_update(&new, &old, &FieldPath::new("metadata"));

@@ -215,8 +215,8 @@ pub fn port_name(name: &str) -> Vec<String> {
 /// replaces the last *two* characters by one `a`, to report the same errors.
 fn mask_trailing_dash(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
     if prefix && name.len() > 1 && name.ends_with('-') {
-        let kept = name.char_indices().rev().nth(1).map_or(0, |(i, _)| i);
-        format!("{}a", &name[..kept]).into()
+        let end = name.char_indices().rev().nth(1).map_or(0, |(i, _)| i);
+        format!("{}a", &name[..end]).into()
     } else {
         name.into()
     }
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn validates_dns_names() {
         for (name, prefix, ok) in [
             ("a", false, true),
             ("a.b-c", false, true),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn labels() {
+    fn validates_label_keys_and_values() {
         for (key, count) in
             [("app", 0), ("example.com/app", 0), ("a/b/c", 1), ("/app", 1), ("Example/app", 1), ("", 2), ("-a", 1)]
         {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn path_segments() {
+    fn rejects_invalid_path_segments() {
         assert_eq!(path_segment("..", false), ["may not be '..'"]);
         assert!(path_segment("..", true).is_empty());
         assert_eq!(path_segment("a/b%c", false), ["may not contain '/'", "may not contain '%'"]);

@@ -13,19 +13,19 @@ pub fn parse_addr(text: &str) -> Result<(IpAddr, Option<&str>), String> {
         Some(b'.') => v4(text).map(|octets| (Ipv4Addr::from(octets).into(), None)),
         Some(b':') => v6(text).map(|(octets, zone)| (Ipv6Addr::from(octets).into(), zone)),
         // The address before a zone is missing.
-        Some(_) => Err(Problem("missing IPv6 address", "")),
-        None => Err(Problem("unable to parse IP", "")),
+        Some(_) => Err(ParseAddrError("missing IPv6 address", "")),
+        None => Err(ParseAddrError("unable to parse IP", "")),
     };
-    parsed.map_err(|Problem(why, at)| {
+    parsed.map_err(|ParseAddrError(why, at)| {
         let at = if at.is_empty() { String::new() } else { format!(" (at {})", go_quote(at)) };
         format!("ParseAddr({}): {why}{at}", go_quote(text))
     })
 }
 
 /// The problem, and the rest of the text from there on, if that is told.
-struct Problem<'a>(&'static str, &'a str);
+struct ParseAddrError<'a>(&'static str, &'a str);
 
-fn v4(text: &str) -> Result<[u8; 4], Problem<'_>> {
+fn v4(text: &str) -> Result<[u8; 4], ParseAddrError<'_>> {
     let bytes = text.as_bytes();
     let mut octets = [0; 4];
     let (mut octet, mut digits, mut value) = (0, 0, 0_u32);
@@ -33,37 +33,37 @@ fn v4(text: &str) -> Result<[u8; 4], Problem<'_>> {
         match b {
             b'0'..=b'9' => {
                 if digits == 1 && value == 0 {
-                    return Err(Problem("IPv4 field has octet with leading zero", ""));
+                    return Err(ParseAddrError("IPv4 field has octet with leading zero", ""));
                 }
                 value = value * 10 + u32::from(b - b'0');
                 digits += 1;
                 if value > 255 {
-                    return Err(Problem("IPv4 field has value >255", ""));
+                    return Err(ParseAddrError("IPv4 field has value >255", ""));
                 }
             }
             b'.' if i == 0 || i == bytes.len() - 1 || bytes[i - 1] == b'.' => {
-                return Err(Problem("IPv4 field must have at least one digit", &text[i..]));
+                return Err(ParseAddrError("IPv4 field must have at least one digit", &text[i..]));
             }
-            b'.' if octet == 3 => return Err(Problem("IPv4 address too long", "")),
+            b'.' if octet == 3 => return Err(ParseAddrError("IPv4 address too long", "")),
             b'.' => {
                 octets[octet] = value as u8;
                 octet += 1;
                 (digits, value) = (0, 0);
             }
             // All before it are ASCII characters.
-            _ => return Err(Problem("unexpected character", &text[i..])),
+            _ => return Err(ParseAddrError("unexpected character", &text[i..])),
         }
     }
     if octet < 3 {
-        return Err(Problem("IPv4 address too short", ""));
+        return Err(ParseAddrError("IPv4 address too short", ""));
     }
     octets[3] = value as u8;
     Ok(octets)
 }
 
-fn v6(text: &str) -> Result<([u8; 16], Option<&str>), Problem<'_>> {
+fn v6(text: &str) -> Result<([u8; 16], Option<&str>), ParseAddrError<'_>> {
     let (mut rest, zone) = match text.split_once('%') {
-        Some((_, "")) => return Err(Problem("zone must be a non-empty string", "")),
+        Some((_, "")) => return Err(ParseAddrError("zone must be a non-empty string", "")),
         Some((address, zone)) => (address, Some(zone)),
         None => (text, None),
     };
@@ -81,18 +81,21 @@ fn v6(text: &str) -> Result<([u8; 16], Option<&str>), Problem<'_>> {
     while at < 16 {
         let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
         if digits > 4 {
-            return Err(Problem("each group must have 4 or less digits", rest));
+            return Err(ParseAddrError("each group must have 4 or less digits", rest));
         }
         let Ok(group) = u16::from_str_radix(&rest[..digits], 16) else {
-            return Err(Problem("each colon-separated field must have at least one digit", rest));
+            return Err(ParseAddrError("each colon-separated field must have at least one digit", rest));
         };
         if rest.as_bytes().get(digits) == Some(&b'.') {
             if gap.is_none() && at != 12 {
-                return Err(Problem("embedded IPv4 address must replace the final 2 fields of the address", rest));
+                return Err(ParseAddrError(
+                    "embedded IPv4 address must replace the final 2 fields of the address",
+                    rest,
+                ));
             }
             if at + 4 > 16 {
                 let why = "too many hex fields to fit an embedded IPv4 at the end of the address";
-                return Err(Problem(why, rest));
+                return Err(ParseAddrError(why, rest));
             }
             octets[at..at + 4].copy_from_slice(&v4(rest)?);
             rest = "";
@@ -106,13 +109,13 @@ fn v6(text: &str) -> Result<([u8; 16], Option<&str>), Problem<'_>> {
             break;
         }
         rest = match rest.strip_prefix(':') {
-            None => return Err(Problem("unexpected character, want colon", rest)),
-            Some("") => return Err(Problem("colon must be followed by more characters", rest)),
+            None => return Err(ParseAddrError("unexpected character, want colon", rest)),
+            Some("") => return Err(ParseAddrError("colon must be followed by more characters", rest)),
             Some(after) => after,
         };
         if let Some(after) = rest.strip_prefix(':') {
             if gap.is_some() {
-                return Err(Problem("multiple :: in address", rest));
+                return Err(ParseAddrError("multiple :: in address", rest));
             }
             gap = Some(at);
             rest = after;
@@ -122,11 +125,11 @@ fn v6(text: &str) -> Result<([u8; 16], Option<&str>), Problem<'_>> {
         }
     }
     if !rest.is_empty() {
-        return Err(Problem("trailing garbage after address", rest));
+        return Err(ParseAddrError("trailing garbage after address", rest));
     }
     match gap {
-        None if at < 16 => return Err(Problem("address string too short", "")),
-        Some(_) if at == 16 => return Err(Problem("the :: must expand to at least one field of zeros", "")),
+        None if at < 16 => return Err(ParseAddrError("address string too short", "")),
+        Some(_) if at == 16 => return Err(ParseAddrError("the :: must expand to at least one field of zeros", "")),
         Some(gap) => {
             octets.copy_within(gap..at, gap + 16 - at);
             octets[gap..gap + 16 - at].fill(0);
@@ -141,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn parses_addresses() {
         for text in
             ["1.2.3.4", "0.0.0.0", "::", "::1", "1::", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "fe80::1", "a::b:0:c"]
         {
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn errors_match_go() {
         for (text, why) in [
             ("", "unable to parse IP"),
             ("abc", "unable to parse IP"),

@@ -58,7 +58,7 @@ mod tests {
     use binnacle_meta::FieldPath;
 
     #[test]
-    fn percentages() {
+    fn validates_percentages() {
         for (value, want) in [
             (Value::from("50%"), vec![]),
             (Value::from("101%"), vec!["x: Invalid value: \"101%\": must not be greater than 100%"]),

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managers() {
+    fn validates_field_managers() {
         for (manager, want) in [
             ("kubectl", vec![]),
             ("a\tb", vec!["fieldManager: Invalid value: \"a\\tb\": invalid character U+0009 (at position 1)"]),

@@ -188,12 +188,12 @@ fn quantities(list: Option<&Object>) -> impl Iterator<Item = (&Text, Quantity)> 
 #[derive(Default)]
 struct Sums {
     list: Vec<(Text, Quantity)>,
-    places: HashMap<Text, usize>,
+    positions: HashMap<Text, usize>,
 }
 
 impl Sums {
     fn add(&mut self, name: &Text, quantity: &Quantity) {
-        match self.places.get(name) {
+        match self.positions.get(name) {
             Some(at) => self.list[*at].1.add(quantity),
             None => self.push(name, quantity),
         }
@@ -201,7 +201,7 @@ impl Sums {
 
     /// Raises a sum to at least this quantity.
     fn raise(&mut self, name: &Text, least: &Quantity) {
-        match self.places.get(name) {
+        match self.positions.get(name) {
             Some(at) if self.list[*at].1 < *least => self.list[*at].1 = least.clone(),
             Some(_) => {}
             None => self.push(name, least),
@@ -209,11 +209,11 @@ impl Sums {
     }
 
     fn push(&mut self, name: &Text, quantity: &Quantity) {
-        self.places.insert(name.clone(), self.list.len());
+        self.positions.insert(name.clone(), self.list.len());
         self.list.push((name.clone(), quantity.clone()));
     }
 
     fn get(&self, name: &Text) -> Option<&Quantity> {
-        self.places.get(name).map(|at| &self.list[*at].1)
+        self.positions.get(name).map(|at| &self.list[*at].1)
     }
 }

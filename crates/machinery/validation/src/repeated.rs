@@ -12,7 +12,7 @@ pub fn repeated<'a, T, K: Eq + Hash>(items: &'a [T], key: impl FnMut(&'a T) -> K
 #[cfg(test)]
 mod tests {
     #[test]
-    fn cases() {
+    fn marks_repeated_items() {
         assert_eq!(super::repeated(&["a", "b", "a", "a", "c"], |text| *text), [false, false, true, true, false]);
     }
 }

@@ -130,7 +130,7 @@ mod tests {
     use binnacle_meta::FieldPath;
 
     #[test]
-    fn rules() {
+    fn validates_resource_names() {
         type Rule = fn(&dyn Location, &str, &mut FieldErrors);
         for (rule, value, want) in [
             (of_containers as Rule, "cpu", vec![]),

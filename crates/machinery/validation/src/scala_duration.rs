@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts() {
+    fn parses_scala_durations() {
         for (text, want) in [
             ("1h30m", Some(5_400_000_000_000)),
             ("22 ns", Some(22)),

@@ -48,7 +48,7 @@ mod tests {
     use binnacle_meta::FieldPath;
 
     #[test]
-    fn names() {
+    fn validates_signer_names() {
         for (name, count) in [
             ("example.com/signer", 0),
             ("kubernetes.io/kube-apiserver-client", 0),

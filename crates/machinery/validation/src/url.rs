@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts() {
+    fn splits_urls() {
         let url = Url::parse("https://u:p@x.test:8443/a?b=c#d").expect("valid");
         assert_eq!(
             url,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn requests() {
+    fn validates_request_uris() {
         for (text, why) in [
             ("", Some("empty url")),
             ("a/b", Some("invalid URI for request")),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_queries() {
+    fn unescapes_query_components() {
         for (text, want) in [
             ("a+b%2Bc", Some("a b+c")),
             ("%C3%A9%ff", Some("\u{e9}\u{fffd}")),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn unescaped_hosts_and_escaped_paths() {
+    fn unescapes_hosts_and_escapes_paths() {
         for (text, host, path) in [
             ("https://x%C3%A9/a b", "xé", "/a%20b"),
             ("https://[fe80::1%25en0]:1/(a)%2fb", "[fe80::1%en0]:1", "/(a)%2fb"),

@@ -11,7 +11,7 @@ use crate::types::Type;
 /// The types substituted for type parameters. A failed attempt is undone.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    known: HashMap<Text, Type>,
+    substitutions: HashMap<Text, Type>,
     /// The previous values of changed entries, to undo them.
     journal: Vec<(Text, Option<Type>)>,
     /// The number of type parts that may still be visited. Types share parts, so a short expression can have types that
@@ -25,13 +25,13 @@ pub(crate) const MAX_TYPE_SIZE: usize = 1_000;
 
 impl Default for Mapping {
     fn default() -> Self {
-        Self { known: HashMap::new(), journal: Vec::new(), steps: Cell::new(MAX_STEPS) }
+        Self { substitutions: HashMap::new(), journal: Vec::new(), steps: Cell::new(MAX_STEPS) }
     }
 }
 
 impl Mapping {
     /// Returns true if the types were too large to resolve: the results are invalid then.
-    pub(crate) fn exhausted(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.steps.get() == 0
     }
 
@@ -44,36 +44,36 @@ impl Mapping {
     /// Returns true if each type in `from` is assignable to the type at the same index in `to`.
     pub(crate) fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
         let assignable = from.len() == to.len() && from.iter().zip(to).all(|(from, to)| self.try_assign(from, to));
-        self.settle(assignable)
+        self.commit_if(assignable)
     }
 
     pub(crate) fn assign(&mut self, from: &Type, to: &Type) -> bool {
         let assignable = self.try_assign(from, to);
-        self.settle(assignable)
+        self.commit_if(assignable)
     }
 
-    fn settle(&mut self, keep: bool) -> bool {
+    fn commit_if(&mut self, keep: bool) -> bool {
         while let Some((name, before)) = self.journal.pop() {
             if keep {
                 self.journal.clear();
                 break;
             }
             match before {
-                Some(ty) => self.known.insert(name, ty),
-                None => self.known.remove(&name),
+                Some(ty) => self.substitutions.insert(name, ty),
+                None => self.substitutions.remove(&name),
             };
         }
         keep
     }
 
-    fn learn(&mut self, name: &Text, ty: &Type) {
-        let before = self.known.insert(name.clone(), ty.clone());
+    fn bind(&mut self, name: &Text, ty: &Type) {
+        let before = self.substitutions.insert(name.clone(), ty.clone());
         self.journal.push((name.clone(), before));
     }
 
     fn find(&self, ty: &Type) -> Option<&Type> {
         match ty {
-            Type::Param(name) => self.known.get(name),
+            Type::Param(name) => self.substitutions.get(name),
             _ => None,
         }
     }
@@ -122,45 +122,45 @@ impl Mapping {
         if ty == param {
             return Substitution::Valid;
         }
-        if let Some(known) = self.known.get(name).cloned() {
-            if *ty == known {
+        if let Some(substitutions) = self.substitutions.get(name).cloned() {
+            if *ty == substitutions {
                 return Substitution::Valid;
             }
-            if !self.try_assign(ty, &known) {
+            if !self.try_assign(ty, &substitutions) {
                 return Substitution::Conflict;
             }
-            let general = most_general(ty, &known);
-            if self.not_within(param, general) {
+            let general = most_general(ty, &substitutions);
+            if self.not_referenced_in(param, general) {
                 let general = general.clone();
-                self.learn(name, &general);
+                self.bind(name, &general);
             }
             return Substitution::Valid;
         }
-        if self.not_within(param, ty) {
-            self.learn(name, ty);
+        if self.not_referenced_in(param, ty) {
+            self.bind(name, ty);
             return Substitution::Valid;
         }
         Substitution::Impossible
     }
 
     /// Returns true if the parameter does not occur in the type.
-    fn not_within(&self, param: &Type, ty: &Type) -> bool {
+    fn not_referenced_in(&self, param: &Type, ty: &Type) -> bool {
         if param == ty || !self.step() {
             return false;
         }
         match ty {
-            Type::Param(_) => self.find(ty).is_none_or(|known| self.not_within(param, known)),
-            ty => ty.params().iter().all(|part| self.not_within(param, part)),
+            Type::Param(_) => self.find(ty).is_none_or(|substitutions| self.not_referenced_in(param, substitutions)),
+            ty => ty.params().iter().all(|part| self.not_referenced_in(param, part)),
         }
     }
 
     /// Returns the type with all substitutions; unresolved parameters become dyn if `to_dyn`.
     pub(crate) fn substitute(&self, ty: &Type, to_dyn: bool) -> Type {
         let mut size = MAX_TYPE_SIZE;
-        self.put_in(ty, to_dyn, &mut size)
+        self.substitute_within(ty, to_dyn, &mut size)
     }
 
-    fn put_in(&self, ty: &Type, to_dyn: bool, size: &mut usize) -> Type {
+    fn substitute_within(&self, ty: &Type, to_dyn: bool, size: &mut usize) -> Type {
         *size = size.saturating_sub(1);
         if *size == 0 {
             self.steps.set(0);
@@ -168,10 +168,10 @@ impl Mapping {
         if !self.step() {
             return Type::Error;
         }
-        let mut part = |ty: &Type| self.put_in(ty, to_dyn, size);
+        let mut part = |ty: &Type| self.substitute_within(ty, to_dyn, size);
         match ty {
             Type::Param(_) => match self.find(ty) {
-                Some(known) => part(known),
+                Some(substitutions) => part(substitutions),
                 None if to_dyn => Type::Dyn,
                 None => ty.clone(),
             },

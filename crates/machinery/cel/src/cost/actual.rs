@@ -90,11 +90,11 @@ fn standard(overload: &str) -> ActualCost {
             let depth = if let Some(Val::Int(depth)) = args.get(1) { *depth as f64 } else { 1.0 };
             allocated(depth, size(args, 0))
         }),
-        "list_distinct" => Of(|args, _| compared_with_itself(&args[0])),
+        "list_distinct" => Of(|args, _| pairwise_comparison(&args[0])),
         overload if overload.starts_with("list_") && overload.ends_with("_sort") => {
-            Of(|args, _| compared_with_itself(&args[0]))
+            Of(|args, _| pairwise_comparison(&args[0]))
         }
-        overload if overload.ends_with("_sortByAssociatedKeys") => Of(|args, _| compared_with_itself(&args[1])),
+        overload if overload.ends_with("_sortByAssociatedKeys") => Of(|args, _| pairwise_comparison(&args[1])),
         _ => Fixed(1),
     }
 }
@@ -104,7 +104,7 @@ fn allocated(factor: f64, size: u64) -> u64 {
 }
 
 /// Returns the cost of comparing all elements with each other.
-fn compared_with_itself(list: &Val<'_>) -> u64 {
+fn pairwise_comparison(list: &Val<'_>) -> u64 {
     let Val::List(list) = list else { return 1 };
     let texts = !list.is_empty() && matches!(list.get(0), Ok(Val::Str(_) | Val::Bytes(_)));
     let factor = if texts { 2.0 + STRING_TRAVERSAL } else { 2.0 };
@@ -166,7 +166,7 @@ fn walk(meter: &Meter, value: &Val<'_>, cost: &mut u64) -> Result<(), Error> {
         _ => 1,
     };
     *cost = cost.saturating_add(own);
-    if *cost > meter.left() { meter.charge(*cost) } else { Ok(()) }
+    if *cost > meter.remaining() { meter.charge(*cost) } else { Ok(()) }
 }
 
 /// The limit on elements: longer lists cost more than any expression may.

@@ -8,7 +8,7 @@ use crate::ast::{Expr, ExprKind, Literal};
 use crate::types::Type;
 
 /// An argument.
-pub(crate) struct Node<'a> {
+pub(crate) struct AstNode<'a> {
     /// The path of the value in a variable, empty if it is not from a variable.
     pub(crate) path: Vec<Text>,
     pub(crate) ty: Type,
@@ -16,7 +16,7 @@ pub(crate) struct Node<'a> {
     pub(crate) size: Option<Estimate>,
 }
 
-impl Node<'_> {
+impl AstNode<'_> {
     pub(crate) fn size(&self) -> Estimate {
         self.size.unwrap_or(Estimate::UNKNOWN)
     }
@@ -29,7 +29,7 @@ impl Node<'_> {
     }
 }
 
-type Call = (Estimate, Option<Estimate>);
+type CallEstimate = (Estimate, Option<Estimate>);
 
 const ONE: Estimate = Estimate::fixed(1);
 
@@ -41,16 +41,16 @@ pub(crate) fn estimate(
     coster: &Coster<'_>,
     function: &str,
     overload: &str,
-    target: Option<&Node<'_>>,
-    args: &[Node<'_>],
-) -> Call {
+    target: Option<&AstNode<'_>>,
+    args: &[AstNode<'_>],
+) -> CallEstimate {
     of_lists(overload, target, args)
         .or_else(|| of_library(coster, function, overload, target, args))
         .unwrap_or_else(|| of_language(overload, target, args))
 }
 
 /// Returns the cost of cel-go's functions on lists and sets.
-fn of_lists(overload: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option<Call> {
+fn of_lists(overload: &str, target: Option<&AstNode<'_>>, args: &[AstNode<'_>]) -> Option<CallEstimate> {
     let sets = |factor: f64| {
         let size = args[0].size().times(args[1].size());
         Some((size.scaled(factor).plus(ONE), None))
@@ -139,9 +139,9 @@ fn of_library(
     coster: &Coster<'_>,
     function: &str,
     overload: &str,
-    target: Option<&Node<'_>>,
-    args: &[Node<'_>],
-) -> Option<Call> {
+    target: Option<&AstNode<'_>>,
+    args: &[AstNode<'_>],
+) -> Option<CallEstimate> {
     let walk = |size: Estimate| size.scaled(STRING_TRAVERSAL);
     let cost = |cost: Estimate| Some((cost, None));
     match function {
@@ -174,7 +174,7 @@ fn of_library(
         }
         "split" => {
             let size = target?.size();
-            let max = args.get(1).and_then(Node::as_int).map_or(size.max, |n| n as u64);
+            let max = args.get(1).and_then(AstNode::as_int).map_or(size.max, |n| n as u64);
             Some((size.scaled(2.0 * STRING_TRAVERSAL), Some(Estimate { min: 0, max })))
         }
         "join" => {
@@ -199,7 +199,7 @@ fn of_library(
 }
 
 /// Returns the size of the text that `join` makes of a list.
-fn joined_size(coster: &Coster<'_>, list: &Node<'_>, separator: Option<&Node<'_>>) -> Estimate {
+fn joined_size(coster: &Coster<'_>, list: &AstNode<'_>, separator: Option<&AstNode<'_>>) -> Estimate {
     let size = match &list.ty {
         Type::List(_) => list.size().times(element_size(coster, list)),
         _ => Estimate::fixed(0),
@@ -226,7 +226,7 @@ fn containment_cost(function: &str, overload: &str, arg: Estimate) -> Estimate {
 }
 
 /// Returns the cost of `==` for two values of a library's type; `None` for other types.
-fn equality_cost(ty: &Type, right: &Node<'_>) -> Option<Estimate> {
+fn equality_cost(ty: &Type, right: &AstNode<'_>) -> Option<Estimate> {
     let Type::Opaque(name, _) = ty else { return None };
     match name.as_str() {
         "net.IP" | "net.CIDR" | "kubernetes.Quantity" | "kubernetes.Semver" => Some(ONE),
@@ -241,14 +241,14 @@ fn equality_cost(ty: &Type, right: &Node<'_>) -> Option<Estimate> {
 }
 
 /// Returns the cost of walking one element of a list.
-fn element_cost(coster: &Coster<'_>, list: &Node<'_>, element: &Type) -> Estimate {
+fn element_cost(coster: &Coster<'_>, list: &AstNode<'_>, element: &Type) -> Estimate {
     match element {
         Type::String | Type::Bytes => ONE.plus(element_size(coster, list).scaled(STRING_TRAVERSAL)),
         _ => ONE,
     }
 }
 
-fn element_size(coster: &Coster<'_>, list: &Node<'_>) -> Estimate {
+fn element_size(coster: &Coster<'_>, list: &AstNode<'_>) -> Estimate {
     let mut path = list.path.clone();
     if !path.is_empty() {
         path.push(Text::new_static("@items"));
@@ -258,27 +258,27 @@ fn element_size(coster: &Coster<'_>, list: &Node<'_>) -> Estimate {
 
 /// Returns the size of a text after the replacement of one text by another.
 fn replaced(size: Estimate, old: Estimate, new: Estimate) -> Estimate {
-    let (mut count, mut kept) = (Estimate::fixed(0), Estimate::fixed(0));
+    let (mut count, mut remaining) = (Estimate::fixed(0), Estimate::fixed(0));
     if old.min == 0 {
         count.max = size.max.saturating_add(1);
-        kept.max = size.max;
+        remaining.max = size.max;
     } else if new.max <= old.min {
-        kept.max = size.max;
+        remaining.max = size.max;
     } else {
         count.max = (size.max as f64 / old.min as f64).ceil() as u64;
     }
     if old.max == 0 {
         count.min = size.min.saturating_add(1);
-        kept.min = size.min;
+        remaining.min = size.min;
     } else if old.max <= new.min {
-        kept.min = size.min;
+        remaining.min = size.min;
     } else {
         count.min = (size.min as f64 / old.max as f64).ceil() as u64;
     }
-    count.times(new).plus(kept)
+    count.times(new).plus(remaining)
 }
 
-fn of_language(overload: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Call {
+fn of_language(overload: &str, target: Option<&AstNode<'_>>, args: &[AstNode<'_>]) -> CallEstimate {
     let walk = |size: Estimate| size.scaled(STRING_TRAVERSAL);
     match (overload, target, args) {
         ("string_format", Some(target), _) => (walk(target.size()), None),

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use binnacle_meta::Text;
 
-use super::calls::{self, Node};
+use super::calls::{self, AstNode};
 use super::{LIST, MAP, MESSAGE, SELECT, STRING_TRAVERSAL};
 use crate::ast::{Call, Comprehension, Expr, ExprKind, Id, List, Literal, MapEntry, operators};
-use crate::check::{Checked, Reference};
-use crate::declared::{DeclType, Shape};
+use crate::check::{CheckedAst, Reference};
+use crate::decl_type::{DeclType, Shape};
 use crate::types::Type;
 
 /// A minimum and a maximum: of cost, or of elements or code points.
@@ -47,13 +47,13 @@ impl Estimate {
 
 /// The sizes of the keys and values of a list or map.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entries {
+pub(crate) struct EntrySizes {
     is_list: bool,
     key: Estimate,
     value: Estimate,
 }
 
-impl Entries {
+impl EntrySizes {
     fn union(self, other: Self) -> Self {
         Self { is_list: self.is_list, key: self.key.union(other.key), value: self.value.union(other.value) }
     }
@@ -61,23 +61,23 @@ impl Entries {
 
 type Path = Vec<Text>;
 
-struct Local {
+struct LoopVariable {
     path: Path,
     size: Option<Estimate>,
-    entries: Option<Entries>,
+    entries: Option<EntrySizes>,
 }
 
 pub(crate) struct Coster<'a> {
-    pub(crate) checked: &'a Checked,
+    pub(crate) checked: &'a CheckedAst,
     /// Returns the data type of a variable.
     variables: &'a dyn Fn(&str) -> Option<&'a DeclType>,
     paths: HashMap<Id, Path>,
-    locals: HashMap<Text, Vec<Local>>,
+    locals: HashMap<Text, Vec<LoopVariable>>,
     sizes: HashMap<Id, Estimate>,
-    entries: HashMap<Id, Entries>,
+    entries: HashMap<Id, EntrySizes>,
 }
 
-pub(crate) fn estimate<'a>(checked: &'a Checked, variables: &'a dyn Fn(&str) -> Option<&'a DeclType>) -> Estimate {
+pub(crate) fn estimate<'a>(checked: &'a CheckedAst, variables: &'a dyn Fn(&str) -> Option<&'a DeclType>) -> Estimate {
     let mut coster = Coster {
         checked,
         variables,
@@ -201,8 +201,8 @@ impl<'a> Coster<'a> {
         expr: &'a Expr,
         function: &str,
         overload: &str,
-        target: Option<&Node<'a>>,
-        args: &[Node<'a>],
+        target: Option<&AstNode<'a>>,
+        args: &[AstNode<'a>],
         costs: &[Estimate],
     ) -> (Estimate, Option<Estimate>) {
         let arguments = costs.iter().fold(Estimate::fixed(0), |sum, cost| sum.plus(*cost));
@@ -240,7 +240,7 @@ impl<'a> Coster<'a> {
             cost = cost.plus(self.cost(element));
             value = value.union(self.size_or_unknown(element));
         }
-        self.entries.insert(id, Entries { is_list: true, key: Estimate::fixed(1), value });
+        self.entries.insert(id, EntrySizes { is_list: true, key: Estimate::fixed(1), value });
         cost
     }
 
@@ -253,7 +253,7 @@ impl<'a> Coster<'a> {
             key = key.union(self.size_or_unknown(&entry.key));
             value = value.union(self.size_or_unknown(&entry.value));
         }
-        self.entries.insert(id, Entries { is_list: false, key, value });
+        self.entries.insert(id, EntrySizes { is_list: false, key, value });
         cost
     }
 
@@ -262,10 +262,10 @@ impl<'a> Coster<'a> {
         self.push_local(&fold.accumulator, &fold.init);
         match &fold.variable2 {
             Some(second) => {
-                self.push_element(&fold.variable, &fold.range, Element::Key);
-                self.push_element(second, &fold.range, Element::Value);
+                self.push_element(&fold.variable, &fold.range, ElementKind::Key);
+                self.push_element(second, &fold.range, ElementKind::Value);
             }
-            None => self.push_element(&fold.variable, &fold.range, Element::Single),
+            None => self.push_element(&fold.variable, &fold.range, ElementKind::Single),
         }
         let round = self.cost(&fold.condition).plus(self.cost(&fold.step));
         self.pop(&fold.variable);
@@ -294,25 +294,25 @@ impl<'a> Coster<'a> {
 
     // === Variables ===
 
-    fn local(&self, name: &str) -> Option<&Local> {
+    fn local(&self, name: &str) -> Option<&LoopVariable> {
         self.locals.get(name)?.last()
     }
 
     fn push_local(&mut self, name: &Text, value: &'a Expr) {
-        let local = Local { path: self.path(value), size: self.size(value), entries: self.entries_of(value) };
+        let local = LoopVariable { path: self.path(value), size: self.size(value), entries: self.entries_of(value) };
         self.locals.entry(name.clone()).or_default().push(local);
     }
 
-    fn push_element(&mut self, name: &Text, range: &'a Expr, element: Element) {
+    fn push_element(&mut self, name: &Text, range: &'a Expr, element: ElementKind) {
         let entries = self.entries_of(range);
         let is_list = match entries {
             Some(entries) => entries.is_list,
             None => matches!(self.checked.ty(range.id), Type::List(_)),
         };
         let value = match element {
-            Element::Key => false,
-            Element::Value => true,
-            Element::Single => is_list,
+            ElementKind::Key => false,
+            ElementKind::Value => true,
+            ElementKind::Single => is_list,
         };
         let mut path = self.path(range);
         path.push(Text::new_static(match (value, is_list) {
@@ -322,7 +322,7 @@ impl<'a> Coster<'a> {
             (false, false) => "@keys",
         }));
         let size = entries.map(|entries| if value { entries.value } else { entries.key });
-        self.locals.entry(name.clone()).or_default().push(Local { path, size, entries: None });
+        self.locals.entry(name.clone()).or_default().push(LoopVariable { path, size, entries: None });
     }
 
     fn pop(&mut self, name: &Text) {
@@ -342,12 +342,12 @@ impl<'a> Coster<'a> {
         self.paths.get(&expr.id).cloned().unwrap_or_default()
     }
 
-    fn node(&mut self, expr: &'a Expr) -> Node<'a> {
+    fn node(&mut self, expr: &'a Expr) -> AstNode<'a> {
         let mut path = self.path(expr);
         if path.first().is_some_and(|first| first == operators::ACCUMULATOR) {
             path.clear();
         }
-        Node { path, ty: self.checked.ty(expr.id).clone(), expr: Some(expr), size: self.size(expr) }
+        AstNode { path, ty: self.checked.ty(expr.id).clone(), expr: Some(expr), size: self.size(expr) }
     }
 
     fn size_or_unknown(&mut self, expr: &'a Expr) -> Estimate {
@@ -394,7 +394,7 @@ impl<'a> Coster<'a> {
         Some(Estimate { min: 0, max: ty.max_size() })
     }
 
-    fn entries_of(&self, expr: &Expr) -> Option<Entries> {
+    fn entries_of(&self, expr: &Expr) -> Option<EntrySizes> {
         if let Some(entries) = self.entries.get(&expr.id) {
             return Some(*entries);
         }
@@ -414,7 +414,7 @@ impl<'a> Coster<'a> {
     }
 }
 
-enum Element {
+enum ElementKind {
     Key,
     Value,
     /// The element of a list or the key of a map.

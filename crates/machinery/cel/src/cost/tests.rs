@@ -31,7 +31,7 @@ const SELECTOR: &str = "'spec.nodeName=example-node-name.fully.qualified.domain.
 
 /// A list of one constant is made once, not in each round of a loop.
 #[test]
-fn constants_in_loops() {
+fn counts_constants_in_loops_once() {
     let env = Environment::new(Version::STORED);
     for (expression, cost) in [
         ("[1, 2].map(x, x)", 27),
@@ -47,7 +47,7 @@ fn constants_in_loops() {
 }
 
 #[test]
-fn costs_of_the_libraries() {
+fn estimated_and_actual_library_costs_match_kube_apiserver() {
     let cases = [
         ("[1, 2, 3, 4, 5].sum()".to_owned(), (15, 15, 15)),
         ("[uint(1), uint(2), uint(3), uint(4), uint(5)].sum()".to_owned(), (20, 20, 20)),
@@ -85,7 +85,7 @@ fn costs_of_the_libraries() {
 }
 
 #[test]
-fn true_costs() {
+fn actual_costs_match_kube_apiserver() {
     let selectors = format!("authorizer.group('').resource('pods').fieldSelector({SELECTOR})");
     let cases = [
         ("authorizer.path('/healthz')", 2),
@@ -124,7 +124,7 @@ fn true_costs() {
 }
 
 #[test]
-fn estimates_know_the_sizes_of_data() {
+fn estimates_use_declared_sizes() {
     let bounded = |ty: DeclType, max| DeclType { max_elements: Some(max), ..ty };
     let text = || bounded(DeclType::new(Shape::String), 100);
     let data = DeclType::object("x.Data", [("text", text()), ("list", bounded(DeclType::list(text()), 10))]);

@@ -8,7 +8,7 @@ use binnacle_validation::names;
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::types::Type;
 use crate::value::{Opaque, Val};
@@ -61,12 +61,12 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
 
 /// Returns the value of the variable `authorizer`.
 pub fn authorizer_value(authorizer: Arc<dyn Authorizer>) -> Val<'static> {
-    Val::opaque(Subject { authorizer, service_account: None })
+    Val::opaque(AuthorizerVal { authorizer, service_account: None })
 }
 
 /// Returns the value of the variable `authorizer.requestResource`.
 pub fn resource_check_value(authorizer: Arc<dyn Authorizer>, resource: ResourceCheck) -> Val<'static> {
-    Val::opaque(OfResource { subject: Subject { authorizer, service_account: None }, resource })
+    Val::opaque(ResourceCheckVal { subject: AuthorizerVal { authorizer, service_account: None }, resource })
 }
 
 /// Returns the type of the variable `authorizer`.
@@ -91,7 +91,7 @@ type Result<'a> = std::result::Result<Val<'a>, Error>;
 
 macro_rules! refine {
     ($name:literal, $id:literal, $field:ident) => {
-        Decl::each(
+        FunctionDecl::each(
             $name,
             &[(
                 $id,
@@ -104,7 +104,7 @@ macro_rules! refine {
 
 macro_rules! decision {
     ($name:literal, $id:literal, $result:literal, $value:expr) => {
-        Decl::each(
+        FunctionDecl::each(
             $name,
             &[(
                 $id,
@@ -118,8 +118,8 @@ macro_rules! decision {
     };
 }
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each(
         "path",
         &[(
             "authorizer_path",
@@ -127,7 +127,7 @@ const FUNCTIONS: &[Decl] = &[
             Some(path),
         )],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "group",
         &[(
             "authorizer_group",
@@ -135,7 +135,7 @@ const FUNCTIONS: &[Decl] = &[
             Some(group),
         )],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "serviceAccount",
         &[(
             "authorizer_serviceaccount",
@@ -143,7 +143,7 @@ const FUNCTIONS: &[Decl] = &[
             Some(service_account),
         )],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "resource",
         &[(
             "groupcheck_resource",
@@ -154,7 +154,7 @@ const FUNCTIONS: &[Decl] = &[
     refine!("subresource", "resourcecheck_subresource", subresource),
     refine!("namespace", "resourcecheck_namespace", namespace),
     refine!("name", "resourcecheck_name", name),
-    Decl::each(
+    FunctionDecl::each(
         "check",
         &[
             (
@@ -175,32 +175,32 @@ const FUNCTIONS: &[Decl] = &[
     decision!("reason", "decision_reason", "string", |d: &Decision| Val::str(d.reason.clone())),
 ];
 
-const SELECTORS: &[Decl] = &[
+const SELECTORS: &[FunctionDecl] = &[
     refine!("fieldSelector", "authorizer_fieldselector", field_selector),
     refine!("labelSelector", "authorizer_labelselector", label_selector),
 ];
 
 #[derive(Clone, Debug)]
-struct Subject {
+struct AuthorizerVal {
     authorizer: Arc<dyn Authorizer>,
     service_account: Option<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
-struct OfPath {
-    subject: Subject,
+struct PathCheckVal {
+    subject: AuthorizerVal,
     path: String,
 }
 
 #[derive(Clone, Debug)]
-struct OfGroup {
-    subject: Subject,
+struct GroupCheckVal {
+    subject: AuthorizerVal,
     group: String,
 }
 
 #[derive(Clone, Debug)]
-struct OfResource {
-    subject: Subject,
+struct ResourceCheckVal {
+    subject: AuthorizerVal,
     resource: ResourceCheck,
 }
 
@@ -233,10 +233,10 @@ macro_rules! receiver {
     };
 }
 
-receiver!(Subject, AUTHORIZER, "library.authorizerVal");
-receiver!(OfPath, PATH_CHECK, "library.pathCheckVal");
-receiver!(OfGroup, GROUP_CHECK, "library.groupCheckVal");
-receiver!(OfResource, RESOURCE_CHECK, "library.resourceCheckVal");
+receiver!(AuthorizerVal, AUTHORIZER, "library.authorizerVal");
+receiver!(PathCheckVal, PATH_CHECK, "library.pathCheckVal");
+receiver!(GroupCheckVal, GROUP_CHECK, "library.groupCheckVal");
+receiver!(ResourceCheckVal, RESOURCE_CHECK, "library.resourceCheckVal");
 receiver!(Decision, DECISION, "library.decisionVal");
 
 fn target<'v, T: Opaque>(args: &'v [Val<'_>]) -> std::result::Result<&'v T, Error> {
@@ -248,20 +248,20 @@ fn text<'v>(args: &'v [Val<'_>], index: usize) -> std::result::Result<&'v str, E
 }
 
 fn path<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (subject, path) = (target::<Subject>(args)?, text(args, 1)?);
+    let (subject, path) = (target::<AuthorizerVal>(args)?, text(args, 1)?);
     if path.trim().is_empty() {
         return Err(Error::new("path must not be empty"));
     }
-    Ok(Val::opaque(OfPath { subject: subject.clone(), path: path.to_owned() }))
+    Ok(Val::opaque(PathCheckVal { subject: subject.clone(), path: path.to_owned() }))
 }
 
 fn group<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (subject, group) = (target::<Subject>(args)?, text(args, 1)?);
-    Ok(Val::opaque(OfGroup { subject: subject.clone(), group: group.to_owned() }))
+    let (subject, group) = (target::<AuthorizerVal>(args)?, text(args, 1)?);
+    Ok(Val::opaque(GroupCheckVal { subject: subject.clone(), group: group.to_owned() }))
 }
 
 fn service_account<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (subject, namespace, name) = (target::<Subject>(args)?, text(args, 1)?, text(args, 2)?);
+    let (subject, namespace, name) = (target::<AuthorizerVal>(args)?, text(args, 1)?, text(args, 2)?);
     if !names::dns1123_subdomain_name(name, false).is_empty() {
         return Err(Error::new("Invalid service account name"));
     }
@@ -269,30 +269,30 @@ fn service_account<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
         return Err(Error::new("Invalid service account namespace"));
     }
     let service_account = Some((namespace.to_owned(), name.to_owned()));
-    Ok(Val::opaque(Subject { service_account, ..subject.clone() }))
+    Ok(Val::opaque(AuthorizerVal { service_account, ..subject.clone() }))
 }
 
 fn resource<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (of, resource) = (target::<OfGroup>(args)?, text(args, 1)?);
+    let (of, resource) = (target::<GroupCheckVal>(args)?, text(args, 1)?);
     if resource.trim().is_empty() {
         return Err(Error::new("resource must not be empty"));
     }
     let resource = ResourceCheck { group: of.group.clone(), resource: resource.to_owned(), ..ResourceCheck::default() };
-    Ok(Val::opaque(OfResource { subject: of.subject.clone(), resource }))
+    Ok(Val::opaque(ResourceCheckVal { subject: of.subject.clone(), resource }))
 }
 
 fn refined<'a>(args: &[Val<'a>], set: fn(&mut ResourceCheck, String)) -> Result<'a> {
-    let mut of = target::<OfResource>(args)?.clone();
+    let mut of = target::<ResourceCheckVal>(args)?.clone();
     set(&mut of.resource, text(args, 1)?.to_owned());
     Ok(Val::opaque(of))
 }
 
 fn check<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let verb = text(args, 1)?.to_owned();
-    let (subject, of) = match args[0].as_opaque::<OfPath>() {
+    let (subject, of) = match args[0].as_opaque::<PathCheckVal>() {
         Some(of) => (&of.subject, CheckOf::Path(of.path.clone())),
         None => {
-            let of = target::<OfResource>(args)?;
+            let of = target::<ResourceCheckVal>(args)?;
             (&of.subject, CheckOf::Resource(of.resource.clone()))
         }
     };

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::meter::Meter;
 use crate::value::{Map, Val, duration_text, go_double};
 
-type Formatted = Result<String, Error>;
+type FormatResult = Result<String, Error>;
 
 /// The default number of digits after the point.
 const PRECISION: usize = 6;
@@ -17,16 +17,16 @@ pub(super) fn format<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Err
     let (Val::Str(pattern), Val::List(list)) = (&args[0], &args[1]) else { return Err(Error::no_such_overload()) };
     let mut out = String::with_capacity(pattern.len());
     let mut used = 0;
-    for step in steps(pattern) {
+    for step in parts(pattern) {
         match step.map_err(Error::new)? {
-            Step::Text(text) => {
+            FormatPart::Text(text) => {
                 meter.copy(text.len())?;
                 out.push_str(text);
             }
-            Step::Clause { .. } if used >= list.len() => {
+            FormatPart::Clause { .. } if used >= list.len() => {
                 return Err(Error::new(format!("index {used} out of range")));
             }
-            Step::Clause { letter, precision } => {
+            FormatPart::Clause { letter, precision } => {
                 out.push_str(&show(meter, letter, precision, &list.get(used)?)?);
                 used += 1;
             }
@@ -39,13 +39,13 @@ pub(super) fn format<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Err
 }
 
 /// A part of a format string.
-pub(crate) enum Step<'p> {
+pub(crate) enum FormatPart<'p> {
     Text(&'p str),
     Clause { letter: char, precision: usize },
 }
 
 /// Returns the parts of a format string, up to the first invalid one.
-pub(crate) fn steps(pattern: &str) -> impl Iterator<Item = Result<Step<'_>, String>> {
+pub(crate) fn parts(pattern: &str) -> impl Iterator<Item = Result<FormatPart<'_>, String>> {
     let mut rest = pattern;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -54,11 +54,11 @@ pub(crate) fn steps(pattern: &str) -> impl Iterator<Item = Result<Step<'_>, Stri
         let Some(clauses) = rest.strip_prefix('%') else {
             let (text, after) = rest.split_at(rest.find('%').unwrap_or(rest.len()));
             rest = after;
-            return Some(Ok(Step::Text(text)));
+            return Some(Ok(FormatPart::Text(text)));
         };
         if let Some(after) = clauses.strip_prefix('%') {
             rest = after;
-            return Some(Ok(Step::Text("%")));
+            return Some(Ok(FormatPart::Text("%")));
         }
         rest = "";
         if clauses.is_empty() {
@@ -66,13 +66,13 @@ pub(crate) fn steps(pattern: &str) -> impl Iterator<Item = Result<Step<'_>, Stri
         }
         Some(clause(clauses).map(|(precision, letter, after)| {
             rest = after;
-            Step::Clause { letter, precision }
+            FormatPart::Clause { letter, precision }
         }))
     })
 }
 
 /// Returns the error message with the types that a clause accepts.
-pub(crate) fn purpose(letter: char) -> &'static str {
+pub(crate) fn accepted_types_message(letter: char) -> &'static str {
     match letter {
         's' => {
             "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and \
@@ -113,7 +113,7 @@ fn clause(text: &str) -> Result<(usize, char, &str), String> {
     Ok((precision.min(MAX_PRECISION), letter, &rest[1..]))
 }
 
-fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> Formatted {
+fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> FormatResult {
     // The longest forms are those in digits, which are computed one by one.
     let digits = if matches!(clause, 'f' | 'e') { 320 + precision } else { 0 };
     meter.copy(8 + 2 * arg.bytes() + digits)?;
@@ -138,7 +138,8 @@ fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> Formatt
         }
         _ => None,
     };
-    shown.ok_or_else(|| during(Error::new(format!("{}, was given {}", purpose(clause), arg.type_name()))))
+    shown
+        .ok_or_else(|| during(Error::new(format!("{}, was given {}", accepted_types_message(clause), arg.type_name()))))
 }
 
 fn during(error: Error) -> Error {
@@ -221,7 +222,7 @@ fn scientific(n: f64, precision: usize) -> String {
     format!("{digits}×10{raised}")
 }
 
-fn string(meter: &Meter, arg: &Val<'_>) -> Formatted {
+fn string(meter: &Meter, arg: &Val<'_>) -> FormatResult {
     Ok(match arg {
         Val::Str(text) => text.to_string(),
         Val::Int(n) => n.to_string(),
@@ -235,12 +236,12 @@ fn string(meter: &Meter, arg: &Val<'_>) -> Formatted {
         Val::Type(ty) => ty.name().to_owned(),
         Val::List(_) | Val::Map(_) => aggregate(meter, arg)?,
         arg => {
-            return Err(Error::new(format!("{}, was given {}", purpose('s'), arg.type_name())));
+            return Err(Error::new(format!("{}, was given {}", accepted_types_message('s'), arg.type_name())));
         }
     })
 }
 
-fn aggregate(meter: &Meter, arg: &Val<'_>) -> Formatted {
+fn aggregate(meter: &Meter, arg: &Val<'_>) -> FormatResult {
     match arg {
         Val::List(list) => {
             let mut items = Vec::new();
@@ -257,7 +258,7 @@ fn aggregate(meter: &Meter, arg: &Val<'_>) -> Formatted {
     }
 }
 
-fn entries(meter: &Meter, map: &Map<'_>) -> Formatted {
+fn entries(meter: &Meter, map: &Map<'_>) -> FormatResult {
     let mut pairs = Vec::new();
     for key in map.keys_charged(meter)? {
         meter.key(&key)?;
@@ -279,7 +280,7 @@ fn entries(meter: &Meter, map: &Map<'_>) -> Formatted {
 }
 
 /// Formats a value within a list or map.
-fn element(meter: &Meter, value: &Val<'_>) -> Formatted {
+fn element(meter: &Meter, value: &Val<'_>) -> FormatResult {
     // Copied by each of the lists and maps around it as well.
     meter.work(8)?;
     meter.copy(16 + 2 * value.bytes())?;

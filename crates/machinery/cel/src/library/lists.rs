@@ -2,7 +2,7 @@
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::value::{List, Val, compare, equal};
 use std::cmp::Ordering;
@@ -18,8 +18,8 @@ pub(super) fn with_includes() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each(
         "isSorted",
         &[
             ("list_int_is_sorted_bool", "list(int).() -> bool", Some(is_sorted)),
@@ -32,7 +32,7 @@ const FUNCTIONS: &[Decl] = &[
             ("list_bytes_is_sorted_bool", "list(bytes).() -> bool", Some(is_sorted)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "sum",
         &[
             ("list_int_sum_int", "list(int).() -> int", Some(|m, args| sum(m, args, Val::Int(0)))),
@@ -45,7 +45,7 @@ const FUNCTIONS: &[Decl] = &[
             ),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "max",
         &[
             ("list_int_max_int", "list(int).() -> int", Some(max)),
@@ -58,7 +58,7 @@ const FUNCTIONS: &[Decl] = &[
             ("list_bytes_max_bytes", "list(bytes).() -> bytes", Some(max)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "min",
         &[
             ("list_int_min_int", "list(int).() -> int", Some(min)),
@@ -71,11 +71,12 @@ const FUNCTIONS: &[Decl] = &[
             ("list_bytes_min_bytes", "list(bytes).() -> bytes", Some(min)),
         ],
     ),
-    Decl::each("indexOf", &[("list_a_index_of_int", "list(A).(A) -> int", Some(index_of))]),
-    Decl::each("lastIndexOf", &[("list_a_last_index_of_int", "list(A).(A) -> int", Some(last_index_of))]),
+    FunctionDecl::each("indexOf", &[("list_a_index_of_int", "list(A).(A) -> int", Some(index_of))]),
+    FunctionDecl::each("lastIndexOf", &[("list_a_last_index_of_int", "list(A).(A) -> int", Some(last_index_of))]),
 ];
 
-const INCLUDES: Decl = Decl::each("includes", &[("list_includes_dyn_dyn", "dyn.(dyn) -> bool", Some(includes))]);
+const INCLUDES: FunctionDecl =
+    FunctionDecl::each("includes", &[("list_includes_dyn_dyn", "dyn.(dyn) -> bool", Some(includes))]);
 
 fn list<'v, 'a>(meter: &Meter, args: &'v [Val<'a>]) -> std::result::Result<&'v List<'a>, Error> {
     match &args[0] {
@@ -124,7 +125,7 @@ fn extreme<'a>(meter: &Meter, args: &[Val<'a>], worse: Ordering, empty: &'static
         let item = item?;
         meter.work(item.bytes() as u64 / 16)?;
         match &best {
-            Some(known) if compare(known, &item)? != worse => {}
+            Some(other) if compare(other, &item)? != worse => {}
             _ => best = Some(item),
         }
     }

@@ -10,7 +10,7 @@ use binnacle_validation::url::Url;
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::types::Type;
 use crate::value::{Opaque, Timestamp, Val};
@@ -30,16 +30,22 @@ const FORMAT: &str = "() -> kubernetes.NamedFormat";
 
 macro_rules! constant {
     ($name:literal) => {
-        Decl::each(concat!("format.", $name), &[(concat!("format.", $name), FORMAT, Some(|_, _| named_or_fail($name)))])
+        FunctionDecl::each(
+            concat!("format.", $name),
+            &[(concat!("format.", $name), FORMAT, Some(|_, _| named_or_fail($name)))],
+        )
     };
 }
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each(
         "validate",
         &[("format-validate", "kubernetes.NamedFormat.(string) -> optional_type(list(string))", Some(validate))],
     ),
-    Decl::each("format.named", &[("format-named", "(string) -> optional_type(kubernetes.NamedFormat)", Some(named))]),
+    FunctionDecl::each(
+        "format.named",
+        &[("format-named", "(string) -> optional_type(kubernetes.NamedFormat)", Some(named))],
+    ),
     constant!("dns1123Label"),
     constant!("dns1123Subdomain"),
     constant!("dns1035Label"),
@@ -57,7 +63,7 @@ const FUNCTIONS: &[Decl] = &[
 
 struct Format {
     name: &'static str,
-    shown: &'static str,
+    display_name: &'static str,
     max_regex_size: u64,
     /// Returns the errors of a text.
     check: fn(&str) -> Vec<String>,
@@ -66,71 +72,71 @@ struct Format {
 const FORMATS: &[Format] = &[
     Format {
         name: "dns1123Label",
-        shown: "DNS1123Label",
+        display_name: "DNS1123Label",
         max_regex_size: 30,
         check: |text| names::dns1123_label_name(text, false),
     },
     Format {
         name: "dns1123Subdomain",
-        shown: "DNS1123Subdomain",
+        display_name: "DNS1123Subdomain",
         max_regex_size: 60,
         check: |text| names::dns1123_subdomain_name(text, false),
     },
     Format {
         name: "dns1035Label",
-        shown: "DNS1035Label",
+        display_name: "DNS1035Label",
         max_regex_size: 30,
         check: |text| names::dns1035_label_name(text, false),
     },
-    Format { name: "qualifiedName", shown: "QualifiedName", max_regex_size: 60, check: names::label_key },
+    Format { name: "qualifiedName", display_name: "QualifiedName", max_regex_size: 60, check: names::label_key },
     Format {
         name: "dns1123LabelPrefix",
-        shown: "DNS1123LabelPrefix",
+        display_name: "DNS1123LabelPrefix",
         max_regex_size: 30,
         check: |text| names::dns1123_label_name(text, true),
     },
     Format {
         name: "dns1123SubdomainPrefix",
-        shown: "DNS1123SubdomainPrefix",
+        display_name: "DNS1123SubdomainPrefix",
         max_regex_size: 60,
         check: |text| names::dns1123_subdomain_name(text, true),
     },
     Format {
         name: "dns1035LabelPrefix",
-        shown: "DNS1035LabelPrefix",
+        display_name: "DNS1035LabelPrefix",
         max_regex_size: 30,
         check: |text| names::dns1035_label_name(text, true),
     },
-    Format { name: "labelValue", shown: "LabelValue", max_regex_size: 40, check: names::label_value },
+    Format { name: "labelValue", display_name: "LabelValue", max_regex_size: 40, check: names::label_value },
     Format {
         name: "uri",
-        shown: "URI",
+        display_name: "URI",
         max_regex_size: 1103,
         check: |text| Url::parse_request(text).err().into_iter().collect(),
     },
     Format {
         name: "uuid",
-        shown: "uuid",
+        display_name: "uuid",
         max_regex_size: UUID_PATTERN.len() as u64,
-        check: |text| complain(is_uuid(text), "does not match the UUID format"),
+        check: |text| error_unless(is_uuid(text), "does not match the UUID format"),
     },
     Format {
         name: "byte",
-        shown: "byte",
+        display_name: "byte",
         max_regex_size: 84,
-        check: |text| complain(!text.is_empty() && STANDARD.decode(text).is_ok(), "invalid base64"),
+        check: |text| error_unless(!text.is_empty() && STANDARD.decode(text).is_ok(), "invalid base64"),
     },
     Format {
         name: "date",
-        shown: "date",
+        display_name: "date",
         max_regex_size: DATE_TIME_PATTERN.len() as u64,
-        check: |text| complain(text.len() == 10 && is_time(&format!("{text}T00:00:00Z")), "invalid date"),
+        check: |text| error_unless(text.len() == 10 && is_time(&format!("{text}T00:00:00Z")), "invalid date"),
     },
     Format {
         name: "datetime",
-        shown: "datetime",
+        display_name: "datetime",
         max_regex_size: DATE_TIME_PATTERN.len() as u64,
-        check: |text| complain(is_time(text), "invalid datetime"),
+        check: |text| error_unless(is_time(text), "invalid datetime"),
     },
 ];
 
@@ -138,7 +144,7 @@ const FORMATS: &[Format] = &[
 const UUID_PATTERN: &str = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
 const DATE_TIME_PATTERN: &str = "^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$";
 
-fn complain(valid: bool, problem: &str) -> Vec<String> {
+fn error_unless(valid: bool, problem: &str) -> Vec<String> {
     if valid { Vec::new() } else { vec![problem.to_owned()] }
 }
 
@@ -163,13 +169,13 @@ fn is_uuid(text: &str) -> bool {
 
 impl fmt::Debug for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.shown)
+        f.write_str(self.display_name)
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.shown)
+        f.write_str(self.display_name)
     }
 }
 

@@ -9,7 +9,7 @@ use binnacle_validation::netip::parse_addr;
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::types::Type;
 use crate::value::{Opaque, Val};
@@ -20,65 +20,68 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each(
         "ip",
         &[("string_to_ip", "(string) -> net.IP", Some(ip)), ("cidr_ip", "net.CIDR.() -> net.IP", Some(cidr_ip))],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "isIP",
         &[("is_ip", "(string) -> bool", Some(|_, args| Ok(Val::Bool(parse_ip(text(args, 0)?).is_ok()))))],
     ),
-    Decl::each("ip.isCanonical", &[("ip_is_canonical", "(string) -> bool", Some(is_canonical))]),
-    Decl::each("family", &[("ip_family", "net.IP.() -> int", Some(family))]),
-    Decl::each(
+    FunctionDecl::each("ip.isCanonical", &[("ip_is_canonical", "(string) -> bool", Some(is_canonical))]),
+    FunctionDecl::each("family", &[("ip_family", "net.IP.() -> int", Some(family))]),
+    FunctionDecl::each(
         "isUnspecified",
-        &[("ip_is_unspecified", "net.IP.() -> bool", Some(|_, a| is(a, |ip| ip.is_unspecified())))],
+        &[("ip_is_unspecified", "net.IP.() -> bool", Some(|_, a| test_address(a, |ip| ip.is_unspecified())))],
     ),
-    Decl::each("isLoopback", &[("ip_is_loopback", "net.IP.() -> bool", Some(|_, a| is(a, |ip| ip.is_loopback())))]),
-    Decl::each(
+    FunctionDecl::each(
+        "isLoopback",
+        &[("ip_is_loopback", "net.IP.() -> bool", Some(|_, a| test_address(a, |ip| ip.is_loopback())))],
+    ),
+    FunctionDecl::each(
         "isLinkLocalMulticast",
-        &[("ip_is_link_local_multicast", "net.IP.() -> bool", Some(|_, a| is(a, is_link_local_multicast)))],
+        &[("ip_is_link_local_multicast", "net.IP.() -> bool", Some(|_, a| test_address(a, is_link_local_multicast)))],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "isLinkLocalUnicast",
-        &[("ip_is_link_local_unicast", "net.IP.() -> bool", Some(|_, a| is(a, is_link_local_unicast)))],
+        &[("ip_is_link_local_unicast", "net.IP.() -> bool", Some(|_, a| test_address(a, is_link_local_unicast)))],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "isGlobalUnicast",
-        &[("ip_is_global_unicast", "net.IP.() -> bool", Some(|_, a| is(a, is_global_unicast)))],
+        &[("ip_is_global_unicast", "net.IP.() -> bool", Some(|_, a| test_address(a, is_global_unicast)))],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "string",
         &[
             ("ip_to_string", "(net.IP) -> string", Some(|_, args| Ok(Val::str(address(&args[0])?.to_string())))),
             ("cidr_to_string", "(net.CIDR) -> string", Some(|_, args| Ok(Val::str(network(&args[0])?.to_string())))),
         ],
     ),
-    Decl::each("cidr", &[("string_to_cidr", "(string) -> net.CIDR", Some(cidr))]),
-    Decl::each(
+    FunctionDecl::each("cidr", &[("string_to_cidr", "(string) -> net.CIDR", Some(cidr))]),
+    FunctionDecl::each(
         "isCIDR",
         &[("is_cidr", "(string) -> bool", Some(|_, args| Ok(Val::Bool(parse_cidr(text(args, 0)?).is_ok()))))],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "containsIP",
         &[
             ("cidr_contains_ip_string", "net.CIDR.(string) -> bool", Some(contains_ip)),
             ("cidr_contains_ip_ip", "net.CIDR.(net.IP) -> bool", Some(contains_ip)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "containsCIDR",
         &[
             ("cidr_contains_cidr_string", "net.CIDR.(string) -> bool", Some(contains_cidr)),
             ("cidr_contains_cidr", "net.CIDR.(net.CIDR) -> bool", Some(contains_cidr)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "prefixLength",
         &[("cidr_prefix_length", "net.CIDR.() -> int", Some(|_, args| Ok(Val::Int(network(&args[0])?.bits.into()))))],
     ),
-    Decl::each("masked", &[("cidr_masked", "net.CIDR.() -> net.CIDR", Some(masked))]),
+    FunctionDecl::each("masked", &[("cidr_masked", "net.CIDR.() -> net.CIDR", Some(masked))]),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -217,7 +220,7 @@ fn network(value: &Val<'_>) -> std::result::Result<Network, Error> {
     value.as_opaque::<Network>().copied().ok_or_else(Error::no_such_overload)
 }
 
-fn is<'a>(args: &[Val<'a>], test: fn(IpAddr) -> bool) -> Result<'a> {
+fn test_address<'a>(args: &[Val<'a>], test: fn(IpAddr) -> bool) -> Result<'a> {
     Ok(Val::Bool(test(address(&args[0])?)))
 }
 

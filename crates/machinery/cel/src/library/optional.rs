@@ -2,7 +2,7 @@
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::value::Val;
 
@@ -14,15 +14,24 @@ type Result<'a> = std::result::Result<Val<'a>, Error>;
 
 /// `or` and `orValue` evaluate their argument only if needed, and indexing is part of attributes: the evaluator
 /// implements both itself.
-const FUNCTIONS: &[Decl] = &[
-    Decl::each("optional.of", &[("optional_of", "(V) -> optional_type(V)", Some(of))]),
-    Decl::each("optional.ofNonZeroValue", &[("optional_ofNonZeroValue", "(V) -> optional_type(V)", Some(of_non_zero))]),
-    Decl::each("optional.none", &[("optional_none", "() -> optional_type(V)", Some(|_, _| Ok(Val::Optional(None))))]),
-    Decl::each("value", &[("optional_value", "optional_type(V).() -> V", Some(value))]),
-    Decl::each("hasValue", &[("optional_hasValue", "optional_type(V).() -> bool", Some(has_value))]),
-    Decl::each("or", &[("optional_or_optional", "optional_type(V).(optional_type(V)) -> optional_type(V)", None)]),
-    Decl::each("orValue", &[("optional_orValue_value", "optional_type(V).(V) -> V", None)]),
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each("optional.of", &[("optional_of", "(V) -> optional_type(V)", Some(of))]),
+    FunctionDecl::each(
+        "optional.ofNonZeroValue",
+        &[("optional_ofNonZeroValue", "(V) -> optional_type(V)", Some(of_non_zero))],
+    ),
+    FunctionDecl::each(
+        "optional.none",
+        &[("optional_none", "() -> optional_type(V)", Some(|_, _| Ok(Val::Optional(None))))],
+    ),
+    FunctionDecl::each("value", &[("optional_value", "optional_type(V).() -> V", Some(value))]),
+    FunctionDecl::each("hasValue", &[("optional_hasValue", "optional_type(V).() -> bool", Some(has_value))]),
+    FunctionDecl::each(
+        "or",
+        &[("optional_or_optional", "optional_type(V).(optional_type(V)) -> optional_type(V)", None)],
+    ),
+    FunctionDecl::each("orValue", &[("optional_orValue_value", "optional_type(V).(V) -> V", None)]),
+    FunctionDecl::each(
         "_[?_]",
         &[
             ("list_optindex_optional_int", "(list(V), int) -> optional_type(V)", None),
@@ -31,17 +40,17 @@ const FUNCTIONS: &[Decl] = &[
             ("optional_map_optindex_optional_value", "(optional_type(map(K, V)), K) -> optional_type(V)", None),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "_[_]",
         &[
             ("optional_list_index_int", "(optional_type(list(V)), int) -> optional_type(V)", None),
             ("optional_map_index_value", "(optional_type(map(K, V)), K) -> optional_type(V)", None),
         ],
     ),
-    Decl::each("last", &[("list_last", "list(V).() -> optional_type(V)", Some(last))]),
-    Decl::each("first", &[("list_first", "list(V).() -> optional_type(V)", Some(first))]),
-    Decl::each("optional.unwrap", &[("optional_unwrap", "(list(optional_type(V))) -> list(V)", Some(unwrap))]),
-    Decl::each("unwrapOpt", &[("optional_unwrapOpt", "list(optional_type(V)).() -> list(V)", Some(unwrap))]),
+    FunctionDecl::each("last", &[("list_last", "list(V).() -> optional_type(V)", Some(last))]),
+    FunctionDecl::each("first", &[("list_first", "list(V).() -> optional_type(V)", Some(first))]),
+    FunctionDecl::each("optional.unwrap", &[("optional_unwrap", "(list(optional_type(V))) -> list(V)", Some(unwrap))]),
+    FunctionDecl::each("unwrapOpt", &[("optional_unwrapOpt", "list(optional_type(V)).() -> list(V)", Some(unwrap))]),
 ];
 
 fn of<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {

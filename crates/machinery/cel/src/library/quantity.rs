@@ -7,7 +7,7 @@ use binnacle_meta::{Format, Quantity};
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::types::Type;
 use crate::value::{Opaque, Val};
@@ -18,11 +18,11 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each("quantity", &[("string_to_quantity", "(string) -> kubernetes.Quantity", Some(quantity))]),
-    Decl::each("isQuantity", &[("is_quantity_string", "(string) -> bool", Some(is_quantity))]),
-    Decl::each("sign", &[("quantity_sign", "(kubernetes.Quantity) -> int", Some(sign))]),
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each("quantity", &[("string_to_quantity", "(string) -> kubernetes.Quantity", Some(quantity))]),
+    FunctionDecl::each("isQuantity", &[("is_quantity_string", "(string) -> bool", Some(is_quantity))]),
+    FunctionDecl::each("sign", &[("quantity_sign", "(kubernetes.Quantity) -> int", Some(sign))]),
+    FunctionDecl::each(
         "isGreaterThan",
         &[(
             "quantity_is_greater_than",
@@ -30,7 +30,7 @@ const FUNCTIONS: &[Decl] = &[
             Some(|_, args| Ok(Val::Bool(two(args)?.0 > two(args)?.1))),
         )],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "isLessThan",
         &[(
             "quantity_is_less_than",
@@ -38,11 +38,11 @@ const FUNCTIONS: &[Decl] = &[
             Some(|_, args| Ok(Val::Bool(two(args)?.0 < two(args)?.1))),
         )],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "compareTo",
         &[("quantity_compare_to", "kubernetes.Quantity.(kubernetes.Quantity) -> int", Some(compare_to))],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "asApproximateFloat",
         &[(
             "quantity_get_float",
@@ -50,8 +50,8 @@ const FUNCTIONS: &[Decl] = &[
             Some(|_, args| Ok(Val::Double(one(&args[0])?.as_approximate_f64()))),
         )],
     ),
-    Decl::each("asInteger", &[("quantity_get_int", "kubernetes.Quantity.() -> int", Some(as_integer))]),
-    Decl::each(
+    FunctionDecl::each("asInteger", &[("quantity_get_int", "kubernetes.Quantity.() -> int", Some(as_integer))]),
+    FunctionDecl::each(
         "isInteger",
         &[(
             "quantity_is_integer",
@@ -59,14 +59,14 @@ const FUNCTIONS: &[Decl] = &[
             Some(|_, args| Ok(Val::Bool(one(&args[0])?.as_i64().is_some()))),
         )],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "add",
         &[
             ("quantity_add", "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity", Some(add)),
             ("quantity_add_int", "kubernetes.Quantity.(int) -> kubernetes.Quantity", Some(add)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "sub",
         &[
             ("quantity_sub", "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity", Some(sub)),
@@ -98,13 +98,13 @@ macro_rules! opaque {
 }
 
 opaque!(Quantity, "cel.Quantity");
-opaque!(Computed, "*cel.Quantity");
+opaque!(ComputedQuantity, "*cel.Quantity");
 
 /// The result of an addition or subtraction, whose Go type is another.
 #[derive(Debug)]
-struct Computed(Quantity);
+struct ComputedQuantity(Quantity);
 
-impl fmt::Display for Computed {
+impl fmt::Display for ComputedQuantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -112,7 +112,7 @@ impl fmt::Display for Computed {
 
 fn of(value: &dyn Opaque) -> Option<&Quantity> {
     let value = value.as_any();
-    value.downcast_ref().or_else(|| value.downcast_ref().map(|Computed(quantity)| quantity))
+    value.downcast_ref().or_else(|| value.downcast_ref().map(|ComputedQuantity(quantity)| quantity))
 }
 
 fn one<'v>(value: &'v Val<'_>) -> std::result::Result<&'v Quantity, Error> {
@@ -165,5 +165,5 @@ fn combined<'a>(args: &[Val<'a>], combine: fn(&mut Quantity, &Quantity)) -> Resu
         Val::Int(n) => combine(&mut quantity, &Quantity::new(*n, Format::DecimalExponent)),
         other => combine(&mut quantity, one(other)?),
     }
-    Ok(Val::opaque(Computed(quantity)))
+    Ok(Val::opaque(ComputedQuantity(quantity)))
 }

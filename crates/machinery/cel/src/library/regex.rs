@@ -2,7 +2,7 @@
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::regexp::{self, GoRegex};
 use crate::value::Val;
@@ -13,9 +13,9 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each("find", &[("string_find_string", "string.(string) -> string", Some(find))]),
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each("find", &[("string_find_string", "string.(string) -> string", Some(find))]),
+    FunctionDecl::each(
         "findAll",
         &[
             ("string_find_all_string", "string.(string) -> list(string)", Some(find_all)),
@@ -31,7 +31,7 @@ fn compile(pattern: &str) -> std::result::Result<GoRegex, Error> {
 
 fn find<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let [Val::Str(text), Val::Str(pattern)] = args else { return Err(Error::no_such_overload()) };
-    let found = compile(pattern)?.find(text)?.map_or("", |place| &text[place]);
+    let found = compile(pattern)?.find(text)?.map_or("", |range| &text[range]);
     meter.copy(found.len())?;
     Ok(Val::str(found))
 }

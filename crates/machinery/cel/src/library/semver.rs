@@ -7,7 +7,7 @@ use binnacle_meta::SemanticVersion;
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::types::Type;
 use crate::value::{Opaque, Val};
@@ -18,22 +18,22 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each(
         "semver",
         &[
             ("string_to_semver", "(string) -> kubernetes.Semver", Some(semver)),
             ("string_bool_to_semver", "(string, bool) -> kubernetes.Semver", Some(semver)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "isSemver",
         &[
-            ("is_semver_string", "(string) -> bool", Some(|_, args| Ok(Val::Bool(read(args)?.is_ok())))),
-            ("is_semver_string_bool", "(string, bool) -> bool", Some(|_, args| Ok(Val::Bool(read(args)?.is_ok())))),
+            ("is_semver_string", "(string) -> bool", Some(|_, args| Ok(Val::Bool(parse(args)?.is_ok())))),
+            ("is_semver_string_bool", "(string, bool) -> bool", Some(|_, args| Ok(Val::Bool(parse(args)?.is_ok())))),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "isGreaterThan",
         &[(
             "semver_is_greater_than",
@@ -41,7 +41,7 @@ const FUNCTIONS: &[Decl] = &[
             Some(|_, args| Ok(Val::Bool(order(args)?.is_gt()))),
         )],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "isLessThan",
         &[(
             "semver_is_less_than",
@@ -49,7 +49,7 @@ const FUNCTIONS: &[Decl] = &[
             Some(|_, args| Ok(Val::Bool(order(args)?.is_lt()))),
         )],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "compareTo",
         &[(
             "semver_compare_to",
@@ -57,9 +57,9 @@ const FUNCTIONS: &[Decl] = &[
             Some(|_, args| Ok(Val::Int(order(args)? as i64))),
         )],
     ),
-    Decl::each("major", &[("semver_major", "kubernetes.Semver.() -> int", Some(|_, a| number(a, 0)))]),
-    Decl::each("minor", &[("semver_minor", "kubernetes.Semver.() -> int", Some(|_, a| number(a, 1)))]),
-    Decl::each("patch", &[("semver_patch", "kubernetes.Semver.() -> int", Some(|_, a| number(a, 2)))]),
+    FunctionDecl::each("major", &[("semver_major", "kubernetes.Semver.() -> int", Some(|_, a| number(a, 0)))]),
+    FunctionDecl::each("minor", &[("semver_minor", "kubernetes.Semver.() -> int", Some(|_, a| number(a, 1)))]),
+    FunctionDecl::each("patch", &[("semver_patch", "kubernetes.Semver.() -> int", Some(|_, a| number(a, 2)))]),
 ];
 
 impl Opaque for SemanticVersion {
@@ -80,14 +80,14 @@ impl Opaque for SemanticVersion {
     }
 }
 
-fn read(args: &[Val<'_>]) -> std::result::Result<std::result::Result<SemanticVersion, String>, Error> {
+fn parse(args: &[Val<'_>]) -> std::result::Result<std::result::Result<SemanticVersion, String>, Error> {
     let text = args[0].as_str().ok_or_else(Error::no_such_overload)?;
     let leniently = args.get(1).is_some_and(|arg| matches!(arg, Val::Bool(true)));
     Ok(if leniently { SemanticVersion::parse_tolerant(text) } else { SemanticVersion::parse(text) })
 }
 
 fn semver<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    read(args)?.map(Val::opaque).map_err(Error::new)
+    parse(args)?.map(Val::opaque).map_err(Error::new)
 }
 
 fn version<'v>(value: &'v Val<'_>) -> std::result::Result<&'v SemanticVersion, Error> {
@@ -98,6 +98,6 @@ fn order(args: &[Val<'_>]) -> std::result::Result<Ordering, Error> {
     Ok(version(&args[0])?.cmp(version(&args[1])?))
 }
 
-fn number<'a>(args: &[Val<'a>], which: usize) -> Result<'a> {
-    Ok(Val::Int(version(&args[0])?.numbers()[which] as i64))
+fn number<'a>(args: &[Val<'a>], index: usize) -> Result<'a> {
+    Ok(Val::Int(version(&args[0])?.numbers()[index] as i64))
 }

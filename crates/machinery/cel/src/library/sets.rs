@@ -2,7 +2,7 @@
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::value::{List, Val, equal};
 
@@ -12,10 +12,16 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each("sets.contains", &[("list_sets_contains_list", "(list(T), list(T)) -> bool", Some(contains))]),
-    Decl::each("sets.equivalent", &[("list_sets_equivalent_list", "(list(T), list(T)) -> bool", Some(equivalent))]),
-    Decl::each("sets.intersects", &[("list_sets_intersects_list", "(list(T), list(T)) -> bool", Some(intersects))]),
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each("sets.contains", &[("list_sets_contains_list", "(list(T), list(T)) -> bool", Some(contains))]),
+    FunctionDecl::each(
+        "sets.equivalent",
+        &[("list_sets_equivalent_list", "(list(T), list(T)) -> bool", Some(equivalent))],
+    ),
+    FunctionDecl::each(
+        "sets.intersects",
+        &[("list_sets_intersects_list", "(list(T), list(T)) -> bool", Some(intersects))],
+    ),
 ];
 
 fn lists<'v, 'a>(args: &'v [Val<'a>]) -> std::result::Result<(&'v List<'a>, &'v List<'a>), Error> {

@@ -1,7 +1,7 @@
 //! The functions of the language itself.
 
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::library::Library;
 use crate::meter::Meter;
 use crate::regexp;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub(super) fn library(version: Version) -> Library {
     // Before 1.28 numbers of different types had no order.
-    let functions = if version.at_least(28) { FUNCTIONS } else { FUNCTIONS_OF_ONE_TYPE };
+    let functions = if version.at_least(28) { FUNCTIONS } else { FUNCTIONS_WITHOUT_CROSS_TYPE_ORDER };
     Library { functions, types: &[] }
 }
 
@@ -55,14 +55,14 @@ macro_rules! ordered {
 macro_rules! functions {
     ($($cross:expr)?) => {
         &[
-            Decl::each("_?_:_", &[("conditional", "(bool, A, A) -> A", None)]),
-            Decl::each("_&&_", &[("logical_and", "(bool, bool) -> bool", None)]),
-            Decl::each("_||_", &[("logical_or", "(bool, bool) -> bool", None)]),
-            Decl::all("!_", not, &[("logical_not", "(bool) -> bool", None)]),
-            Decl::each("@not_strictly_false", &[("not_strictly_false", "(bool) -> bool", None)]),
-            Decl::all("_==_", equals, &[("equals", "(A, A) -> bool", None)]),
-            Decl::all("_!=_", not_equals, &[("not_equals", "(A, A) -> bool", None)]),
-            Decl::all("_+_", add, &[
+            FunctionDecl::each("_?_:_", &[("conditional", "(bool, A, A) -> A", None)]),
+            FunctionDecl::each("_&&_", &[("logical_and", "(bool, bool) -> bool", None)]),
+            FunctionDecl::each("_||_", &[("logical_or", "(bool, bool) -> bool", None)]),
+            FunctionDecl::all("!_", not, &[("logical_not", "(bool) -> bool", None)]),
+            FunctionDecl::each("@not_strictly_false", &[("not_strictly_false", "(bool) -> bool", None)]),
+            FunctionDecl::all("_==_", equals, &[("equals", "(A, A) -> bool", None)]),
+            FunctionDecl::all("_!=_", not_equals, &[("not_equals", "(A, A) -> bool", None)]),
+            FunctionDecl::all("_+_", add, &[
                 ("add_bytes", "(bytes, bytes) -> bytes", None),
                 ("add_double", "(double, double) -> double", None),
                 ("add_duration_duration", "(duration, duration) -> duration", None),
@@ -73,25 +73,25 @@ macro_rules! functions {
                 ("add_string", "(string, string) -> string", None),
                 ("add_uint64", "(uint, uint) -> uint", None),
             ]),
-            Decl::all("_/_", divide, &[
+            FunctionDecl::all("_/_", divide, &[
                 ("divide_double", "(double, double) -> double", None),
                 ("divide_int64", "(int, int) -> int", None),
                 ("divide_uint64", "(uint, uint) -> uint", None),
             ]),
-            Decl::all("_%_", modulo, &[
+            FunctionDecl::all("_%_", modulo, &[
                 ("modulo_int64", "(int, int) -> int", None),
                 ("modulo_uint64", "(uint, uint) -> uint", None),
             ]),
-            Decl::all("_*_", multiply, &[
+            FunctionDecl::all("_*_", multiply, &[
                 ("multiply_double", "(double, double) -> double", None),
                 ("multiply_int64", "(int, int) -> int", None),
                 ("multiply_uint64", "(uint, uint) -> uint", None),
             ]),
-            Decl::all("-_", negate, &[
+            FunctionDecl::all("-_", negate, &[
                 ("negate_double", "(double) -> double", None),
                 ("negate_int64", "(int) -> int", None),
             ]),
-            Decl::all("_-_", subtract, &[
+            FunctionDecl::all("_-_", subtract, &[
                 ("subtract_double", "(double, double) -> double", None),
                 ("subtract_duration_duration", "(duration, duration) -> duration", None),
                 ("subtract_int64", "(int, int) -> int", None),
@@ -99,19 +99,19 @@ macro_rules! functions {
                 ("subtract_timestamp_timestamp", "(timestamp, timestamp) -> duration", None),
                 ("subtract_uint64", "(uint, uint) -> uint", None),
             ]),
-            Decl::all("_<_", less, ordered!("less" $(, $cross)?)),
-            Decl::all("_<=_", less_equals, ordered!("less_equals" $(, $cross)?)),
-            Decl::all("_>_", greater, ordered!("greater" $(, $cross)?)),
-            Decl::all("_>=_", greater_equals, ordered!("greater_equals" $(, $cross)?)),
-            Decl::each("_[_]", &[
+            FunctionDecl::all("_<_", less, ordered!("less" $(, $cross)?)),
+            FunctionDecl::all("_<=_", less_equals, ordered!("less_equals" $(, $cross)?)),
+            FunctionDecl::all("_>_", greater, ordered!("greater" $(, $cross)?)),
+            FunctionDecl::all("_>=_", greater_equals, ordered!("greater_equals" $(, $cross)?)),
+            FunctionDecl::each("_[_]", &[
                 ("index_list", "(list(A), int) -> A", None),
                 ("index_map", "(map(A, B), A) -> B", None),
             ]),
-            Decl::all("@in", contains_value, &[
+            FunctionDecl::all("@in", contains_value, &[
                 ("in_list", "(A, list(A)) -> bool", None),
                 ("in_map", "(A, map(A, B)) -> bool", None),
             ]),
-            Decl::all("size", size, &[
+            FunctionDecl::all("size", size, &[
                 ("size_bytes", "(bytes) -> int", None),
                 ("bytes_size", "bytes.() -> int", None),
                 ("size_list", "(list(A)) -> int", None),
@@ -121,28 +121,28 @@ macro_rules! functions {
                 ("size_string", "(string) -> int", None),
                 ("string_size", "string.() -> int", None),
             ]),
-            Decl::all("type", type_of, &[("type", "(A) -> type(A)", None)]),
-            Decl::each("bool", &[
+            FunctionDecl::all("type", type_of, &[("type", "(A) -> type(A)", None)]),
+            FunctionDecl::each("bool", &[
                 ("bool_to_bool", "(bool) -> bool", Some(identity)),
                 ("string_to_bool", "(string) -> bool", Some(to_bool)),
             ]),
-            Decl::each("bytes", &[
+            FunctionDecl::each("bytes", &[
                 ("bytes_to_bytes", "(bytes) -> bytes", Some(identity)),
                 ("string_to_bytes", "(string) -> bytes", Some(to_bytes)),
             ]),
-            Decl::each("double", &[
+            FunctionDecl::each("double", &[
                 ("double_to_double", "(double) -> double", Some(identity)),
                 ("int64_to_double", "(int) -> double", Some(to_double)),
                 ("string_to_double", "(string) -> double", Some(to_double)),
                 ("uint64_to_double", "(uint) -> double", Some(to_double)),
             ]),
-            Decl::each("duration", &[
+            FunctionDecl::each("duration", &[
                 ("duration_to_duration", "(duration) -> duration", Some(identity)),
                 ("int64_to_duration", "(int) -> duration", Some(to_duration)),
                 ("string_to_duration", "(string) -> duration", Some(to_duration)),
             ]),
-            Decl::all("dyn", identity, &[("to_dyn", "(A) -> dyn", None)]),
-            Decl::each("int", &[
+            FunctionDecl::all("dyn", identity, &[("to_dyn", "(A) -> dyn", None)]),
+            FunctionDecl::each("int", &[
                 ("int64_to_int64", "(int) -> int", Some(identity)),
                 ("double_to_int64", "(double) -> int", Some(to_int)),
                 ("duration_to_int64", "(duration) -> int", Some(to_int)),
@@ -150,7 +150,7 @@ macro_rules! functions {
                 ("timestamp_to_int64", "(timestamp) -> int", Some(to_int)),
                 ("uint64_to_int64", "(uint) -> int", Some(to_int)),
             ]),
-            Decl::each("string", &[
+            FunctionDecl::each("string", &[
                 ("string_to_string", "(string) -> string", Some(identity)),
                 ("bool_to_string", "(bool) -> string", Some(to_string)),
                 ("bytes_to_string", "(bytes) -> string", Some(to_string)),
@@ -160,21 +160,21 @@ macro_rules! functions {
                 ("timestamp_to_string", "(timestamp) -> string", Some(to_string)),
                 ("uint64_to_string", "(uint) -> string", Some(to_string)),
             ]),
-            Decl::each("timestamp", &[
+            FunctionDecl::each("timestamp", &[
                 ("timestamp_to_timestamp", "(timestamp) -> timestamp", Some(identity)),
                 ("int64_to_timestamp", "(int) -> timestamp", Some(to_timestamp)),
                 ("string_to_timestamp", "(string) -> timestamp", Some(to_timestamp)),
             ]),
-            Decl::each("uint", &[
+            FunctionDecl::each("uint", &[
                 ("uint64_to_uint64", "(uint) -> uint", Some(identity)),
                 ("double_to_uint64", "(double) -> uint", Some(to_uint)),
                 ("int64_to_uint64", "(int) -> uint", Some(to_uint)),
                 ("string_to_uint64", "(string) -> uint", Some(to_uint)),
             ]),
-            Decl::all("contains", contains, &[("contains_string", "string.(string) -> bool", None)]),
-            Decl::all("endsWith", ends_with, &[("ends_with_string", "string.(string) -> bool", None)]),
-            Decl::all("startsWith", starts_with, &[("starts_with_string", "string.(string) -> bool", None)]),
-            Decl::all("matches", matches_pattern, &[
+            FunctionDecl::all("contains", contains, &[("contains_string", "string.(string) -> bool", None)]),
+            FunctionDecl::all("endsWith", ends_with, &[("ends_with_string", "string.(string) -> bool", None)]),
+            FunctionDecl::all("startsWith", starts_with, &[("starts_with_string", "string.(string) -> bool", None)]),
+            FunctionDecl::all("matches", matches_pattern, &[
                 ("matches", "(string, string) -> bool", None),
                 ("matches_string", "string.(string) -> bool", None),
             ]),
@@ -182,20 +182,20 @@ macro_rules! functions {
     };
 }
 
-const FUNCTIONS: &[Decl] = functions!(());
-const FUNCTIONS_OF_ONE_TYPE: &[Decl] = functions!();
+const FUNCTIONS: &[FunctionDecl] = functions!(());
+const FUNCTIONS_WITHOUT_CROSS_TYPE_ORDER: &[FunctionDecl] = functions!();
 
-fn overflow(what: &'static str) -> Error {
-    Error::new(what)
+fn overflow(message: &'static str) -> Error {
+    Error::new(message)
 }
 
 const INT: &str = "integer overflow";
 const UINT: &str = "unsigned integer overflow";
 
-/// Returns the error for an operator whose first operand does not support it (`knows` is false), or whose second
+/// Returns the error for an operator whose first operand does not support it (`supported` is false), or whose second
 /// operand has a wrong type.
-fn unsupported(name: &'static str, first: &Val<'_>, knows: bool) -> Error {
-    if knows || is_receiver(first) { Error::no_such_overload() } else { Error::new(name) }
+fn unsupported(name: &'static str, first: &Val<'_>, supported: bool) -> Error {
+    if supported || is_receiver(first) { Error::no_such_overload() } else { Error::new(name) }
 }
 
 /// Returns true for values that cel-go asks for a method of the function's name where it has no other implementation;
@@ -241,7 +241,7 @@ pub(super) fn add<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
             Val::Timestamp(time.plus(*nanos)?)
         }
         (a, _) => {
-            let knows = matches!(
+            let supported = matches!(
                 a,
                 Val::Int(_)
                     | Val::Uint(_)
@@ -252,7 +252,7 @@ pub(super) fn add<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
                     | Val::Duration(_)
                     | Val::Timestamp(_)
             );
-            return Err(unsupported("no such overload: _+_", a, knows));
+            return Err(unsupported("no such overload: _+_", a, supported));
         }
     })
 }
@@ -268,8 +268,9 @@ fn subtract<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
         }
         (Val::Timestamp(a), Val::Timestamp(b)) => Val::Duration(a.since(b)?),
         (a, _) => {
-            let knows = matches!(a, Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::Duration(_) | Val::Timestamp(_));
-            return Err(unsupported("no such overload: _-_", a, knows));
+            let supported =
+                matches!(a, Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::Duration(_) | Val::Timestamp(_));
+            return Err(unsupported("no such overload: _-_", a, supported));
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{Library, format_string};
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::value::{Str, Val};
 
@@ -12,49 +12,49 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each("charAt", &[("string_char_at_int", "string.(int) -> string", Some(char_at))]),
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each("charAt", &[("string_char_at_int", "string.(int) -> string", Some(char_at))]),
+    FunctionDecl::each(
         "indexOf",
         &[
             ("string_index_of_string", "string.(string) -> int", Some(index_of)),
             ("string_index_of_string_int", "string.(string, int) -> int", Some(index_of)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "lastIndexOf",
         &[
             ("string_last_index_of_string", "string.(string) -> int", Some(last_index_of)),
             ("string_last_index_of_string_int", "string.(string, int) -> int", Some(last_index_of)),
         ],
     ),
-    Decl::each("lowerAscii", &[("string_lower_ascii", "string.() -> string", Some(lower))]),
-    Decl::each("upperAscii", &[("string_upper_ascii", "string.() -> string", Some(upper))]),
-    Decl::each(
+    FunctionDecl::each("lowerAscii", &[("string_lower_ascii", "string.() -> string", Some(lower))]),
+    FunctionDecl::each("upperAscii", &[("string_upper_ascii", "string.() -> string", Some(upper))]),
+    FunctionDecl::each(
         "replace",
         &[
             ("string_replace_string_string", "string.(string, string) -> string", Some(replace)),
             ("string_replace_string_string_int", "string.(string, string, int) -> string", Some(replace)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "split",
         &[
             ("string_split_string", "string.(string) -> list(string)", Some(split)),
             ("string_split_string_int", "string.(string, int) -> list(string)", Some(split)),
         ],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "substring",
         &[
             ("string_substring_int", "string.(int) -> string", Some(substring)),
             ("string_substring_int_int", "string.(int, int) -> string", Some(substring)),
         ],
     ),
-    Decl::each("trim", &[("string_trim", "string.() -> string", Some(trim))]),
-    Decl::each("format", &[("string_format", "string.(list(dyn)) -> string", Some(format_string::format))]),
-    Decl::each("strings.quote", &[("strings_quote", "(string) -> string", Some(quote))]),
-    Decl::each(
+    FunctionDecl::each("trim", &[("string_trim", "string.() -> string", Some(trim))]),
+    FunctionDecl::each("format", &[("string_format", "string.(list(dyn)) -> string", Some(format_string::format))]),
+    FunctionDecl::each("strings.quote", &[("strings_quote", "(string) -> string", Some(quote))]),
+    FunctionDecl::each(
         "join",
         &[
             ("list_join", "list(string).() -> string", Some(join)),
@@ -97,7 +97,7 @@ fn char_at<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
 }
 
 fn index_of<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (whole, part) = (text(&args[0])?, text(&args[1])?);
+    let (string, part) = (text(&args[0])?, text(&args[1])?);
     let offset = args.get(2).map_or(Ok(0), int)?;
     if part.is_empty() {
         return Ok(Val::Int(offset));
@@ -105,16 +105,16 @@ fn index_of<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     if offset < 0 {
         return Err(out_of_range(offset));
     }
-    let found = byte_offset(whole, offset).and_then(|at| Some(at + whole[at..].find(&**part)?));
-    Ok(Val::Int(found.map_or(-1, |at| whole[..at].chars().count() as i64)))
+    let found = byte_offset(string, offset).and_then(|at| Some(at + string[at..].find(&**part)?));
+    Ok(Val::Int(found.map_or(-1, |at| string[..at].chars().count() as i64)))
 }
 
 fn last_index_of<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (whole, part) = (text(&args[0])?, text(&args[1])?);
-    let count = whole.char_count() as i64;
+    let (string, part) = (text(&args[0])?, text(&args[1])?);
+    let count = string.char_count() as i64;
     let Some(offset) = args.get(2) else {
-        let found = whole.rfind(&**part);
-        return Ok(Val::Int(found.map_or(-1, |at| whole[..at].chars().count() as i64)));
+        let found = string.rfind(&**part);
+        return Ok(Val::Int(found.map_or(-1, |at| string[..at].chars().count() as i64)));
     };
     let offset = int(offset)?;
     if part.is_empty() {
@@ -127,9 +127,9 @@ fn last_index_of<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
         return Ok(Val::Int(-1));
     }
     // The match may extend beyond the offset, but not begin after it.
-    let end = byte_offset(whole, offset + part.char_count() as i64).unwrap_or(whole.len());
-    let found = whole[..end].rfind(&**part);
-    Ok(Val::Int(found.map_or(-1, |at| whole[..at].chars().count() as i64)))
+    let end = byte_offset(string, offset + part.char_count() as i64).unwrap_or(string.len());
+    let found = string[..end].rfind(&**part);
+    Ok(Val::Int(found.map_or(-1, |at| string[..at].chars().count() as i64)))
 }
 
 fn lower<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
@@ -141,23 +141,24 @@ fn upper<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
 }
 
 fn replace<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (whole, old, new) = (text(&args[0])?, text(&args[1])?, text(&args[2])?);
+    let (string, old, new) = (text(&args[0])?, text(&args[1])?, text(&args[2])?);
     let count = args.get(3).map_or(Ok(-1), int)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     // With an empty `old`, the text is inserted at every position, also between the characters.
-    let places = if old.is_empty() { whole.char_count() + 1 } else { whole.len() / old.len() };
-    let places = if old.is_empty() || new.len() <= old.len() { places } else { whole.matches(&**old).count() };
-    meter.copy(whole.len().saturating_add(places.min(count).saturating_mul(new.len())))?;
-    Ok(Val::str(whole.replacen(&**old, new, count)))
+    let max_matches = if old.is_empty() { string.char_count() + 1 } else { string.len() / old.len() };
+    let max_matches =
+        if old.is_empty() || new.len() <= old.len() { max_matches } else { string.matches(&**old).count() };
+    meter.copy(string.len().saturating_add(max_matches.min(count).saturating_mul(new.len())))?;
+    Ok(Val::str(string.replacen(&**old, new, count)))
 }
 
 fn split<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (whole, separator) = (text(&args[0])?, text(&args[1])?);
+    let (string, separator) = (text(&args[0])?, text(&args[1])?);
     let limit = args.get(2).map_or(Ok(-1), int)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut parts: Vec<&str> = Vec::new();
     if limit > 0 && separator.is_empty() {
-        let mut rest: &str = whole;
+        let mut rest: &str = string;
         while let Some(c) = rest.chars().next() {
             if parts.len() + 1 == limit {
                 parts.push(rest);
@@ -168,9 +169,9 @@ fn split<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
             rest = after;
         }
     } else if limit > 0 {
-        parts.extend(whole.splitn(limit, &**separator));
+        parts.extend(string.splitn(limit, &**separator));
     }
-    meter.copy(parts.len().saturating_mul(PART) + whole.len())?;
+    meter.copy(parts.len().saturating_mul(PART) + string.len())?;
     Ok(Val::list(parts.into_iter().map(Val::str).collect()))
 }
 
@@ -178,17 +179,17 @@ fn split<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
 const PART: usize = size_of::<Val<'_>>() + 4 * size_of::<usize>();
 
 fn substring<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let (whole, start) = (text(&args[0])?, int(&args[1])?);
+    let (string, start) = (text(&args[0])?, int(&args[1])?);
     let end = args.get(2).map(int).transpose()?;
     if let Some(end) = end.filter(|end| start > *end) {
         return Err(Error::new(format!("invalid substring range. start: {start}, end: {end}")));
     }
-    let from = byte_offset(whole, start).ok_or_else(|| out_of_range(start))?;
+    let from = byte_offset(string, start).ok_or_else(|| out_of_range(start))?;
     let to = match end {
-        Some(end) => byte_offset(whole, end).ok_or_else(|| out_of_range(end))?,
-        None => whole.len(),
+        Some(end) => byte_offset(string, end).ok_or_else(|| out_of_range(end))?,
+        None => string.len(),
     };
-    Ok(Val::str(&whole[from..to]))
+    Ok(Val::str(&string[from..to]))
 }
 
 fn trim<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {

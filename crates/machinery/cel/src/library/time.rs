@@ -2,7 +2,7 @@
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::value::{Civil, Val};
 
@@ -14,7 +14,7 @@ type Result<'a> = std::result::Result<Val<'a>, Error>;
 
 macro_rules! part {
     ($name:literal, $id:literal, $part:expr) => {
-        Decl::each(
+        FunctionDecl::each(
             $name,
             &[
                 (concat!("timestamp_to_", $id), "timestamp.() -> int", Some(|_, args| of_time(args, $part))),
@@ -27,7 +27,7 @@ macro_rules! part {
         )
     };
     ($name:literal, $id:literal, $part:expr, $duration:literal, $nanos:expr) => {
-        Decl::each(
+        FunctionDecl::each(
             $name,
             &[
                 (concat!("timestamp_to_", $id), "timestamp.() -> int", Some(|_, args| of_time(args, $part))),
@@ -42,7 +42,7 @@ macro_rules! part {
     };
 }
 
-const FUNCTIONS: &[Decl] = &[
+const FUNCTIONS: &[FunctionDecl] = &[
     part!("getFullYear", "year", |t| t.year()),
     part!("getMonth", "month", |t| t.month() - 1),
     part!("getDayOfYear", "day_of_year", |t| t.day_of_year()),

@@ -2,7 +2,7 @@
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::value::Val;
 
@@ -10,7 +10,7 @@ pub(super) fn library() -> Library {
     Library { functions: FUNCTIONS, types: &[] }
 }
 
-const FUNCTIONS: &[Decl] = &[Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[FunctionDecl::each(
     "cel.@mapInsert",
     &[
         ("@mapInsert_map_key_value", "(map(K, V), K, V) -> map(K, V)", Some(insert)),

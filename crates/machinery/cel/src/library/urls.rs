@@ -7,7 +7,7 @@ use binnacle_validation::url::{Url, unescape_query};
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::types::Type;
 use crate::value::{Entries, Map, Opaque, Val};
@@ -19,20 +19,23 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each("url", &[("string_to_url", "(string) -> kubernetes.URL", Some(url))]),
-    Decl::each("isURL", &[("is_url_string", "(string) -> bool", Some(is_url))]),
-    Decl::each(
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each("url", &[("string_to_url", "(string) -> kubernetes.URL", Some(url))]),
+    FunctionDecl::each("isURL", &[("is_url_string", "(string) -> bool", Some(is_url))]),
+    FunctionDecl::each(
         "getScheme",
         &[("url_get_scheme", "kubernetes.URL.() -> string", Some(|_, a| part(a, |u| u.scheme.clone())))],
     ),
-    Decl::each(
+    FunctionDecl::each(
         "getHost",
         &[("url_get_host", "kubernetes.URL.() -> string", Some(|_, a| part(a, |u| u.host.clone().into_owned())))],
     ),
-    Decl::each("getHostname", &[("url_get_hostname", "kubernetes.URL.() -> string", Some(|_, a| part(a, hostname)))]),
-    Decl::each("getPort", &[("url_get_port", "kubernetes.URL.() -> string", Some(|_, a| part(a, port)))]),
-    Decl::each(
+    FunctionDecl::each(
+        "getHostname",
+        &[("url_get_hostname", "kubernetes.URL.() -> string", Some(|_, a| part(a, hostname)))],
+    ),
+    FunctionDecl::each("getPort", &[("url_get_port", "kubernetes.URL.() -> string", Some(|_, a| part(a, port)))]),
+    FunctionDecl::each(
         "getEscapedPath",
         &[(
             "url_get_escaped_path",
@@ -40,7 +43,7 @@ const FUNCTIONS: &[Decl] = &[
             Some(|_, a| part(a, |u| u.escaped_path().into_owned())),
         )],
     ),
-    Decl::each("getQuery", &[("url_get_query", "kubernetes.URL.() -> map(string, list(string))", Some(query))]),
+    FunctionDecl::each("getQuery", &[("url_get_query", "kubernetes.URL.() -> map(string, list(string))", Some(query))]),
 ];
 
 /// The text of a valid URL.

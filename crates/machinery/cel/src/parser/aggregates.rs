@@ -1,12 +1,12 @@
 //! Parsing of lists, maps, messages and arguments.
 
-use super::{Parse, Parser, Stop};
+use super::{ParseError, ParseResult, Parser};
 use crate::ast::{Expr, ExprKind, FieldInit, List, MapEntry, Struct};
 use crate::lexer::TokenKind as T;
 
 impl Parser<'_> {
     /// Parses a message whose name consists of `count` tokens.
-    pub(super) fn message(&mut self, leading: bool, count: usize) -> Parse {
+    pub(super) fn message(&mut self, leading: bool, count: usize) -> ParseResult {
         let mut name = String::from(if leading { "." } else { "" });
         for _ in 0..count {
             let token = self.advance();
@@ -19,7 +19,7 @@ impl Parser<'_> {
             let optional = self.take(T::Question);
             let field = match self.peek() {
                 T::Identifier | T::EscIdentifier => self.advance(),
-                _ => return Err(Stop::Syntax),
+                _ => return Err(ParseError::Syntax),
             };
             let colon = self.expect(T::Colon)?;
             let id = self.id(colon)?;
@@ -32,7 +32,7 @@ impl Parser<'_> {
             if self.peek() == T::Comma && self.peek_at(1) != T::RBrace {
                 self.at += 1;
                 if matches!(self.peek(), T::Comma) {
-                    return Err(Stop::Syntax);
+                    return Err(ParseError::Syntax);
                 }
             } else {
                 break;
@@ -44,7 +44,7 @@ impl Parser<'_> {
         Ok(Expr { id, kind: ExprKind::Struct(Struct { name: name.into(), fields }) })
     }
 
-    pub(super) fn list(&mut self) -> Parse<List> {
+    pub(super) fn list(&mut self) -> ParseResult<List> {
         let mut list = List { elements: Vec::new(), optional: Vec::new() };
         while !matches!(self.peek(), T::RBracket | T::Comma) {
             if let Some(mark) = self.take(T::Question) {
@@ -59,7 +59,7 @@ impl Parser<'_> {
             }
             self.at += 1;
             if self.peek() == T::Comma {
-                return Err(Stop::Syntax);
+                return Err(ParseError::Syntax);
             }
         }
         self.take(T::Comma);
@@ -67,7 +67,7 @@ impl Parser<'_> {
         Ok(list)
     }
 
-    pub(super) fn map(&mut self) -> Parse<Vec<MapEntry>> {
+    pub(super) fn map(&mut self) -> ParseResult<Vec<MapEntry>> {
         let mut entries = Vec::new();
         while !matches!(self.peek(), T::RBrace | T::Comma) {
             let optional = self.take(T::Question);
@@ -83,7 +83,7 @@ impl Parser<'_> {
             }
             self.at += 1;
             if self.peek() == T::Comma {
-                return Err(Stop::Syntax);
+                return Err(ParseError::Syntax);
             }
         }
         self.take(T::Comma);
@@ -92,7 +92,7 @@ impl Parser<'_> {
     }
 
     /// Parses the arguments of a call and the closing parenthesis.
-    pub(super) fn arguments(&mut self) -> Parse<Vec<Expr>> {
+    pub(super) fn arguments(&mut self) -> ParseResult<Vec<Expr>> {
         let mut args = Vec::new();
         if self.take(T::RParen).is_some() {
             return Ok(args);

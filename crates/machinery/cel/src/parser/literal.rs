@@ -2,32 +2,32 @@
 
 use crate::ast::Literal;
 
-type Read = Result<Literal, &'static str>;
+type LiteralResult = Result<Literal, &'static str>;
 
-pub(super) fn int(text: &str, negative: bool) -> Read {
+pub(super) fn int(text: &str, negative: bool) -> LiteralResult {
     let (digits, radix) = radix(text);
     let signed = if negative { format!("-{digits}") } else { digits.to_owned() };
     i64::from_str_radix(&signed, radix).map(Literal::Int).map_err(|_| "invalid int literal")
 }
 
-pub(super) fn uint(text: &str) -> Read {
+pub(super) fn uint(text: &str) -> LiteralResult {
     let (digits, radix) = radix(&text[..text.len() - 1]);
     u64::from_str_radix(digits, radix).map(Literal::Uint).map_err(|_| "invalid uint literal")
 }
 
-pub(super) fn double(text: &str, negative: bool) -> Read {
+pub(super) fn double(text: &str, negative: bool) -> LiteralResult {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Literal::Double(if negative { -value } else { value })),
         _ => Err("invalid double literal"),
     }
 }
 
-pub(super) fn string(text: &str) -> Read {
+pub(super) fn string(text: &str) -> LiteralResult {
     let bytes = unescape(text, false)?;
     String::from_utf8(bytes).map(|text| Literal::String(text.into())).map_err(|_| "unable to unescape string")
 }
 
-pub(super) fn bytes(text: &str) -> Read {
+pub(super) fn bytes(text: &str) -> LiteralResult {
     unescape(&text[1..], true).map(Literal::Bytes)
 }
 

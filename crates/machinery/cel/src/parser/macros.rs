@@ -2,10 +2,10 @@
 
 use binnacle_meta::Text;
 
-use super::{Features, Parse, Parser, call};
+use super::{Features, ParseResult, Parser, call};
 use crate::ast::{Call, Comprehension, Expr, ExprKind, Id, List, Literal, MapEntry, Select, operators};
 
-pub(super) enum Expanded {
+pub(super) enum Expansion {
     Macro(Expr),
     /// Not a macro: returns the target and the arguments.
     Call(Option<Expr>, Vec<Expr>),
@@ -22,13 +22,19 @@ enum Quantifier {
 const UNUSED: &str = "#unused";
 
 impl Parser<'_> {
-    pub(super) fn expand(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse<Expanded> {
+    pub(super) fn expand(
+        &mut self,
+        id: Id,
+        function: &str,
+        target: Option<Expr>,
+        args: Vec<Expr>,
+    ) -> ParseResult<Expansion> {
         let Features { optionals, two_variables: two, lists, bind, no_macros } = self.features;
         if no_macros {
-            return Ok(Expanded::Call(target, args));
+            return Ok(Expansion::Call(target, args));
         }
         // New nodes have the position of the call.
-        let mut maker = Maker { parser: self, at: id };
+        let mut maker = ExprFactory { parser: self, at: id };
         let expr = match (function, target, args.len()) {
             ("has", None, 1) => maker.has(args)?,
             ("all", Some(target), 2) => maker.quantifier(Quantifier::All, target, args)?,
@@ -50,9 +56,9 @@ impl Parser<'_> {
             ("sortBy", Some(target), 2) if lists => maker.sort_by(target, args)?,
             ("optMap", Some(target), 2) if optionals => maker.opt_map(target, args, false)?,
             ("optFlatMap", Some(target), 2) if optionals => maker.opt_map(target, args, true)?,
-            (_, target, _) => return Ok(Expanded::Call(target, args)),
+            (_, target, _) => return Ok(Expansion::Call(target, args)),
         };
-        Ok(Expanded::Macro(expr))
+        Ok(Expansion::Macro(expr))
     }
 }
 
@@ -63,13 +69,13 @@ enum Transform {
     Entry,
 }
 
-struct Maker<'p, 'a> {
+struct ExprFactory<'p, 'a> {
     parser: &'p mut Parser<'a>,
     at: Id,
 }
 
-impl Maker<'_, '_> {
-    fn has(&mut self, args: Vec<Expr>) -> Parse {
+impl ExprFactory<'_, '_> {
+    fn has(&mut self, args: Vec<Expr>) -> ParseResult {
         let [arg] = exactly(args);
         match arg.kind {
             ExprKind::Select(select) => {
@@ -80,7 +86,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    fn quantifier(&mut self, quantifier: Quantifier, target: Expr, mut args: Vec<Expr>) -> Parse {
+    fn quantifier(&mut self, quantifier: Quantifier, target: Expr, mut args: Vec<Expr>) -> ParseResult {
         let predicate = args.pop().expect("a quantifier has a variable and a predicate");
         let variables = match self.variables(&args, "argument must be a simple name") {
             Ok(variables) => variables,
@@ -120,7 +126,7 @@ impl Maker<'_, '_> {
         self.comprehension(target, variables, init, condition, step, result)
     }
 
-    fn map(&mut self, target: Expr, mut args: Vec<Expr>) -> Parse {
+    fn map(&mut self, target: Expr, mut args: Vec<Expr>) -> ParseResult {
         let transform = args.pop().expect("map has a variable and a transformation");
         let filter = if args.len() == 2 { args.pop() } else { None };
         let variables = match self.variables(&args, "argument is not an identifier") {
@@ -130,7 +136,7 @@ impl Maker<'_, '_> {
         self.collect(target, variables, filter, transform)
     }
 
-    fn filter(&mut self, target: Expr, args: Vec<Expr>) -> Parse {
+    fn filter(&mut self, target: Expr, args: Vec<Expr>) -> ParseResult {
         let [variable, predicate] = exactly(args);
         let variables = match self.variables(std::slice::from_ref(&variable), "argument is not an identifier") {
             Ok(variables) => variables,
@@ -139,7 +145,7 @@ impl Maker<'_, '_> {
         self.collect(target, variables, Some(predicate), variable)
     }
 
-    fn transform(&mut self, kind: Transform, target: Expr, mut args: Vec<Expr>) -> Parse {
+    fn transform(&mut self, kind: Transform, target: Expr, mut args: Vec<Expr>) -> ParseResult {
         let transform = args.pop().expect("a transformation has two variables and an expression");
         let filter = if args.len() == 3 { args.pop() } else { None };
         let variables = match self.variables(&args, "argument must be a simple name") {
@@ -167,7 +173,7 @@ impl Maker<'_, '_> {
     }
 
     /// `target.hasValue() ? optional.of(<variable bound to target.value() in expression>) : optional.none()`
-    fn opt_map(&mut self, target: Expr, args: Vec<Expr>, flat: bool) -> Parse {
+    fn opt_map(&mut self, target: Expr, args: Vec<Expr>, flat: bool) -> ParseResult {
         let [variable, expression] = exactly(args);
         let ExprKind::Ident(name) = variable.kind else {
             let function = if flat { "optFlatMap" } else { "optMap" };
@@ -182,7 +188,7 @@ impl Maker<'_, '_> {
         self.call(operators::CONDITIONAL, vec![has_value, some, none])
     }
 
-    fn bind(&mut self, args: Vec<Expr>) -> Parse {
+    fn bind(&mut self, args: Vec<Expr>) -> ParseResult {
         let [variable, value, expression] = exactly(args);
         match variable.kind {
             ExprKind::Ident(name) => self.bound(name, value, expression),
@@ -191,7 +197,7 @@ impl Maker<'_, '_> {
     }
 
     /// Returns the expression with a name bound to a value: an empty loop.
-    fn bound(&mut self, name: Text, value: Expr, expression: Expr) -> Parse {
+    fn bound(&mut self, name: Text, value: Expr, expression: Expr) -> ParseResult {
         let range = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;
         let step = self.node(ExprKind::Ident(name.clone()))?;
@@ -208,7 +214,7 @@ impl Maker<'_, '_> {
     }
 
     /// Returns the list sorted by the values of an expression for its elements, which are computed first.
-    fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Parse {
+    fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> ParseResult {
         let input = Text::new_static("@__sortBy_input__");
         if !matches!(
             target.kind,
@@ -233,7 +239,7 @@ impl Maker<'_, '_> {
     }
 
     /// Returns a loop that appends `element` for each round that passes the filter.
-    fn collect(&mut self, target: Expr, variables: Variables, filter: Option<Expr>, element: Expr) -> Parse {
+    fn collect(&mut self, target: Expr, variables: Variables, filter: Option<Expr>, element: Expr) -> ParseResult {
         let init = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(true))?;
         let accumulator = self.accumulator()?;
@@ -274,7 +280,7 @@ impl Maker<'_, '_> {
         condition: Expr,
         step: Expr,
         result: Expr,
-    ) -> Parse {
+    ) -> ParseResult {
         let accumulator = operators::ACCUMULATOR.into();
         self.node(ExprKind::Comprehension(Box::new(Comprehension {
             range,
@@ -289,48 +295,48 @@ impl Maker<'_, '_> {
     }
 
     /// `condition ? step : accumulator`
-    fn unless(&mut self, condition: Expr, step: Expr) -> Parse {
+    fn unless(&mut self, condition: Expr, step: Expr) -> ParseResult {
         let accumulator = self.accumulator()?;
         self.call(operators::CONDITIONAL, vec![condition, step, accumulator])
     }
 
-    fn accumulator(&mut self) -> Parse {
+    fn accumulator(&mut self) -> ParseResult {
         self.node(ExprKind::Ident(operators::ACCUMULATOR.into()))
     }
 
-    fn literal(&mut self, literal: Literal) -> Parse {
+    fn literal(&mut self, literal: Literal) -> ParseResult {
         self.node(ExprKind::Literal(literal))
     }
 
-    fn list(&mut self, elements: Vec<Expr>) -> Parse {
+    fn list(&mut self, elements: Vec<Expr>) -> ParseResult {
         self.node(ExprKind::List(List { elements, optional: Vec::new() }))
     }
 
-    fn call(&mut self, function: &str, args: Vec<Expr>) -> Parse {
+    fn call(&mut self, function: &str, args: Vec<Expr>) -> ParseResult {
         Ok(call(self.id()?, function, args))
     }
 
-    fn member_call(&mut self, function: &str, target: Expr) -> Parse {
+    fn member_call(&mut self, function: &str, target: Expr) -> ParseResult {
         self.node(ExprKind::Call(Box::new(Call { function: function.into(), target: Some(target), args: Vec::new() })))
     }
 
-    fn node(&mut self, kind: ExprKind) -> Parse {
+    fn node(&mut self, kind: ExprKind) -> ParseResult {
         Ok(Expr { id: self.id()?, kind })
     }
 
-    fn id(&mut self) -> Parse<Id> {
+    fn id(&mut self) -> ParseResult<Id> {
         let offset = self.parser.positions[self.at as usize];
         self.parser.id_at(offset)
     }
 
-    fn error(&mut self, at: Id, message: &str) -> Parse {
+    fn error(&mut self, at: Id, message: &str) -> ParseResult {
         let offset = self.parser.positions[at as usize];
         self.parser.issues.add(self.parser.source.location(offset as usize), message);
         self.node(ExprKind::Unspecified)
     }
 
     /// Returns the same expression with new nodes.
-    fn copy(&mut self, expr: &Expr) -> Parse {
+    fn copy(&mut self, expr: &Expr) -> ParseResult {
         let id = self.parser.id_at(self.parser.positions[expr.id as usize])?;
         let kind = match &expr.kind {
             ExprKind::Unspecified => ExprKind::Unspecified,
@@ -381,7 +387,7 @@ impl Maker<'_, '_> {
         Ok(Expr { id, kind })
     }
 
-    fn copies(&mut self, exprs: &[Expr]) -> Parse<Vec<Expr>> {
+    fn copies(&mut self, exprs: &[Expr]) -> ParseResult<Vec<Expr>> {
         exprs.iter().map(|expr| self.copy(expr)).collect()
     }
 }

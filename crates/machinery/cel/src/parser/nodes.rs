@@ -2,19 +2,25 @@
 
 use binnacle_meta::Text;
 
-use super::{MAX_NODES, MAX_RECURSION, Parse, Parser, Stop, balanced, call, macros};
+use super::{MAX_NODES, MAX_RECURSION, ParseError, ParseResult, Parser, balanced, call, macros};
 use crate::ast::{Call, Expr, ExprKind, Id};
 use crate::lexer::{Token, TokenKind as T};
 
 impl Parser<'_> {
-    pub(super) fn call_or_macro(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse {
+    pub(super) fn call_or_macro(
+        &mut self,
+        id: Id,
+        function: &str,
+        target: Option<Expr>,
+        args: Vec<Expr>,
+    ) -> ParseResult {
         let mut depth = self.deepest(&args);
         if let Some(target) = &target {
             depth = depth.max(self.depth(target)) + 1;
         }
         let expr = match self.expand(id, function, target, args)? {
-            macros::Expanded::Macro(expr) => expr,
-            macros::Expanded::Call(target, args) => {
+            macros::Expansion::Macro(expr) => expr,
+            macros::Expansion::Call(target, args) => {
                 let call = Call { function: function.into(), target, args };
                 Expr { id, kind: ExprKind::Call(Box::new(call)) }
             }
@@ -23,7 +29,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    pub(super) fn operator(&mut self, id: Id, function: &str, args: Vec<Expr>) -> Parse {
+    pub(super) fn operator(&mut self, id: Id, function: &str, args: Vec<Expr>) -> ParseResult {
         self.nest(id, self.deepest(&args) + 1)?;
         Ok(call(id, function, args))
     }
@@ -44,9 +50,9 @@ impl Parser<'_> {
         exprs.iter().map(|expr| self.depth(expr)).max().unwrap_or(0)
     }
 
-    pub(super) fn nest(&mut self, id: Id, depth: u16) -> Parse<()> {
+    pub(super) fn nest(&mut self, id: Id, depth: u16) -> ParseResult<()> {
         if depth as usize > MAX_RECURSION {
-            return Err(Stop::Limit("max recursion depth exceeded".into()));
+            return Err(ParseError::Limit("max recursion depth exceeded".into()));
         }
         self.depths[id as usize] = depth;
         Ok(())
@@ -72,11 +78,11 @@ impl Parser<'_> {
         (self.peek() == kind).then(|| self.advance())
     }
 
-    pub(super) fn expect(&mut self, kind: T) -> Parse<Token> {
+    pub(super) fn expect(&mut self, kind: T) -> ParseResult<Token> {
         if kind == T::Eof && self.peek() == T::Eof {
             return Ok(self.tokens[self.at]);
         }
-        self.take(kind).ok_or(Stop::Syntax)
+        self.take(kind).ok_or(ParseError::Syntax)
     }
 
     pub(super) fn text(&self, token: Token) -> Text {
@@ -85,13 +91,13 @@ impl Parser<'_> {
 
     // === Nodes ===
 
-    pub(super) fn id(&mut self, token: Token) -> Parse<Id> {
+    pub(super) fn id(&mut self, token: Token) -> ParseResult<Id> {
         self.id_at(token.start as u32)
     }
 
-    pub(super) fn id_at(&mut self, offset: u32) -> Parse<Id> {
+    pub(super) fn id_at(&mut self, offset: u32) -> ParseResult<Id> {
         if self.positions.len() >= MAX_NODES {
-            return Err(Stop::Limit(format!("expression is too large: it has more than {MAX_NODES} nodes")));
+            return Err(ParseError::Limit(format!("expression is too large: it has more than {MAX_NODES} nodes")));
         }
         self.positions.push(offset);
         self.depths.push(0);
@@ -99,7 +105,7 @@ impl Parser<'_> {
     }
 
     /// Reports an error and continues, because there may be more.
-    pub(super) fn unsupported(&mut self, token: Token, message: &str) -> Parse {
+    pub(super) fn unsupported(&mut self, token: Token, message: &str) -> ParseResult {
         self.issues.add(self.source.location(token.start), message);
         Ok(Expr { id: self.id(token)?, kind: ExprKind::Unspecified })
     }

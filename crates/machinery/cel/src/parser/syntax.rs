@@ -4,10 +4,12 @@
 //! that it names, deletes, inserts or skips depend on its position in the grammar. So invalid texts are parsed a second
 //! time here, by a recognizer with the same grammar and the same recovery, which builds no tree.
 
-mod expected;
 mod recovery;
+mod token_set;
 
-use self::expected::{CALC, EXPR, FIELD, LITERAL, MEMBER, MORE, Next, RELATION, Set, bit, only, or_end, set};
+use self::token_set::{
+    CALC, EXPR, FIELD, FollowSet, LITERAL, MEMBER, MORE, RELATION, TokenSet, bit, only, or_end, set,
+};
 use super::MAX_RECURSION;
 use crate::lexer::{Token, TokenKind as T};
 use crate::source::{Issues, Location, Source};
@@ -28,14 +30,14 @@ pub(super) fn report(source: &Source, tokens: &[Token], issues: &mut Issues) {
     let _ = recognizer.start();
 }
 
-enum Thrown {
-    Mismatch(Set),
+enum SyntaxError {
+    Mismatch(TokenSet),
     /// No alternative matches the tokens from the first to the second.
     NoViable(usize, usize),
     GiveUp,
 }
 
-type Rule = Result<(), Thrown>;
+type RuleResult = Result<(), SyntaxError>;
 
 struct Recognizer<'a> {
     source: &'a Source,
@@ -47,7 +49,7 @@ struct Recognizer<'a> {
     /// The position of the last recovery, and the states in which it happened there.
     last_error: Option<(usize, Vec<u32>)>,
     /// The tokens that may follow each open rule in its caller.
-    follow: Vec<Next>,
+    follow: Vec<FollowSet>,
     attempts: usize,
     depth: usize,
 }
@@ -56,22 +58,22 @@ const MAX_ATTEMPTS: usize = 30;
 const MAX_SKIPPED: usize = 256;
 
 impl Recognizer<'_> {
-    fn start(&mut self) -> Rule {
+    fn start(&mut self) -> RuleResult {
         let result = self.expr(only(bit(T::Eof)));
         if result.is_ok()
-            && let Err(thrown) = self.token(T::Eof, or_end(0))
+            && let Err(error) = self.token(T::Eof, or_end(0))
         {
-            return self.catch(thrown, 35);
+            return self.catch(error, 35);
         }
         result
     }
 
-    fn expr(&mut self, follow: Next) -> Rule {
+    fn expr(&mut self, follow: FollowSet) -> RuleResult {
         self.depth += 1;
         if self.depth > MAX_RECURSION {
             let message = format!("expression recursion limit exceeded: {MAX_RECURSION}");
             self.issues.add(Location::NONE, message);
-            return Err(Thrown::GiveUp);
+            return Err(SyntaxError::GiveUp);
         }
         let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || {
             self.rule(follow, 43, |r| {
@@ -89,7 +91,7 @@ impl Recognizer<'_> {
         result
     }
 
-    fn or(&mut self, follow: Next) -> Rule {
+    fn or(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 50, |r| {
             r.and(or_end(bit(T::Or)))?;
             while r.la(1) == T::Or {
@@ -100,7 +102,7 @@ impl Recognizer<'_> {
         })
     }
 
-    fn and(&mut self, follow: Next) -> Rule {
+    fn and(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 58, |r| {
             r.relation(or_end(bit(T::And)), true)?;
             while r.la(1) == T::And {
@@ -112,10 +114,10 @@ impl Recognizer<'_> {
     }
 
     /// Parses a relation, whose right operand is no relation itself.
-    fn relation(&mut self, follow: Next, whole: bool) -> Rule {
+    fn relation(&mut self, follow: FollowSet, allow_chain: bool) -> RuleResult {
         self.rule(follow, 69, |r| {
             r.calc(or_end(RELATION), 1)?;
-            while whole && bit(r.la(1)) & RELATION != 0 {
+            while allow_chain && bit(r.la(1)) & RELATION != 0 {
                 r.consume_fitting();
                 r.relation(or_end(RELATION), false)?;
             }
@@ -123,7 +125,7 @@ impl Recognizer<'_> {
         })
     }
 
-    fn calc(&mut self, follow: Next, precedence: u8) -> Rule {
+    fn calc(&mut self, follow: FollowSet, precedence: u8) -> RuleResult {
         self.rule(follow, 83, |r| {
             r.unary(or_end(CALC))?;
             loop {
@@ -141,7 +143,7 @@ impl Recognizer<'_> {
         })
     }
 
-    fn unary(&mut self, follow: Next) -> Rule {
+    fn unary(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 99, |r| {
             r.sync(EXPR)?;
             match r.la(1) {
@@ -165,26 +167,26 @@ impl Recognizer<'_> {
                         r.sign()?;
                     }
                     if bit(r.la(1)) & MEMBER == 0 {
-                        return Err(Thrown::NoViable(r.at, r.at));
+                        return Err(SyntaxError::NoViable(r.at, r.at));
                     }
                     r.member(or_end(0))
                 }
                 kind if bit(kind) & EXPR != 0 => r.member(or_end(0)),
-                _ => Err(Thrown::NoViable(r.at, r.at)),
+                _ => Err(SyntaxError::NoViable(r.at, r.at)),
             }
         })
     }
 
     /// Returns true if a minus is an operator rather than part of a number.
-    fn sign(&self) -> Result<bool, Thrown> {
+    fn sign(&self) -> Result<bool, SyntaxError> {
         match self.la(2) {
             T::Int | T::Float => Ok(false),
             kind if bit(kind) & MEMBER != 0 => Ok(true),
-            _ => Err(Thrown::NoViable(self.at, self.at + 1)),
+            _ => Err(SyntaxError::NoViable(self.at, self.at + 1)),
         }
     }
 
-    fn member(&mut self, follow: Next) -> Rule {
+    fn member(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 128, |r| {
             r.primary(or_end(MORE))?;
             loop {
@@ -216,18 +218,18 @@ impl Recognizer<'_> {
                             r.unnamed(at);
                         }
                     }
-                    T::Dot => return Err(Thrown::NoViable(r.at, r.at + 1)),
+                    T::Dot => return Err(SyntaxError::NoViable(r.at, r.at + 1)),
                     _ => return Ok(()),
                 }
             }
         })
     }
 
-    fn field_name(&mut self, follow: Next) -> Rule {
+    fn field_name(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 238, |r| {
             r.sync(FIELD)?;
             if bit(r.la(1)) & FIELD == 0 {
-                return Err(Thrown::NoViable(r.at, r.at));
+                return Err(SyntaxError::NoViable(r.at, r.at));
             }
             r.consume_fitting();
             Ok(())
@@ -235,7 +237,7 @@ impl Recognizer<'_> {
     }
 
     /// Parses an open parenthesis, expressions, and the closing one.
-    fn arguments(&mut self, after: Next) -> Rule {
+    fn arguments(&mut self, after: FollowSet) -> RuleResult {
         self.token(T::LParen, only(EXPR | bit(T::RParen)))?;
         self.sync(EXPR | bit(T::RParen))?;
         if bit(self.la(1)) & EXPR != 0 {
@@ -251,7 +253,7 @@ impl Recognizer<'_> {
         self.token(T::RParen, after)
     }
 
-    fn primary(&mut self, follow: Next) -> Rule {
+    fn primary(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 184, |r| {
             r.sync(MEMBER)?;
             match r.la(1) {
@@ -267,23 +269,23 @@ impl Recognizer<'_> {
                     if r.la(1) == T::Minus {
                         r.token(T::Minus, only(set(&[T::Int, T::Float])))?;
                         if !matches!(r.la(1), T::Int | T::Float) {
-                            return Err(Thrown::NoViable(r.at - 1, r.at));
+                            return Err(SyntaxError::NoViable(r.at - 1, r.at));
                         }
                     }
                     r.consume_fitting();
                     Ok(())
                 }),
-                _ => Err(Thrown::NoViable(r.at, r.at)),
+                _ => Err(SyntaxError::NoViable(r.at, r.at)),
             }
         })
     }
 
-    fn name(&mut self) -> Rule {
+    fn name(&mut self) -> RuleResult {
         let start = self.at;
         let mut ahead = 1;
         if self.la(1) == T::Dot {
             if self.la(2) != T::Identifier {
-                return Err(Thrown::NoViable(start, start + 1));
+                return Err(SyntaxError::NoViable(start, start + 1));
             }
             self.token(T::Dot, only(bit(T::Identifier)))?;
         }
@@ -300,7 +302,13 @@ impl Recognizer<'_> {
         if self.la(1) == T::LParen { self.arguments(or_end(0)) } else { Ok(()) }
     }
 
-    fn aggregate(&mut self, open: T, close: T, first: Set, content: fn(&mut Self, Next) -> Rule) -> Rule {
+    fn aggregate(
+        &mut self,
+        open: T,
+        close: T,
+        first: TokenSet,
+        content: fn(&mut Self, FollowSet) -> RuleResult,
+    ) -> RuleResult {
         let all = first | bit(T::Comma) | bit(close);
         self.token(open, only(all))?;
         self.sync(all)?;
@@ -314,7 +322,7 @@ impl Recognizer<'_> {
         self.token(close, or_end(0))
     }
 
-    fn elements(&mut self, follow: Next) -> Rule {
+    fn elements(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 199, |r| {
             r.optional_expr(or_end(bit(T::Comma)))?;
             while r.la(1) == T::Comma && bit(r.la(2)) & (EXPR | bit(T::Question)) != 0 {
@@ -325,7 +333,7 @@ impl Recognizer<'_> {
         })
     }
 
-    fn entries(&mut self, follow: Next) -> Rule {
+    fn entries(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 225, |r| {
             loop {
                 r.optional_expr(only(bit(T::Colon)))?;
@@ -339,7 +347,7 @@ impl Recognizer<'_> {
         })
     }
 
-    fn fields(&mut self, follow: Next) -> Rule {
+    fn fields(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 212, |r| {
             loop {
                 r.rule(only(bit(T::Colon)), 215, |r| {
@@ -350,7 +358,7 @@ impl Recognizer<'_> {
                     r.rule(or_end(0), 239, |r| {
                         r.sync(FIELD)?;
                         if bit(r.la(1)) & FIELD == 0 {
-                            return Err(Thrown::NoViable(r.at, r.at));
+                            return Err(SyntaxError::NoViable(r.at, r.at));
                         }
                         r.consume_fitting();
                         Ok(())
@@ -366,7 +374,7 @@ impl Recognizer<'_> {
         })
     }
 
-    fn optional_expr(&mut self, follow: Next) -> Rule {
+    fn optional_expr(&mut self, follow: FollowSet) -> RuleResult {
         self.rule(follow, 241, |r| {
             r.sync(EXPR | bit(T::Question))?;
             if r.la(1) == T::Question {

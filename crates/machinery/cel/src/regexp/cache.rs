@@ -9,12 +9,12 @@ use crate::error::Error;
 /// The limit on the bytes of all expressions.
 const BUDGET: usize = 16 << 20;
 /// The limit for one.
-const MAX_KEPT: usize = 1 << 20;
+const MAX_ENTRY_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 struct Cache {
-    known: HashMap<Box<str>, GoRegex>,
-    /// The texts of `known`, the oldest first, with the bytes of each.
+    compiled: HashMap<Box<str>, GoRegex>,
+    /// The texts of `compiled`, the oldest first, with the bytes of each.
     order: VecDeque<(Box<str>, usize)>,
     bytes: usize,
 }
@@ -24,23 +24,23 @@ pub(crate) fn get(pattern: &str) -> Result<GoRegex, Error> {
     static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
     let lock = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     binnacle_work::charge_bytes(pattern.len())?;
-    if let Some(known) = lock().known.get(pattern) {
-        return Ok(known.clone());
+    if let Some(compiled) = lock().compiled.get(pattern) {
+        return Ok(compiled.clone());
     }
     // Compiled without the lock: a charge may wait.
-    let made = GoRegex::new(pattern)?;
-    let bytes = made.memory() + 2 * pattern.len();
-    if bytes <= MAX_KEPT {
+    let regex = GoRegex::new(pattern)?;
+    let bytes = regex.memory() + 2 * pattern.len();
+    if bytes <= MAX_ENTRY_BYTES {
         // What is no longer needed is dropped without the lock, too.
-        drop(lock().insert(pattern, made.clone(), bytes));
+        drop(lock().insert(pattern, regex.clone(), bytes));
     }
-    Ok(made)
+    Ok(regex)
 }
 
 impl Cache {
-    fn insert(&mut self, pattern: &str, made: GoRegex, bytes: usize) -> Vec<GoRegex> {
+    fn insert(&mut self, pattern: &str, regex: GoRegex, bytes: usize) -> Vec<GoRegex> {
         let mut dropped = Vec::new();
-        if self.known.insert(pattern.into(), made).is_none() {
+        if self.compiled.insert(pattern.into(), regex).is_none() {
             self.order.push_back((pattern.into(), bytes));
             self.bytes += bytes;
         }
@@ -48,7 +48,7 @@ impl Cache {
             && let Some((oldest, bytes)) = self.order.pop_front()
         {
             self.bytes -= bytes;
-            dropped.extend(self.known.remove(&oldest));
+            dropped.extend(self.compiled.remove(&oldest));
         }
         dropped
     }
@@ -59,14 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_bounded() {
+    fn evicts_oldest_entries_over_budget() {
         let mut cache = Cache::default();
-        let made = GoRegex::new("a+b").unwrap();
+        let regex = GoRegex::new("a+b").unwrap();
         for n in 0..100 {
-            let dropped = cache.insert(&n.to_string(), made.clone(), 1 << 20);
+            let dropped = cache.insert(&n.to_string(), regex.clone(), 1 << 20);
             assert_eq!(dropped.len(), usize::from(n >= 16));
-            assert!(cache.bytes <= BUDGET && cache.known.len() == cache.order.len());
+            assert!(cache.bytes <= BUDGET && cache.compiled.len() == cache.order.len());
         }
-        assert!(cache.known.contains_key("99") && !cache.known.contains_key("0"));
+        assert!(cache.compiled.contains_key("99") && !cache.compiled.contains_key("0"));
     }
 }

@@ -8,14 +8,14 @@ use super::program::{Inst, Program};
 /// The kind of the character before a place, as far as a program looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Before {
+pub(super) enum PrecedingChar {
     Nothing,
     Newline,
     Word,
     Other,
 }
 
-impl Before {
+impl PrecedingChar {
     pub(super) fn of(program: &Program, c: char) -> Self {
         match c {
             '\n' if program.looks.lines => Self::Newline,
@@ -42,7 +42,7 @@ pub(super) fn is_word(c: char) -> bool {
 #[derive(Debug)]
 pub(super) struct Closure {
     /// The place of each instruction in `visited`, if it is there.
-    places: Box<[u32]>,
+    positions: Box<[u32]>,
     visited: Vec<u32>,
     /// The visited instructions that are not only passed.
     reached: Vec<u32>,
@@ -52,7 +52,7 @@ pub(super) struct Closure {
 impl Closure {
     pub(super) fn new(insts: usize) -> Result<Self, Exceeded> {
         allocate(insts * 4 * size_of::<u32>())?;
-        Ok(Self { places: vec![0; insts].into(), visited: Vec::new(), reached: Vec::new(), stack: Vec::new() })
+        Ok(Self { positions: vec![0; insts].into(), visited: Vec::new(), reached: Vec::new(), stack: Vec::new() })
     }
 
     pub(super) fn clear(&mut self) {
@@ -69,17 +69,17 @@ impl Closure {
         &mut self,
         program: &Program,
         pc: u32,
-        before: Before,
+        before: PrecedingChar,
         after: Option<char>,
     ) -> Result<(), Exceeded> {
         self.stack.push(pc);
         while let Some(pc) = self.stack.pop() {
             charge(1)?;
-            let place = self.places[pc as usize] as usize;
-            if self.visited.get(place) == Some(&pc) {
+            let position = self.positions[pc as usize] as usize;
+            if self.visited.get(position) == Some(&pc) {
                 continue;
             }
-            self.places[pc as usize] = self.visited.len() as u32;
+            self.positions[pc as usize] = self.visited.len() as u32;
             self.visited.push(pc);
             match program.insts[pc as usize] {
                 Inst::Split(preferred, other) => {
@@ -87,7 +87,7 @@ impl Closure {
                     self.stack.push(preferred);
                 }
                 Inst::Jump(to) => self.stack.push(to),
-                Inst::Look(look) if holds(look, before, after) => self.stack.push(pc + 1),
+                Inst::Look(look) if look_matches(look, before, after) => self.stack.push(pc + 1),
                 Inst::Look(_) | Inst::Fail => {}
                 Inst::Char(_) | Inst::Set(_) | Inst::Match => self.reached.push(pc),
             }
@@ -98,16 +98,16 @@ impl Closure {
     /// Returns the number of bytes.
     pub(super) fn memory(&self) -> usize {
         let lists = self.visited.capacity() + self.reached.capacity() + self.stack.capacity();
-        (self.places.len() + lists) * size_of::<u32>()
+        (self.positions.len() + lists) * size_of::<u32>()
     }
 }
 
-fn holds(look: Look, before: Before, after: Option<char>) -> bool {
-    let is_boundary = || (before == Before::Word) != after.is_some_and(is_word);
+fn look_matches(look: Look, before: PrecedingChar, after: Option<char>) -> bool {
+    let is_boundary = || (before == PrecedingChar::Word) != after.is_some_and(is_word);
     match look {
-        Look::BeginText => before == Before::Nothing,
+        Look::BeginText => before == PrecedingChar::Nothing,
         Look::EndText => after.is_none(),
-        Look::BeginLine => matches!(before, Before::Nothing | Before::Newline),
+        Look::BeginLine => matches!(before, PrecedingChar::Nothing | PrecedingChar::Newline),
         Look::EndLine => matches!(after, None | Some('\n')),
         Look::WordBoundary => is_boundary(),
         Look::NoWordBoundary => !is_boundary(),

@@ -31,11 +31,11 @@ pub(super) struct Program {
     /// True if a match can only begin at the beginning of the text.
     pub(super) is_anchored: bool,
     /// The conditions that occur.
-    pub(super) looks: Looks,
+    pub(super) looks: LookSet,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct LookSet {
     pub(super) text: bool,
     pub(super) lines: bool,
     pub(super) words: bool,
@@ -58,9 +58,9 @@ impl Program {
             tree: &tree,
             insts: Vec::new(),
             sets: Vec::new(),
-            known: HashMap::new(),
+            set_ids: HashMap::new(),
             runes: 0,
-            looks: Looks::default(),
+            looks: LookSet::default(),
         };
         compiler.node(tree.root)?;
         compiler.insts.push(Inst::Match);
@@ -93,9 +93,9 @@ struct Compiler<'t> {
     insts: Vec<Inst>,
     sets: Vec<Arc<CharSet>>,
     /// The numbers of sets by their text, which is a single character for one whose case is ignored.
-    known: HashMap<(&'t str, Option<char>, bool), u32>,
+    set_ids: HashMap<(&'t str, Option<char>, bool), u32>,
     runes: usize,
-    looks: Looks,
+    looks: LookSet,
 }
 
 impl<'t> Compiler<'t> {
@@ -146,20 +146,20 @@ impl<'t> Compiler<'t> {
     fn set(
         &mut self,
         key: (&'t str, Option<char>, bool),
-        make: impl FnOnce(&'t Tree<'t>) -> Result<Arc<CharSet>, Exceeded>,
+        build: impl FnOnce(&'t Tree<'t>) -> Result<Arc<CharSet>, Exceeded>,
     ) -> Result<u32, Exceeded> {
-        if let Some(known) = self.known.get(&key) {
-            return Ok(*known);
+        if let Some(set_ids) = self.set_ids.get(&key) {
+            return Ok(*set_ids);
         }
-        let set = make(self.tree)?;
+        let set = build(self.tree)?;
         self.runes += 2 * set.len();
         self.sets.push(set);
         let number = (self.sets.len() - 1) as u32;
-        self.known.insert(key, number);
+        self.set_ids.insert(key, number);
         Ok(number)
     }
 
-    fn here(&self) -> u32 {
+    fn next_pc(&self) -> u32 {
         self.insts.len() as u32
     }
 
@@ -184,10 +184,10 @@ impl<'t> Compiler<'t> {
             let split = self.hole();
             self.below(node)?;
             ends.push(self.hole());
-            self.split(split, split as u32 + 1, self.here(), false);
+            self.split(split, split as u32 + 1, self.next_pc(), false);
         }
         for end in ends {
-            self.insts[end] = Inst::Jump(self.here());
+            self.insts[end] = Inst::Jump(self.next_pc());
         }
         Ok(())
     }
@@ -200,14 +200,14 @@ impl<'t> Compiler<'t> {
                     // `(x+)?`, so that the empty text has the priority that Go gives it.
                     let split = self.hole();
                     self.plus(node, lazy)?;
-                    self.split(split, split as u32 + 1, self.here(), lazy);
+                    self.split(split, split as u32 + 1, self.next_pc(), lazy);
                     Ok(())
                 }
                 0 => {
                     let split = self.hole();
                     self.below(node)?;
                     self.insts.push(Inst::Jump(split as u32));
-                    self.split(split, split as u32 + 1, self.here(), lazy);
+                    self.split(split, split as u32 + 1, self.next_pc(), lazy);
                     Ok(())
                 }
                 _ => {
@@ -223,13 +223,13 @@ impl<'t> Compiler<'t> {
             self.below(node)?;
         }
         for split in splits {
-            self.split(split, split as u32 + 1, self.here(), lazy);
+            self.split(split, split as u32 + 1, self.next_pc(), lazy);
         }
         Ok(())
     }
 
     fn plus(&mut self, node: u32, lazy: bool) -> Result<(), Error> {
-        let begin = self.here();
+        let begin = self.next_pc();
         self.below(node)?;
         let split = self.hole();
         self.split(split, begin, split as u32 + 1, lazy);

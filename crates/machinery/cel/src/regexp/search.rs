@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use binnacle_work::{Exceeded, charge};
 
-use super::closure::{Before, Closure};
+use super::closure::{Closure, PrecedingChar};
 use super::program::{Inst, Program};
 
 /// A search, which visits each instruction at most once for each character.
@@ -26,7 +26,8 @@ impl<'p> Search<'p> {
     pub(super) fn find(&mut self, text: &str, from: usize) -> Result<Option<Range<usize>>, Exceeded> {
         let program = self.program;
         let mut found: Option<Range<usize>> = None;
-        let mut before = text[..from].chars().next_back().map_or(Before::Nothing, |c| Before::of(program, c));
+        let mut before =
+            text[..from].chars().next_back().map_or(PrecedingChar::Nothing, |c| PrecedingChar::of(program, c));
         let mut at = from;
         self.threads.clear();
         loop {
@@ -37,7 +38,7 @@ impl<'p> Search<'p> {
             if self.threads.is_empty() {
                 return Ok(found);
             }
-            self.follow(before, c)?;
+            self.advance_threads(before, c)?;
             self.threads.clear();
             for (pc, begin) in self.reached.drain(..) {
                 match program.insts[pc as usize] {
@@ -46,7 +47,7 @@ impl<'p> Search<'p> {
                         // The rest is less preferred.
                         break;
                     }
-                    Inst::Char(wanted) if c == Some(wanted) => self.threads.push((pc + 1, begin)),
+                    Inst::Char(expected) if c == Some(expected) => self.threads.push((pc + 1, begin)),
                     Inst::Set(set) if c.is_some_and(|c| program.sets[set as usize].contains(c)) => {
                         self.threads.push((pc + 1, begin));
                     }
@@ -54,20 +55,20 @@ impl<'p> Search<'p> {
                 }
             }
             let Some(c) = c else { return Ok(found) };
-            before = Before::of(program, c);
+            before = PrecedingChar::of(program, c);
             at += c.len_utf8();
         }
     }
 
     /// Adds the instructions that the threads reach to `reached`.
-    fn follow(&mut self, before: Before, after: Option<char>) -> Result<(), Exceeded> {
+    fn advance_threads(&mut self, before: PrecedingChar, after: Option<char>) -> Result<(), Exceeded> {
         charge(4)?;
         self.closure.clear();
         self.reached.clear();
         for (pc, begin) in &self.threads {
-            let known = self.closure.reached().len();
+            let already_reached = self.closure.reached().len();
             self.closure.add(self.program, *pc, before, after)?;
-            self.reached.extend(self.closure.reached()[known..].iter().map(|pc| (*pc, *begin)));
+            self.reached.extend(self.closure.reached()[already_reached..].iter().map(|pc| (*pc, *begin)));
         }
         Ok(())
     }

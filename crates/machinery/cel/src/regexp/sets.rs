@@ -44,11 +44,11 @@ impl CharSet {
         if let [ClassItem::Named { set, negated }] = items
             && !class.fold
         {
-            return named(*set, *negated != class.negated);
+            return named_set(*set, *negated != class.negated);
         }
         let mut ranges: Vec<ClassUnicodeRange> = Vec::with_capacity(items.len());
         for item in items {
-            let item = folded(*item, class.fold)?;
+            let item = item_chars(*item, class.fold)?;
             allocate(size_of_val(item.ranges()))?;
             ranges.extend_from_slice(item.ranges());
         }
@@ -82,11 +82,11 @@ impl From<ClassUnicode> for CharSet {
 }
 
 /// Returns the characters of an item of a class.
-fn folded(item: ClassItem<'_>, fold: bool) -> Result<ClassUnicode, Exceeded> {
+fn item_chars(item: ClassItem<'_>, fold: bool) -> Result<ClassUnicode, Exceeded> {
     let (mut set, negated) = match item {
         ClassItem::Range(low, high) => (range(low, high), false),
         ClassItem::Named { set, negated } => {
-            let shared = named(set, false)?;
+            let shared = named_set(set, false)?;
             charge(shared.ranges.len() as u64 * STEPS_PER_RANGE)?;
             allocate(size_of_val(&*shared.ranges))?;
             (ClassUnicode::new(shared.ranges.iter().copied()), negated)
@@ -111,11 +111,11 @@ fn range(low: u32, high: u32) -> ClassUnicode {
 }
 
 /// Sets by their pattern in the syntax of the crate, and whether they are negated.
-type KnownClasses = HashMap<(String, bool), Arc<CharSet>>;
+type ClassCache = HashMap<(String, bool), Arc<CharSet>>;
 
 /// Returns a set with a name. There are few hundred, so they are kept.
-fn named(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, Exceeded> {
-    static KNOWN: LazyLock<Mutex<KnownClasses>> = LazyLock::new(Mutex::default);
+fn named_set(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, Exceeded> {
+    static CLASSES: LazyLock<Mutex<ClassCache>> = LazyLock::new(Mutex::default);
     let pattern = match set {
         NamedSet::Perl(b'd') => "[0-9]".to_owned(),
         NamedSet::Perl(b's') => r"[\t\n\f\r ]".to_owned(),
@@ -127,9 +127,9 @@ fn named(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, Exceeded> {
         }
     };
     let key = (pattern, negated);
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-    if let Some(known) = known {
-        return Ok(known);
+    let cached = CLASSES.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    if let Some(cached) = cached {
+        return Ok(cached);
     }
     // Once in the life of the process.
     charge(100_000)?;
@@ -146,7 +146,7 @@ fn named(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, Exceeded> {
         class.negate();
     }
     let set = Arc::new(CharSet::from(class));
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, set.clone());
+    CLASSES.lock().unwrap_or_else(PoisonError::into_inner).insert(key, set.clone());
     Ok(set)
 }
 
@@ -163,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn members() {
-        for (pattern, members, others) in [
+    fn contains_the_characters_that_go_matches() {
+        for (pattern, members, non_members) in [
             (r"\d", "09", "a٣"),
             (r"\W", "-é", "a_9"),
             (r"[^\W]", "a_9", "-é"),
@@ -187,12 +187,12 @@ mod tests {
         ] {
             let set = set(pattern);
             assert!(members.chars().all(|c| set.contains(c)), "{pattern}");
-            assert!(!others.chars().any(|c| set.contains(c)), "{pattern}");
+            assert!(!non_members.chars().any(|c| set.contains(c)), "{pattern}");
         }
     }
 
     #[test]
-    fn sets_with_a_name_are_shared() {
+    fn shares_named_sets() {
         assert!(Arc::ptr_eq(&set(r"\p{L}"), &set(r"[\pL]")));
         assert!(Arc::ptr_eq(&set(r"\PL"), &set(r"[^\pL]")));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_work::{Exceeded, charge};
 
-use super::closure::{Before, Closure};
+use super::closure::{Closure, PrecedingChar};
 use super::program::{Inst, Program};
 
 /// The states that texts have led to so far. They are built when they are first needed, and forgotten when they use
@@ -21,7 +21,7 @@ pub(super) struct States {
     /// A row of next states for each state.
     table: Vec<u32>,
     /// The next states for other characters.
-    others: HashMap<(u32, char), u32>,
+    non_ascii: HashMap<(u32, char), u32>,
     bytes: usize,
     closure: Closure,
     next: Vec<u32>,
@@ -49,19 +49,19 @@ impl States {
             keys: Vec::new(),
             numbers: HashMap::new(),
             table: Vec::new(),
-            others: HashMap::new(),
+            non_ascii: HashMap::new(),
             bytes: 0,
             closure: Closure::new(program.insts.len())?,
             next: Vec::new(),
         };
-        states.number(&[0, Before::Nothing as u32])?;
+        states.number(&[0, PrecedingChar::Nothing as u32])?;
         Ok(states)
     }
 
     /// Returns true if a part of the text matches.
     pub(super) fn is_match(&mut self, program: &Program, text: &str) -> Result<bool, Exceeded> {
         // The first state is the first one again after all were forgotten.
-        let mut state = self.number(&[0, Before::Nothing as u32])?;
+        let mut state = self.number(&[0, PrecedingChar::Nothing as u32])?;
         let mut stride = 0;
         for c in text.chars() {
             if stride == 0 {
@@ -71,7 +71,7 @@ impl States {
             stride -= 1;
             let known = match self.columns.get(c as usize) {
                 Some(column) => self.table[state as usize * self.width + usize::from(*column)],
-                None => self.others.get(&(state, c)).copied().unwrap_or(UNKNOWN),
+                None => self.non_ascii.get(&(state, c)).copied().unwrap_or(UNKNOWN),
             };
             state = match if known == UNKNOWN { self.transition(program, state, Some(c))? } else { known } {
                 MATCH => return Ok(true),
@@ -93,13 +93,13 @@ impl States {
         let mut next = std::mem::take(&mut self.next);
         next.clear();
         for pc in insts {
-            self.closure.add(program, *pc, Before::of_number(*before), c)?;
+            self.closure.add(program, *pc, PrecedingChar::of_number(*before), c)?;
         }
         let mut matches = false;
         for pc in self.closure.reached() {
             match program.insts[*pc as usize] {
                 Inst::Match => matches = true,
-                Inst::Char(wanted) if c == Some(wanted) => next.push(pc + 1),
+                Inst::Char(single_char) if c == Some(single_char) => next.push(pc + 1),
                 Inst::Set(set) if c.is_some_and(|c| program.sets[set as usize].contains(c)) => next.push(pc + 1),
                 _ => {}
             }
@@ -113,8 +113,8 @@ impl States {
         let found = match c {
             _ if matches => MATCH,
             Some(c) if !next.is_empty() => {
-                next.push(Before::of(program, c) as u32);
-                return self.remember(state, c, next, &key);
+                next.push(PrecedingChar::of(program, c) as u32);
+                return self.insert_transition(state, c, next, &key);
             }
             _ => DEAD,
         };
@@ -124,13 +124,13 @@ impl States {
     }
 
     /// Notes a transition to a state.
-    fn remember(&mut self, state: u32, c: char, next: Vec<u32>, key: &[u32]) -> Result<u32, Exceeded> {
+    fn insert_transition(&mut self, state: u32, c: char, next: Vec<u32>, key: &[u32]) -> Result<u32, Exceeded> {
         let mut from = state;
         if self.bytes > MAX_STATES {
             self.keys.clear();
             self.numbers.clear();
             self.table.clear();
-            self.others.clear();
+            self.non_ascii.clear();
             self.bytes = 0;
             from = self.number(key)?;
         }
@@ -147,7 +147,7 @@ impl States {
                 Some(column) => usize::from(*column),
                 None => {
                     self.bytes += OTHER;
-                    self.others.insert((state, c), next);
+                    self.non_ascii.insert((state, c), next);
                     return;
                 }
             },
@@ -213,8 +213,8 @@ fn columns(program: &Program) -> Result<([u8; 128], usize), Exceeded> {
             single |= 1 << u32::from(*c);
         }
     }
-    for wanted in (0..128_u8).filter(|c| single >> c & 1 == 1) {
-        split(&|c| c == char::from(wanted));
+    for single_char in (0..128_u8).filter(|c| single >> c & 1 == 1) {
+        split(&|c| c == char::from(single_char));
     }
     if program.looks.lines {
         split(&|c| c == '\n');

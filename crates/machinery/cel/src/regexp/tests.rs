@@ -5,7 +5,7 @@ use binnacle_work::{WorkBudget, WorkLimits};
 use super::*;
 
 #[test]
-fn go_syntax() {
+fn matches_like_go() {
     for (pattern, text, matches) in [
         (r"^\d+$", "٣", false),
         (r"^\d{2}$", "12", true),
@@ -63,7 +63,7 @@ fn go_syntax() {
 
 /// The results of Go's `FindAllString`.
 #[test]
-fn places() {
+fn finds_the_same_matches_as_go() {
     for (pattern, text, want) in [
         ("a+", "baaac", &["aaa"][..]),
         ("a+?", "baaac", &["a", "a", "a"]),
@@ -86,7 +86,7 @@ fn places() {
         let regex = GoRegex::new(pattern).unwrap();
         assert_eq!(regex.find_all(text, usize::MAX).unwrap(), want, "{pattern} in {text}");
         assert_eq!(regex.find_all(text, 1).unwrap(), &want[..want.len().min(1)], "{pattern}");
-        assert_eq!(regex.find(text).unwrap().map(|place| &text[place]), want.first().copied(), "{pattern}");
+        assert_eq!(regex.find(text).unwrap().map(|range| &text[range]), want.first().copied(), "{pattern}");
     }
 }
 
@@ -94,7 +94,7 @@ fn places() {
 const HOSTS: &str = r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$";
 
 #[test]
-fn repeated_classes_are_small() {
+fn repeated_classes_compile_within_limits() {
     let host = r"^([a-z0-9\p{S}\p{L}](-?[a-z0-9\p{S}\p{L}]{0,62})?\.){1,8}[a-z\p{L}]{2,63}$";
     for (pattern, valid, invalid) in [
         (HOSTS, "a", "a..b"),
@@ -114,7 +114,7 @@ fn repeated_classes_are_small() {
 }
 
 #[test]
-fn states_are_forgotten() {
+fn drops_states_over_the_memory_limit() {
     // The states are the places of the last twenty characters.
     let regex = GoRegex::new("[ab]*a[ab]{20}c").unwrap();
     let mut state = 1_u64;
@@ -130,8 +130,8 @@ fn states_are_forgotten() {
         assert_eq!(regex.is_match(&(text.clone() + "a" + &"b".repeat(20) + "c")), Ok(true));
         assert_eq!(regex.is_match(&(text.clone() + "b" + &"b".repeat(20) + "c")), Ok(false));
     });
-    let kept = regex.0.states.lock().unwrap().as_ref().map(|states| states.memory());
-    assert!(kept.is_none_or(|bytes| bytes <= regex.memory()), "{kept:?}");
+    let memory = regex.0.states.lock().unwrap().as_ref().map(|states| states.memory());
+    assert!(memory.is_none_or(|bytes| bytes <= regex.memory()), "{memory:?}");
     // Each character makes a state of some twenty instructions.
     assert!((10_000_000..100_000_000).contains(&budget.steps()), "{}", budget.steps());
     let few = WorkBudget::new(WorkLimits { steps: 100_000, memory: 1 << 20 });
@@ -140,7 +140,7 @@ fn states_are_forgotten() {
 }
 
 #[test]
-fn known_states_cost_little() {
+fn charges_little_for_cached_states() {
     let regex = GoRegex::new("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$").unwrap();
     let name = "a-name-of-some-length".repeat(3);
     assert_eq!(regex.is_match(&name), Ok(true));
@@ -150,7 +150,7 @@ fn known_states_cost_little() {
 }
 
 #[test]
-fn programs_are_charged() {
+fn charges_compilation() {
     let pattern = format!("^{}$", r"[\pL\d]{1000}".repeat(1000));
     let budget = WorkBudget::new(WorkLimits::REQUEST);
     let regex = budget.enter(|| GoRegex::new(&pattern)).unwrap();
@@ -170,7 +170,7 @@ fn programs_are_charged() {
 }
 
 #[test]
-fn large_expressions_are_refused() {
+fn rejects_large_expressions() {
     assert!(GoRegex::new(r"((a{1000}){1000}){1000}").is_err());
     let large = r"\pL{1000}".repeat(4000);
     let error = GoRegex::new(&large).unwrap_err().to_string();

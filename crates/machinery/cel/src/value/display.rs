@@ -8,7 +8,7 @@ impl fmt::Display for Val<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Str(text) => f.write_str(text),
-            value => value.show(&mut Shown { out: f, left: MAX_SHOWN }),
+            value => value.show(&mut BoundedWriter { out: f, remaining: MAX_SHOWN }),
         }
     }
 }
@@ -17,22 +17,22 @@ impl fmt::Display for Val<'_> {
 const MAX_SHOWN: usize = 64 << 10;
 
 /// A text that ends at a limit.
-struct Shown<'f, 'o> {
+struct BoundedWriter<'f, 'o> {
     out: &'f mut fmt::Formatter<'o>,
-    left: usize,
+    remaining: usize,
 }
 
-impl fmt::Write for Shown<'_, '_> {
+impl fmt::Write for BoundedWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let shown = &text[..text.floor_char_boundary(self.left)];
-        self.left = if shown.len() < text.len() { 0 } else { self.left - shown.len() };
-        self.out.write_str(shown)
+        let prefix = &text[..text.floor_char_boundary(self.remaining)];
+        self.remaining = if prefix.len() < text.len() { 0 } else { self.remaining - prefix.len() };
+        self.out.write_str(prefix)
     }
 }
 
 impl Val<'_> {
-    fn show(&self, f: &mut Shown<'_, '_>) -> fmt::Result {
-        if f.left == 0 {
+    fn show(&self, f: &mut BoundedWriter<'_, '_>) -> fmt::Result {
+        if f.remaining == 0 {
             return Ok(());
         }
         binnacle_work::pace(1 + self.bytes() as u64 / 16);
@@ -48,7 +48,7 @@ impl Val<'_> {
             Self::Duration(nanos) => f.write_str(&duration_text(*nanos)),
             Self::List(list) => {
                 f.write_str("[")?;
-                for (i, item) in list.iter().take(SHOWN).enumerate() {
+                for (i, item) in list.iter().take(MAX_SHOWN_ELEMENTS).enumerate() {
                     f.write_str(if i == 0 { "" } else { ", " })?;
                     match item {
                         Ok(item) => item.show_below(f)?,
@@ -59,7 +59,7 @@ impl Val<'_> {
             }
             Self::Map(map) => {
                 f.write_str("{")?;
-                for (i, key) in map.keys().iter().take(SHOWN).enumerate() {
+                for (i, key) in map.keys().iter().take(MAX_SHOWN_ELEMENTS).enumerate() {
                     f.write_str(if i == 0 { "" } else { ", " })?;
                     key.show(f)?;
                     f.write_str(": ")?;
@@ -81,13 +81,13 @@ impl Val<'_> {
         }
     }
 
-    fn show_below(&self, f: &mut Shown<'_, '_>) -> fmt::Result {
+    fn show_below(&self, f: &mut BoundedWriter<'_, '_>) -> fmt::Result {
         stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.show(f))
     }
 }
 
 /// The limit on shown elements; lists and maps only occur in messages.
-const SHOWN: usize = 100;
+const MAX_SHOWN_ELEMENTS: usize = 100;
 
 /// Formats a number like Go's `FormatFloat` with `g`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 pub fn go_double(n: f64) -> String {

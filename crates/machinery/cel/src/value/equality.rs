@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use binnacle_schema as schema;
 
 use super::{List, Map, Val, list_types};
-use crate::declared::{DeclType, ListKind, Shape};
+use crate::decl_type::{DeclType, ListKind, Shape};
 use crate::error::Error;
 use crate::meter::Meter;
 
@@ -100,7 +100,7 @@ fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
     }
     // Undeclared members are compared as untyped values, and only with those of another object with a schema.
     if let (Map::Tree(a, Some(DeclType { shape: Shape::Object(ty), .. })), Map::Tree(b, other)) = (a, b) {
-        for (name, value) in a.iter().filter(|(name, _)| ty.field_of_json(name).is_none()) {
+        for (name, value) in a.iter().filter(|(name, _)| ty.field_by_json_name(name).is_none()) {
             charge_tree(meter, value)?;
             if other.is_none() {
                 return Err(Error::no_such_overload());

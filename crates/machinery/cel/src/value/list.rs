@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_schema as schema;
 
 use super::{Val, deepest};
-use crate::declared::{DeclType, Shape};
+use crate::decl_type::{DeclType, Shape};
 use crate::error::Error;
 use crate::meter::Meter;
 
@@ -17,7 +17,7 @@ pub enum List<'a> {
     /// The sum of lists with a list type, which is that of the first one.
     Merged(Arc<Items<'a>>, &'a DeclType),
     /// Not copied, so that repeated concatenation of long lists is cheap in time and memory.
-    Joined(Arc<Joined<'a>>),
+    Concat(Arc<Concat<'a>>),
 }
 
 /// Values, and how deep they are nested.
@@ -29,7 +29,7 @@ pub struct Items<'a> {
 
 /// The sum of two lists.
 #[derive(Debug)]
-pub struct Joined<'a> {
+pub struct Concat<'a> {
     parts: (List<'a>, List<'a>),
     len: usize,
     /// The number of sums within each other.
@@ -54,7 +54,7 @@ impl<'a> List<'a> {
         match self {
             Self::Tree(items, _) => items.len(),
             Self::Values(items) | Self::Merged(items, _) => items.values.len(),
-            Self::Joined(joined) => joined.len,
+            Self::Concat(joined) => joined.len,
         }
     }
 
@@ -71,7 +71,7 @@ impl<'a> List<'a> {
         match self {
             Self::Tree(items, ty) => element(&items[index], *ty),
             Self::Values(items) | Self::Merged(items, _) => Ok(items.values[index].clone()),
-            Self::Joined(joined) => match index.checked_sub(joined.parts.0.len()) {
+            Self::Concat(joined) => match index.checked_sub(joined.parts.0.len()) {
                 None => joined.parts.0.get(index),
                 Some(index) => joined.parts.1.get(index),
             },
@@ -87,7 +87,7 @@ impl<'a> List<'a> {
         match self {
             Self::Tree(_, ty) => *ty,
             Self::Merged(_, ty) => Some(ty),
-            Self::Values(_) | Self::Joined(_) => None,
+            Self::Values(_) | Self::Concat(_) => None,
         }
     }
 
@@ -96,14 +96,14 @@ impl<'a> List<'a> {
         match self {
             Self::Tree(..) => 0,
             Self::Values(items) | Self::Merged(items, _) => items.depth,
-            Self::Joined(joined) => joined.depth,
+            Self::Concat(joined) => joined.depth,
         }
     }
 
     /// Returns the steps of accessing an element.
     pub(crate) fn height(&self) -> u64 {
         match self {
-            Self::Joined(joined) => joined.height.into(),
+            Self::Concat(joined) => joined.height.into(),
             _ => 0,
         }
     }
@@ -118,9 +118,9 @@ impl<'a> List<'a> {
         let len = self.len().checked_add(other.len()).ok_or_else(|| Error::new("integer overflow"))?;
         let height = 1 + self.height().max(other.height()) as u32;
         if len > COPIED && height <= MAX_HEIGHT {
-            meter.copy(size_of::<Joined<'_>>())?;
+            meter.copy(size_of::<Concat<'_>>())?;
             let depth = self.depth().max(other.depth());
-            return Ok(Self::Joined(Arc::new(Joined { parts: (self, other), len, height, depth })));
+            return Ok(Self::Concat(Arc::new(Concat { parts: (self, other), len, height, depth })));
         }
         meter.list(len)?;
         meter.work((len as u64).saturating_mul(height.into()))?;

@@ -9,7 +9,7 @@ use binnacle_meta::Text;
 use binnacle_schema as schema;
 
 use super::{List, Map, Val, equal};
-use crate::declared::{DeclType, ListKind, Shape, escape};
+use crate::decl_type::{DeclType, ListKind, Shape, escape};
 use crate::error::Error;
 use crate::meter::Meter;
 
@@ -142,13 +142,13 @@ fn escaped(keys: &[Text]) -> Vec<Text> {
 fn position(meter: &Meter, values: &[Val<'_>], item: &Val<'_>, keys: &[Text]) -> Result<Option<usize>, Error> {
     // Objects that an expression made have no keys.
     let Val::Map(Map::Tree(item, _)) = item else { return Ok(None) };
-    let wanted: Vec<Option<&schema::Value>> = keys.iter().map(|name| key(item, name)).collect();
-    let bytes = wanted.iter().flatten().filter_map(|value| value.as_str()).map(str::len).sum::<usize>();
+    let key_values: Vec<Option<&schema::Value>> = keys.iter().map(|name| key(item, name)).collect();
+    let bytes = key_values.iter().flatten().filter_map(|value| value.as_str()).map(str::len).sum::<usize>();
     let steps = 1 + keys.len() as u64 + bytes as u64 / 64;
     for (i, value) in values.iter().enumerate().rev() {
         meter.work(steps)?;
         let Val::Map(Map::Tree(object, _)) = value else { continue };
-        if keys.iter().zip(&wanted).all(|(name, wanted)| key(object, name) == *wanted) {
+        if keys.iter().zip(&key_values).all(|(name, key_values)| key(object, name) == *key_values) {
             return Ok(Some(i));
         }
     }

@@ -8,7 +8,7 @@ use binnacle_meta::Text;
 use binnacle_schema as schema;
 
 use super::{Str, Val};
-use crate::declared::{DeclType, Shape, escape};
+use crate::decl_type::{DeclType, Shape, escape};
 use crate::error::Error;
 use crate::meter::Meter;
 
@@ -162,7 +162,7 @@ impl<'a> Map<'a> {
     pub fn keys(&self) -> Vec<Val<'a>> {
         match self {
             Self::Tree(object, Some(DeclType { shape: Shape::Object(decl), .. })) => {
-                let known = object.keys().filter_map(|name| decl.field_of_json(name));
+                let known = object.keys().filter_map(|name| decl.field_by_json_name(name));
                 known.map(|(escaped, _)| Val::Str(Str::Borrowed(escaped))).collect()
             }
             Self::Tree(object, _) => object.keys().map(|name| Val::Str(Str::Borrowed(name))).collect(),

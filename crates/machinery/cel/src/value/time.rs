@@ -69,8 +69,8 @@ impl Timestamp {
             if digits == 0 {
                 return None;
             }
-            let kept = digits.min(9);
-            nanos = number(at + 1, at + 1 + kept)? as i32 * 10_i32.pow(9 - kept as u32);
+            let significant = digits.min(9);
+            nanos = number(at + 1, at + 1 + significant)? as i32 * 10_i32.pow(9 - significant as u32);
             at += 1 + digits;
         }
         let offset = match bytes.get(at)? {

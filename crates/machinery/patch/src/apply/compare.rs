@@ -262,7 +262,7 @@ impl Members<'_, '_> {
                     let (old, new) = (old.or_else(|| shown(self.typed.0)), new.or_else(|| shown(self.typed.1)));
                     (Shape::of_field(field), old, new)
                 }
-                None => (message.others.as_deref().map_or(Shape::Deduced, Shape::of_type), old, new),
+                None => (message.additional.as_deref().map_or(Shape::Deduced, Shape::of_type), old, new),
             },
             Shape::Map { value, .. } => (Shape::of_type(value), old, new),
             _ => (Shape::Deduced, old, new),

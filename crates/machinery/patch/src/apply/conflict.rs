@@ -20,7 +20,7 @@ pub struct Conflict {
 
 /// A conflict with its path elements.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct FieldConflict {
     pub(super) path: Vec<PathElement>,
     pub(super) conflict: Conflict,
 }
@@ -45,18 +45,18 @@ impl ApplyError {
 const MAX_ELEMENT: usize = 1 << 10;
 
 /// The conflicts of one manager.
-pub(super) fn found(entry: &Entry, fields: &Set) -> Vec<Found> {
-    let message = format!("conflict with {}", printed(entry));
+pub(super) fn conflicts_of(entry: &Entry, fields: &Set) -> Vec<FieldConflict> {
+    let message = format!("conflict with {}", format_manager(entry));
     let conflict = |path: Vec<PathElement>| {
         let field: String =
             path.iter().map(|element| bounded_text(&element.to_string(), MAX_ELEMENT).into_owned()).collect();
-        Found { path, conflict: Conflict { field, message: message.clone() } }
+        FieldConflict { path, conflict: Conflict { field, message: message.clone() } }
     };
     fields.paths().into_iter().map(conflict).collect()
 }
 
 /// Returns the text by which kube-apiserver sorts managers.
-pub(super) fn identity(entry: &Entry) -> String {
+pub(super) fn manager_identifier(entry: &Entry) -> String {
     let text = |text: &str| json::to_string(&Value::from(text));
     let mut out = format!("{{\"manager\":{},\"operation\":{}", text(&entry.manager), text(entry.operation()));
     if !entry.applied {
@@ -69,7 +69,7 @@ pub(super) fn identity(entry: &Entry) -> String {
     out
 }
 
-fn printed(entry: &Entry) -> String {
+fn format_manager(entry: &Entry) -> String {
     let mut out = go_quote(&entry.manager);
     if !entry.subresource.is_empty() {
         out.push_str(&format!(" with subresource {}", go_quote(&entry.subresource)));

@@ -23,7 +23,7 @@ pub(super) enum PathElement {
 
 /// An error for text that is no path element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadElement;
+pub(super) struct InvalidPathElement;
 
 impl PathElement {
     /// Makes the element for the keys of a list map.
@@ -36,23 +36,23 @@ impl PathElement {
 
     /// Parses the form of FieldsV1 (`f:name`, `k:{"name":"web"}`, `v:"x"`, `i:0`); `None` for unknown kinds of
     /// elements, perhaps of a later version.
-    pub(super) fn parse(text: &str) -> Result<Option<Self>, BadElement> {
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, InvalidPathElement> {
         let bytes = text.as_bytes();
         if bytes.len() < 2 || bytes[1] != b':' {
-            return Err(BadElement);
+            return Err(InvalidPathElement);
         }
         // Unless the first two bytes are ASCII, the kind is unknown.
         let Some(content) = text.get(2..) else { return Ok(None) };
-        let scalar = || json::parse(content.as_bytes(), &Limits::default()).map_err(|_| BadElement);
+        let scalar = || json::parse(content.as_bytes(), &Limits::default()).map_err(|_| InvalidPathElement);
         Ok(Some(match bytes[0] {
             b'f' => Self::Field(Text::new(content)),
             b'v' => Self::Value(scalar()?),
             b'k' => match scalar()? {
                 Value::Object(object) => Self::key(object.into_iter().collect()),
                 Value::Null => Self::key(Vec::new()),
-                _ => return Err(BadElement),
+                _ => return Err(InvalidPathElement),
             },
-            b'i' => Self::Index(content.parse().map_err(|_| BadElement)?),
+            b'i' => Self::Index(content.parse().map_err(|_| InvalidPathElement)?),
             _ => return Ok(None),
         }))
     }
@@ -209,7 +209,7 @@ mod tests {
     use crate::order::same;
 
     #[test]
-    fn text_forms() {
+    fn parses_and_displays_path_elements() {
         for (text, shown) in [
             (r#"f:spec"#, ".spec"),
             (r#"f:a.b/c"#, ".a.b/c"),
@@ -227,13 +227,13 @@ mod tests {
             assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
         }
         for bad in ["", "f", "fx", "i:x", "k:1", "v:", "k:{"] {
-            assert_eq!(PathElement::parse(bad), Err(BadElement), "{bad}");
+            assert_eq!(PathElement::parse(bad), Err(InvalidPathElement), "{bad}");
         }
         assert_eq!(PathElement::parse("z:new"), Ok(None));
     }
 
     #[test]
-    fn ordered() {
+    fn orders_path_elements() {
         let element = |text| PathElement::parse(text).unwrap().unwrap();
         let sorted = [
             "f:",

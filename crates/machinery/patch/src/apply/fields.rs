@@ -8,39 +8,39 @@ use super::shape::Shape;
 
 /// An error for text that is no set of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadFields;
+pub(super) struct InvalidFieldsV1;
 
 /// The greatest depth of a set, above that of any object.
 const MAX_DEPTH: usize = 300;
 
 /// Parses a set. As in kube-apiserver, elements of an unknown kind are skipped.
-pub(super) fn parse(text: &str) -> Result<Set, BadFields> {
+pub(super) fn parse(text: &str) -> Result<Set, InvalidFieldsV1> {
     let mut reader = Reader { text, at: 0 };
     let (children, _) = reader.set(MAX_DEPTH)?;
     reader.space();
     if reader.at != text.len() {
-        return Err(BadFields);
+        return Err(InvalidFieldsV1);
     }
     Ok(children)
 }
 
 /// Returns true if a text of the server may have a member in common with `set`, or members below one of its leaves.
 /// Much cheaper than parsing it.
-pub(super) fn meets(text: &str, set: &Set) -> bool {
+pub(super) fn intersects(text: &str, set: &Set) -> bool {
     let mut reader = Reader { text, at: 0 };
     // An invalid text counts as true, so that it is parsed.
-    !set.is_empty() && reader.meets(set, MAX_DEPTH).unwrap_or(true)
+    !set.is_empty() && reader.intersects(set, MAX_DEPTH).unwrap_or(true)
 }
 
 /// Returns true if a text of the server has all members of `set`, and its leaves as leaves.
-pub(super) fn holds(text: &str, set: &Set) -> bool {
-    Reader { text, at: 0 }.holds(set, MAX_DEPTH).unwrap_or(false)
+pub(super) fn contains_all(text: &str, set: &Set) -> bool {
+    Reader { text, at: 0 }.contains_all(set, MAX_DEPTH).unwrap_or(false)
 }
 
 /// Returns true if a text of the server has members below an atomic value of this shape.
-pub(super) fn divides(text: &str, shape: Shape<'_>) -> bool {
+pub(super) fn splits_atomic(text: &str, shape: Shape<'_>) -> bool {
     // An invalid text counts as true, so that it is parsed.
-    Reader { text, at: 0 }.divides(shape, MAX_DEPTH).unwrap_or(true)
+    Reader { text, at: 0 }.splits_atomic(shape, MAX_DEPTH).unwrap_or(true)
 }
 
 /// Returns the compact text of a set: elements in order, starting with `.` for a member that has members below.
@@ -80,7 +80,7 @@ struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     /// Reads an object; true if it is itself a member, that is, it has `.` or is empty.
-    fn set(&mut self, depth: usize) -> Result<(Set, bool), BadFields> {
+    fn set(&mut self, depth: usize) -> Result<(Set, bool), InvalidFieldsV1> {
         self.space();
         if self.text[self.at..].starts_with("null") {
             self.at += 4;
@@ -100,7 +100,7 @@ impl<'t> Reader<'t> {
                 true => &*unescape(raw)?,
                 false => raw,
             };
-            let element = if name == "." { None } else { Some(PathElement::parse(name).map_err(|_| BadFields)?) };
+            let element = if name == "." { None } else { Some(PathElement::parse(name).map_err(|_| InvalidFieldsV1)?) };
             self.space();
             self.expect(b':')?;
             match element {
@@ -125,26 +125,26 @@ impl<'t> Reader<'t> {
     }
 
     /// Begins an object, which must not be nested more deeply than `depth` says.
-    fn enter(&mut self, depth: usize) -> Result<(), BadFields> {
+    fn enter(&mut self, depth: usize) -> Result<(), InvalidFieldsV1> {
         self.expect(b'{')?;
-        if depth == 0 { Err(BadFields) } else { Ok(()) }
+        if depth == 0 { Err(InvalidFieldsV1) } else { Ok(()) }
     }
 
     /// Scans an object, and only those members that are in `set` or lead to its members.
-    fn meets(&mut self, set: &Set, depth: usize) -> Result<bool, BadFields> {
+    fn intersects(&mut self, set: &Set, depth: usize) -> Result<bool, InvalidFieldsV1> {
         self.enter(depth)?;
         if self.take(b'}') {
             return Ok(false);
         }
         loop {
             match self.node_of(set)? {
-                None => self.pass()?,
+                None => self.skip_trusted()?,
                 Some(node) => {
                     let rest = &self.text[self.at..];
                     let member = rest.starts_with("{}") || rest.starts_with("{\".\":");
                     // A leaf includes everything below it, as it may have become atomic since.
                     let leaf = node.children.is_empty();
-                    if node.member && (member || leaf) || self.meets(&node.children, depth - 1)? {
+                    if node.member && (member || leaf) || self.intersects(&node.children, depth - 1)? {
                         return Ok(true);
                     }
                 }
@@ -157,7 +157,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Scans an object, and only those members that lead to members of `set`.
-    fn holds(&mut self, set: &Set, depth: usize) -> Result<bool, BadFields> {
+    fn contains_all(&mut self, set: &Set, depth: usize) -> Result<bool, InvalidFieldsV1> {
         self.enter(depth)?;
         if self.take(b'}') {
             return Ok(set.is_empty());
@@ -165,7 +165,7 @@ impl<'t> Reader<'t> {
         let mut found = 0;
         loop {
             match self.node_of(set)? {
-                None => self.pass()?,
+                None => self.skip_trusted()?,
                 Some(node) => {
                     let rest = &self.text[self.at..];
                     let leaf = rest.starts_with("{}");
@@ -173,7 +173,7 @@ impl<'t> Reader<'t> {
                     if node.member && !member || leaf != node.children.is_empty() {
                         return Ok(false);
                     }
-                    if !self.holds(&node.children, depth - 1)? {
+                    if !self.contains_all(&node.children, depth - 1)? {
                         return Ok(false);
                     }
                     found += 1;
@@ -187,7 +187,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Scans an object, and only those members of which there is a shape.
-    fn divides(&mut self, shape: Shape<'_>, depth: usize) -> Result<bool, BadFields> {
+    fn splits_atomic(&mut self, shape: Shape<'_>, depth: usize) -> Result<bool, InvalidFieldsV1> {
         self.enter(depth)?;
         if self.take(b'}') {
             return Ok(false);
@@ -202,16 +202,16 @@ impl<'t> Reader<'t> {
                 _ => shape.element(),
             };
             match below {
-                None | Some(Shape::Scalar(_)) => self.pass()?,
-                Some(below) if below.is_free() => self.pass()?,
+                None | Some(Shape::Scalar(_)) => self.skip_trusted()?,
+                Some(below) if below.is_free() => self.skip_trusted()?,
                 Some(below) if below.is_leaf() => {
                     if !self.text[self.at..].starts_with("{}") {
                         return Ok(true);
                     }
-                    self.pass()?;
+                    self.skip_trusted()?;
                 }
                 Some(below) => {
-                    if self.divides(below, depth - 1)? {
+                    if self.splits_atomic(below, depth - 1)? {
                         return Ok(true);
                     }
                 }
@@ -224,7 +224,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the name of a member, and returns its node in `set`.
-    fn node_of<'s>(&mut self, set: &'s Set) -> Result<Option<&'s Node>, BadFields> {
+    fn node_of<'s>(&mut self, set: &'s Set) -> Result<Option<&'s Node>, InvalidFieldsV1> {
         let raw = self.string()?;
         self.expect(b':')?;
         // Fields are first in the order of elements.
@@ -234,14 +234,14 @@ impl<'t> Reader<'t> {
             [b'.'] => None,
             [kind, ..] if *kind != b'f' && only_fields => None,
             _ => {
-                let element = PathElement::parse(&unescape(raw)?).map_err(|_| BadFields)?;
+                let element = PathElement::parse(&unescape(raw)?).map_err(|_| InvalidFieldsV1)?;
                 element.and_then(|element| set.node(&element))
             }
         })
     }
 
     /// Skips an object that the server wrote.
-    fn pass(&mut self) -> Result<(), BadFields> {
+    fn skip_trusted(&mut self) -> Result<(), InvalidFieldsV1> {
         let mut depth = 0_usize;
         while let Some(&c) = self.text.as_bytes().get(self.at) {
             match c {
@@ -250,7 +250,7 @@ impl<'t> Reader<'t> {
                     continue;
                 }
                 b'{' => depth += 1,
-                b'}' => depth = depth.checked_sub(1).ok_or(BadFields)?,
+                b'}' => depth = depth.checked_sub(1).ok_or(InvalidFieldsV1)?,
                 _ => {}
             }
             self.at += 1;
@@ -258,18 +258,18 @@ impl<'t> Reader<'t> {
                 return Ok(());
             }
         }
-        Err(BadFields)
+        Err(InvalidFieldsV1)
     }
 
     /// Skips any value.
-    fn skip(&mut self, depth: usize) -> Result<(), BadFields> {
+    fn skip(&mut self, depth: usize) -> Result<(), InvalidFieldsV1> {
         self.space();
         if self.text[self.at..].starts_with("{}") {
             self.at += 2;
             return Ok(());
         }
         if depth == 0 {
-            return Err(BadFields);
+            return Err(InvalidFieldsV1);
         }
         let mut values = serde_json::Deserializer::from_str(&self.text[self.at..]).into_iter::<serde::de::IgnoredAny>();
         match values.next() {
@@ -277,12 +277,12 @@ impl<'t> Reader<'t> {
                 self.at += values.byte_offset();
                 Ok(())
             }
-            _ => Err(BadFields),
+            _ => Err(InvalidFieldsV1),
         }
     }
 
     /// Returns the raw text of a string, without its quotes.
-    fn string(&mut self) -> Result<&'t str, BadFields> {
+    fn string(&mut self) -> Result<&'t str, InvalidFieldsV1> {
         self.expect(b'"')?;
         let start = self.at;
         let bytes = self.text.as_bytes();
@@ -296,7 +296,7 @@ impl<'t> Reader<'t> {
                 _ => self.at += 1,
             }
         }
-        Err(BadFields)
+        Err(InvalidFieldsV1)
     }
 
     fn space(&mut self) {
@@ -311,13 +311,13 @@ impl<'t> Reader<'t> {
         found
     }
 
-    fn expect(&mut self, c: u8) -> Result<(), BadFields> {
-        if self.take(c) { Ok(()) } else { Err(BadFields) }
+    fn expect(&mut self, c: u8) -> Result<(), InvalidFieldsV1> {
+        if self.take(c) { Ok(()) } else { Err(InvalidFieldsV1) }
     }
 }
 
-fn unescape(raw: &str) -> Result<String, BadFields> {
-    serde_json::from_str(&format!("\"{raw}\"")).map_err(|_| BadFields)
+fn unescape(raw: &str) -> Result<String, InvalidFieldsV1> {
+    serde_json::from_str(&format!("\"{raw}\"")).map_err(|_| InvalidFieldsV1)
 }
 
 #[cfg(test)]
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meeting() {
+    fn detects_common_fields() {
         let text = r#"{"f:a":{".":{},"f:b":{},"k:{\"name\":\"x\"}":{".":{},"f:c":{}}},"f:d":{"v:\"1\"":{}}}"#;
         let whole = parse(text).unwrap();
         for (other, want) in [
@@ -343,7 +343,7 @@ mod tests {
             (r#"{"f:c":{},"f:e":{}}"#, false),
         ] {
             let set = parse(other).unwrap();
-            assert_eq!(meets(text, &set), want, "{other}");
+            assert_eq!(intersects(text, &set), want, "{other}");
             assert_eq!(!whole.intersection(&set).is_empty(), want, "{other}");
         }
         for (other, want) in [
@@ -360,18 +360,18 @@ mod tests {
             (r#"{"f:c":{}}"#, false),
         ] {
             let set = parse(other).unwrap();
-            assert_eq!(holds(text, &set), want, "{other}");
+            assert_eq!(contains_all(text, &set), want, "{other}");
             // Subtracted members return with the union.
             let mut less = whole.clone();
             less.subtract(&set);
             assert!(!want || less.union(&set) == whole, "{other}");
         }
-        assert!(!holds("{nonsense", &whole));
-        assert!(meets("{nonsense", &whole));
+        assert!(!contains_all("{nonsense", &whole));
+        assert!(intersects("{nonsense", &whole));
     }
 
     #[test]
-    fn divided_values() {
+    fn detects_fields_within_atomic_values() {
         let list = || Ty::List(Box::new(Ty::String));
         let atomic = Field { list_type: ListType::Atomic, ..Field::new("map", Ty::Map(Box::new(Ty::String))) };
         let message =
@@ -386,12 +386,12 @@ mod tests {
             (r#"{"f:maps":{"f:a\n":{"i:0":{}}}}"#, true),
             ("{nonsense", true),
         ] {
-            assert_eq!(divides(text, Shape::of_message(&message)), want, "{text}");
+            assert_eq!(splits_atomic(text, Shape::of_message(&message)), want, "{text}");
         }
     }
 
     #[test]
-    fn round_trips() {
+    fn parses_and_serializes_fields_v1() {
         for (text, want) in [
             ("{}", "{}"),
             ("null", "{}"),
@@ -425,7 +425,7 @@ mod tests {
             "{\"\\",
             deep.as_str(),
         ] {
-            assert_eq!(parse(bad), Err(BadFields), "{bad}");
+            assert_eq!(parse(bad), Err(InvalidFieldsV1), "{bad}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use binnacle_schema::{Limits, Object, Value, json};
 
-use super::conflict::Found;
+use super::conflict::FieldConflict;
 use super::shape::Shape;
 use super::{Update, compare, field_set, validate};
 
@@ -16,7 +16,11 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 const KUBECTL: &str = "kubectl";
 
 /// Returns the conflicts except those over fields that have the annotation's value: these are the manager's own.
-pub(super) fn not_yet_applied(update: &Update<'_>, live: &Value, conflicts: Vec<Found>) -> Vec<Found> {
+pub(super) fn without_last_applied(
+    update: &Update<'_>,
+    live: &Value,
+    conflicts: Vec<FieldConflict>,
+) -> Vec<FieldConflict> {
     if update.manager != KUBECTL {
         return conflicts;
     }
@@ -34,7 +38,7 @@ pub(super) fn not_yet_applied(update: &Update<'_>, live: &Value, conflicts: Vec<
 }
 
 /// Updates the annotation, if the object has it.
-pub(super) fn keep_up(update: &Update<'_>, config: &Value, object: &mut Value) {
+pub(super) fn update_annotation(update: &Update<'_>, config: &Value, object: &mut Value) {
     if update.manager != KUBECTL {
         return;
     }

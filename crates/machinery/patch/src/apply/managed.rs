@@ -17,12 +17,12 @@ pub(super) struct Entry {
     pub(super) api_version: Text,
     pub(super) subresource: Text,
     pub(super) time: Option<Text>,
-    pub(super) owned: Owned,
+    pub(super) owned: OwnedFields,
 }
 
 /// A set of fields that is parsed when needed, and encoded only if it was changed.
 #[derive(Clone, Debug)]
-pub(super) enum Owned {
+pub(super) enum OwnedFields {
     /// As the server wrote it.
     Text(Text),
     Set(Set),
@@ -41,7 +41,7 @@ const MAX_SHOWN: usize = 1024;
 const UNKNOWN: &str = "unknown";
 
 /// The reason why a list of managed fields is invalid.
-pub(super) struct BadEntries(pub(super) String);
+pub(super) struct InvalidManagedFields(pub(super) String);
 
 impl Entry {
     pub(super) fn new(manager: &str, applied: bool, api_version: &str, subresource: &str) -> Self {
@@ -51,7 +51,7 @@ impl Entry {
             api_version: Text::new(api_version),
             subresource: Text::new(subresource),
             time: None,
-            owned: Owned::Set(Set::default()),
+            owned: OwnedFields::Set(Set::default()),
         }
     }
 
@@ -65,12 +65,12 @@ impl Entry {
 
     /// Returns the set, parsed if needed. The server's own text is valid; any other counts as empty.
     pub(super) fn set(&mut self) -> &mut Set {
-        if let Owned::Text(text) = &self.owned {
-            self.owned = Owned::Set(fields::parse(text).unwrap_or_default());
+        if let OwnedFields::Text(text) = &self.owned {
+            self.owned = OwnedFields::Set(fields::parse(text).unwrap_or_default());
         }
         match &mut self.owned {
-            Owned::Set(set) => set,
-            Owned::Text(_) => unreachable!("was read above"),
+            OwnedFields::Set(set) => set,
+            OwnedFields::Text(_) => unreachable!("was read above"),
         }
     }
 
@@ -80,23 +80,25 @@ impl Entry {
 
     pub(super) fn owns_nothing(&self) -> bool {
         match &self.owned {
-            Owned::Text(text) => text == "{}",
-            Owned::Set(set) => set.is_empty(),
+            OwnedFields::Text(text) => text == "{}",
+            OwnedFields::Set(set) => set.is_empty(),
         }
     }
 
     /// Returns true if the manager owns the changed fields and not the removed ones, so that its set stays the same.
-    pub(super) fn keeps(&self, changes: &Comparison) -> bool {
+    pub(super) fn is_unaffected_by(&self, changes: &Comparison) -> bool {
         match &self.owned {
-            Owned::Text(text) => fields::holds(text, &changes.changed) && !fields::meets(text, &changes.removed),
+            OwnedFields::Text(text) => {
+                fields::contains_all(text, &changes.changed) && !fields::intersects(text, &changes.removed)
+            }
             // A parsed set is updated as cheaply as it is compared.
-            Owned::Set(_) => false,
+            OwnedFields::Set(_) => false,
         }
     }
 
     /// Adapts the set to fields that have become atomic, if there are any.
     pub(super) fn adapt(&mut self, shape: Shape<'_>) {
-        if matches!(&self.owned, Owned::Text(text) if !fields::divides(text, shape)) {
+        if matches!(&self.owned, OwnedFields::Text(text) if !fields::splits_atomic(text, shape)) {
             return;
         }
         self.set().reconcile(shape);
@@ -109,18 +111,18 @@ impl Entry {
             return;
         }
         match &mut self.owned {
-            Owned::Set(set) => {
+            OwnedFields::Set(set) => {
                 set.subtract(fields);
             }
             // Text without these fields stays as it is.
-            Owned::Text(text) => {
-                if fields::meets(text, fields) {
+            OwnedFields::Text(text) => {
+                if fields::intersects(text, fields) {
                     let mut set = fields::parse(text).unwrap_or_default();
                     if let Some(shape) = shape {
                         set.reconcile(shape);
                     }
                     set.subtract(fields);
-                    self.owned = Owned::Set(set);
+                    self.owned = OwnedFields::Set(set);
                 }
             }
         }
@@ -147,8 +149,8 @@ impl Entry {
         }
         object.push(Text::new_static("fieldsType"), text("FieldsV1"));
         let owned = match self.owned {
-            Owned::Text(text) => text,
-            Owned::Set(set) => fields::to_text(&set),
+            OwnedFields::Text(text) => text,
+            OwnedFields::Set(set) => fields::to_text(&set),
         };
         object.push(Text::new_static("fieldsV1"), Value::Raw(owned));
         if !self.subresource.is_empty() {
@@ -159,10 +161,10 @@ impl Entry {
 }
 
 /// Decodes the entries. If `trusted`, the server wrote them, and their sets are parsed when needed.
-pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, BadEntries> {
+pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, InvalidManagedFields> {
     let mut entries: Vec<Entry> = Vec::with_capacity(list.len() + 1);
     for (i, value) in list.iter().enumerate() {
-        let bad = |why: String| BadEntries(why);
+        let bad = |why: String| InvalidManagedFields(why);
         let applied = match value.str_at(&["operation"]) {
             "Apply" => true,
             "Update" => false,
@@ -183,10 +185,10 @@ pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, BadEnt
         }
         let parse = |text: &str| fields::parse(text).map_err(|_| bad(unreadable_set(value, text)));
         let owned = match value.get("fieldsV1") {
-            Some(Value::Raw(text)) if trusted => Owned::Text(text.clone()),
-            Some(Value::Raw(text) | Value::Str(text)) => Owned::Set(parse(text)?),
-            Some(Value::Null) | None => Owned::Set(Set::default()),
-            Some(tree) => Owned::Set(parse(&json::to_string(tree))?),
+            Some(Value::Raw(text)) if trusted => OwnedFields::Text(text.clone()),
+            Some(Value::Raw(text) | Value::Str(text)) => OwnedFields::Set(parse(text)?),
+            Some(Value::Null) | None => OwnedFields::Set(Set::default()),
+            Some(tree) => OwnedFields::Set(parse(&json::to_string(tree))?),
         };
         let time = Some(text("time")).filter(|time| !time.is_empty());
         let (manager, subresource) = (text("manager"), text("subresource"));
@@ -261,7 +263,7 @@ pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
         });
         if let Some(into) = &mut slots[into] {
             into.time = entry.time.clone();
-            into.owned = Owned::Set(into.set().union(&entry.into_set()));
+            into.owned = OwnedFields::Set(into.set().union(&entry.into_set()));
             count -= 1;
         }
     }

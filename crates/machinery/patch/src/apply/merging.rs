@@ -30,12 +30,12 @@ pub(super) fn merge(
         _ => true,
     };
     if leaf || (empty(live) && empty(config)) {
-        let mut kept = config.or(live).cloned();
+        let mut remaining = config.or(live).cloned();
         // A changed value is stored as a tree, not as its raw text.
-        if let (Shape::Opaque, Some(value)) = (shape, &mut kept) {
+        if let (Shape::Opaque, Some(value)) = (shape, &mut remaining) {
             json::unpack(value);
         }
-        return Ok(kept);
+        return Ok(remaining);
     }
     match shape {
         Shape::List { element, relation } => {
@@ -73,38 +73,38 @@ fn merge_members(shape: Shape<'_>, live: Option<&Object>, config: Option<&Object
 
 /// The elements of a list by their identity. Duplicates, which only the live list may have, are not found and so not
 /// merged.
-struct Identified<'v> {
+struct IndexedList<'v> {
     steps: Vec<PathElement>,
-    places: BTreeMap<PathElement, Option<&'v Value>>,
+    by_identity: BTreeMap<PathElement, Option<&'v Value>>,
 }
 
-impl<'v> Identified<'v> {
+impl<'v> IndexedList<'v> {
     fn of(element: &Ty, relation: Relation<'_>, items: &'v [Value], repeats: bool) -> Result<Self, SchemaErrors> {
         let mut errors = SchemaErrors::none();
-        let mut identified = Self { steps: Vec::with_capacity(items.len()), places: BTreeMap::new() };
+        let mut indexed = Self { steps: Vec::with_capacity(items.len()), by_identity: BTreeMap::new() };
         for (at, item) in items.iter().enumerate() {
             match relation.identify(element, item) {
                 Err(why) => errors.push(&[], format!("element {at}: {why}")),
-                Ok(step) if !identified.places.contains_key(&step) => {
-                    identified.places.insert(step.clone(), Some(item));
-                    identified.steps.push(step);
+                Ok(step) if !indexed.by_identity.contains_key(&step) => {
+                    indexed.by_identity.insert(step.clone(), Some(item));
+                    indexed.steps.push(step);
                 }
                 Ok(step) if repeats => {
-                    identified.places.insert(step.clone(), None);
-                    identified.steps.push(step);
+                    indexed.by_identity.insert(step.clone(), None);
+                    indexed.steps.push(step);
                 }
                 Ok(step) => errors.push(&[], format!("duplicate entries for key {step}")),
             }
         }
-        errors.into_result().map(|()| identified)
+        errors.into_result().map(|()| indexed)
     }
 
     fn has(&self, step: &PathElement) -> bool {
-        self.places.contains_key(step)
+        self.by_identity.contains_key(step)
     }
 
     fn get(&self, step: &PathElement) -> Option<&'v Value> {
-        self.places.get(step).copied().flatten()
+        self.by_identity.get(step).copied().flatten()
     }
 }
 
@@ -116,8 +116,8 @@ fn merge_lists(
     config: &[Value],
 ) -> Result<Vec<Value>, SchemaErrors> {
     pace(40 * (live.len() + config.len()) as u64);
-    let theirs = Identified::of(element, relation, config, false)?;
-    let ours = Identified::of(element, relation, live, true)?;
+    let config_items = IndexedList::of(element, relation, config, false)?;
+    let live_items = IndexedList::of(element, relation, live, true)?;
     let shape = Shape::of_type(element);
     let mut out = Vec::with_capacity(live.len().max(config.len()));
     let put = |step: &PathElement, live: Option<&Value>, config: Option<&Value>, out: &mut Vec<Value>| {
@@ -126,39 +126,39 @@ fn merge_lists(
         Ok::<(), SchemaErrors>(())
     };
     // Elements of both lists, in the configuration's order: live elements are skipped up to the next one.
-    let mut shared = theirs.steps.iter().filter(|step| ours.has(step));
+    let mut shared = config_items.steps.iter().filter(|step| live_items.has(step));
     let mut next = shared.next();
     let mut merged = std::collections::BTreeSet::new();
     let (mut l, mut r) = (0, 0);
-    while l < ours.steps.len() || r < theirs.steps.len() {
-        if let (Some(our), Some(their)) = (ours.steps.get(l), theirs.steps.get(r)) {
-            if our == their {
-                merged.insert(our);
-                put(our, ours.get(our), theirs.get(our), &mut out)?;
+    while l < live_items.steps.len() || r < config_items.steps.len() {
+        if let (Some(live_step), Some(config_step)) = (live_items.steps.get(l), config_items.steps.get(r)) {
+            if live_step == config_step {
+                merged.insert(live_step);
+                put(live_step, live_items.get(live_step), config_items.get(live_step), &mut out)?;
                 (l, r) = (l + 1, r + 1);
                 next = shared.next();
                 continue;
             }
-            if theirs.has(our) && next.is_some_and(|next| next != our) {
+            if config_items.has(live_step) && next.is_some_and(|next| next != live_step) {
                 l += 1;
                 continue;
             }
         }
-        if let Some(our) = ours.steps.get(l) {
-            if !theirs.has(our) {
-                put(our, Some(&live[l]), None, &mut out)?;
+        if let Some(live_step) = live_items.steps.get(l) {
+            if !config_items.has(live_step) {
+                put(live_step, Some(&live[l]), None, &mut out)?;
                 l += 1;
                 continue;
             }
-            if merged.contains(our) {
+            if merged.contains(live_step) {
                 l += 1;
             }
         }
-        if let Some(their) = theirs.steps.get(r) {
-            merged.insert(their);
-            put(their, ours.get(their), theirs.get(their), &mut out)?;
+        if let Some(config_step) = config_items.steps.get(r) {
+            merged.insert(config_step);
+            put(config_step, live_items.get(config_step), config_items.get(config_step), &mut out)?;
             r += 1;
-            if next == Some(their) {
+            if next == Some(config_step) {
                 next = shared.next();
             }
         }
@@ -180,37 +180,37 @@ pub(super) fn remove(shape: Shape<'_>, value: &Value, fields: &Set) -> Option<Va
 }
 
 fn remove_members(shape: Shape<'_>, object: &Object, fields: &Set) -> Option<Value> {
-    let mut kept = Object::with_capacity(object.len());
+    let mut remaining = Object::with_capacity(object.len());
     let mut touched = false;
     for (name, value) in object.iter() {
         match fields.node(&PathElement::Field(name.clone())) {
-            None => kept.push(name.clone(), value.clone()),
+            None => remaining.push(name.clone(), value.clone()),
             Some(node) if node.member => {}
             Some(node) => {
                 touched = true;
                 let below = shape.member(name).unwrap_or(Shape::Deduced);
-                kept.push(name.clone(), remove_below(below, value, &node.children));
+                remaining.push(name.clone(), remove_below(below, value, &node.children));
             }
         }
     }
-    (touched || !kept.is_empty()).then_some(Value::Object(kept))
+    (touched || !remaining.is_empty()).then_some(Value::Object(remaining))
 }
 
 fn remove_elements(element: &Ty, relation: Relation<'_>, items: &[Value], fields: &Set) -> Option<Value> {
     let shape = Shape::of_type(element);
-    let mut kept = Vec::with_capacity(items.len());
+    let mut remaining = Vec::with_capacity(items.len());
     let mut touched = false;
     for item in items {
         match relation.identify(element, item).ok().and_then(|step| fields.node(&step)) {
-            None => kept.push(item.clone()),
+            None => remaining.push(item.clone()),
             Some(node) if node.member => {}
             Some(node) => {
                 touched = true;
-                kept.push(remove_below(shape, item, &node.children));
+                remaining.push(remove_below(shape, item, &node.children));
             }
         }
     }
-    (touched || !kept.is_empty()).then_some(Value::List(kept))
+    (touched || !remaining.is_empty()).then_some(Value::List(remaining))
 }
 
 fn remove_below(shape: Shape<'_>, value: &Value, fields: &Set) -> Value {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_without_a_schema() {
+    fn merges_untyped_values() {
         for (live, config, want, why) in [
             (value!([1i64]), value!(null), value!(null), "a null replaces a list"),
             (value!(1i64), value!(null), value!(null), "and a scalar"),

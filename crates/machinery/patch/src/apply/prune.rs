@@ -11,7 +11,7 @@ use super::shape::Shape;
 use super::{field_set, merging, track};
 
 /// An object and the schema of the version it is in.
-struct Versioned<'m> {
+struct VersionedObject<'m> {
     value: Value,
     shape: Shape<'m>,
 }
@@ -33,7 +33,7 @@ pub(super) fn prune(request: &Apply<'_>, merged: Value, entries: &mut [Entry], l
         .map_err(|errors| format!("failed to convert merged object to last applied version: {errors}"))?;
     let Some(merged) = last_version else { return Ok(merged) };
     let named = last.clone().with_named_fields(Some(merged.shape));
-    let pruned = Versioned { value: removed(&merged, &named), shape: merged.shape };
+    let pruned = VersionedObject { value: without_fields(&merged, &named), shape: merged.shape };
     let pruned = add_back_owned(request, &merged, pruned, &version, entries)
         .map_err(|why| format!("failed add back owned items: {why}"))?;
     let pruned = add_back_dangling(&merged, &pruned, last);
@@ -44,11 +44,11 @@ pub(super) fn prune(request: &Apply<'_>, merged: Value, entries: &mut [Entry], l
 /// Restores the fields that any manager owns, version by version.
 fn add_back_owned<'m>(
     request: &Apply<'m>,
-    merged: &Versioned<'m>,
-    mut pruned: Versioned<'m>,
+    merged: &VersionedObject<'m>,
+    mut pruned: VersionedObject<'m>,
     version: &str,
     entries: &mut [Entry],
-) -> Result<Versioned<'m>, String> {
+) -> Result<VersionedObject<'m>, String> {
     let mut owned: Vec<(Text, Set)> = vec![(version.into(), Set::default())];
     for entry in entries {
         match owned.iter_mut().find(|(version, _)| *version == entry.api_version) {
@@ -56,38 +56,38 @@ fn add_back_owned<'m>(
             None => owned.push((entry.api_version.clone(), entry.set().clone())),
         }
     }
-    for (elsewhere, owned) in owned {
+    for (other_version, owned) in owned {
         if owned.is_empty() {
             continue;
         }
-        let converted = |what: &str, object: &Versioned<'_>| {
-            in_version(request, &object.value, version, &elsewhere)
-                .map_err(|errors| format!("failed to convert {what} object at version {elsewhere}: {errors}"))
+        let converted = |role: &str, object: &VersionedObject<'_>| {
+            in_version(request, &object.value, version, &other_version)
+                .map_err(|errors| format!("failed to convert {role} object at version {other_version}: {errors}"))
         };
         let (whole, part) = (converted("merged", merged)?, converted("pruned", &pruned)?);
         let (Some(whole), Some(part)) = (whole, part) else { continue };
         let shape = Some(whole.shape);
-        let kept = field_set::of_value(part.shape, &part.value).with_named_fields(shape);
-        let kept = kept.union(&owned.with_named_fields(shape));
-        let gone = field_set::of_value(whole.shape, &whole.value).with_named_fields(shape).difference(&kept);
-        let value = removed(&whole, &gone);
-        let back = in_version(request, &value, &elsewhere, version)
+        let remaining = field_set::of_value(part.shape, &part.value).with_named_fields(shape);
+        let remaining = remaining.union(&owned.with_named_fields(shape));
+        let dropped = field_set::of_value(whole.shape, &whole.value).with_named_fields(shape).difference(&remaining);
+        let value = without_fields(&whole, &dropped);
+        let back = in_version(request, &value, &other_version, version)
             .map_err(|errors| format!("failed to convert pruned object at version {version}: {errors}"))?;
         let back = back.ok_or_else(|| format!("cannot convert to {version}"))?;
-        pruned = Versioned { value: back.value, shape: merged.shape };
+        pruned = VersionedObject { value: back.value, shape: merged.shape };
     }
     Ok(pruned)
 }
 
 /// Restores the fields that the manager did not own itself, such as elements that others added to its lists.
-fn add_back_dangling(merged: &Versioned<'_>, pruned: &Versioned<'_>, last: Set) -> Value {
+fn add_back_dangling(merged: &VersionedObject<'_>, pruned: &VersionedObject<'_>, last: Set) -> Value {
     let shape = Some(merged.shape);
-    let kept = field_set::of_value(pruned.shape, &pruned.value).with_named_fields(shape);
-    let gone = field_set::of_value(merged.shape, &merged.value).with_named_fields(shape).difference(&kept);
-    removed(merged, &gone.intersection(&last.with_named_fields(shape)))
+    let remaining = field_set::of_value(pruned.shape, &pruned.value).with_named_fields(shape);
+    let dropped = field_set::of_value(merged.shape, &merged.value).with_named_fields(shape).difference(&remaining);
+    without_fields(merged, &dropped.intersection(&last.with_named_fields(shape)))
 }
 
-fn removed(object: &Versioned<'_>, fields: &Set) -> Value {
+fn without_fields(object: &VersionedObject<'_>, fields: &Set) -> Value {
     merging::remove(object.shape, &object.value, fields).unwrap_or_else(|| Value::Object(Object::new()))
 }
 
@@ -97,10 +97,10 @@ fn in_version<'m>(
     value: &Value,
     from: &str,
     to: &str,
-) -> Result<Option<Versioned<'m>>, SchemaErrors> {
+) -> Result<Option<VersionedObject<'m>>, SchemaErrors> {
     if to == request.update.api_version && from == to {
-        return Ok(Some(Versioned { value: value.clone(), shape: Shape::of_message(request.update.message) }));
+        return Ok(Some(VersionedObject { value: value.clone(), shape: Shape::of_message(request.update.message) }));
     }
     let converted = track::converted(request.versions, value, to)?;
-    Ok(converted.map(|(value, message)| Versioned { value, shape: Shape::of_message(message) }))
+    Ok(converted.map(|(value, message)| VersionedObject { value, shape: Shape::of_message(message) }))
 }

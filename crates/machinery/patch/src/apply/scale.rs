@@ -4,7 +4,7 @@
 use binnacle_schema::Value;
 
 use super::element::PathElement;
-use super::managed::{self, Entry, Owned};
+use super::managed::{self, Entry, OwnedFields};
 use super::set::Set;
 use super::track::reset_fields;
 
@@ -28,7 +28,7 @@ impl Scale<'_> {
         entries.retain_mut(|entry| match self.path(&entry.api_version) {
             Some(Some(path)) if entry.set().has(&path) => {
                 entry.api_version = SCALE.into();
-                entry.owned = Owned::Set(reset_fields(&["spec.replicas"]));
+                entry.owned = OwnedFields::Set(reset_fields(&["spec.replicas"]));
                 true
             }
             _ => false,
@@ -43,7 +43,7 @@ impl Scale<'_> {
         let mut of_scale = managed::decode(scale_list, true).ok()?;
         // kube-apiserver takes the time of an entry of the scale from one of the object, and usually there is none.
         let times: Vec<Entry> =
-            of_object.iter().map(|entry| Entry { owned: Owned::Set(Set::default()), ..entry.clone() }).collect();
+            of_object.iter().map(|entry| Entry { owned: OwnedFields::Set(Set::default()), ..entry.clone() }).collect();
         let mut entries = Vec::with_capacity(of_object.len() + of_scale.len());
         for mut entry in of_object {
             let Some(path) = self.path(&entry.api_version) else { continue };
@@ -65,7 +65,7 @@ impl Scale<'_> {
                 entry.time = times.iter().find(|other| other.is_same(&entry)).and_then(|other| other.time.clone());
                 entries.retain(|other: &Entry| !other.is_same(&entry));
                 entry.api_version = self.api_version.into();
-                entry.owned = Owned::Set(single(&path));
+                entry.owned = OwnedFields::Set(single(&path));
                 entries.push(entry);
             }
         }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn maps_managers_to_scale_and_back() {
         let time = "2026-01-02T03:04:05Z";
         let (both, replicas, rest) = (
             r#"{"f:spec":{"f:paused":{},"f:replicas":{}}}"#,
@@ -135,12 +135,12 @@ mod tests {
         assert_eq!(SCALE.to_scale(&object("apps/v9", both)), None);
         assert_eq!(SCALE.to_scale(&object("apps/v0", both)), None);
         assert_eq!(SCALE.to_object(&object("apps/v9", both), &[]), None, "a version that is not known is forgotten");
-        let kept = SCALE.to_object(&object("apps/v0", both), &[]);
-        assert_eq!(kept, Some(Value::List(object("apps/v0", both))), "a version without a scale is left alone");
+        let object_list = SCALE.to_object(&object("apps/v0", both), &[]);
+        assert_eq!(object_list, Some(Value::List(object("apps/v0", both))), "a version without a scale is left alone");
 
         let written = |entries: Vec<Value>| SCALE.to_object(&object("apps/v1", both), &entries);
-        let kept = written(vec![entry("a", "Apply", "autoscaling/v1", "", time, replicas)]);
-        assert_eq!(kept, Some(Value::List(object("apps/v1", both))), "the applier still owns the replicas");
+        let object_list = written(vec![entry("a", "Apply", "autoscaling/v1", "", time, replicas)]);
+        assert_eq!(object_list, Some(Value::List(object("apps/v1", both))), "the applier still owns the replicas");
         let stolen = written(vec![entry("s", "Update", "autoscaling/v1", "scale", time, replicas)]);
         let want = vec![
             entry("a", "Apply", "apps/v1", "", time, rest),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn managers_of_other_versions_stay() {
+    fn keeps_managers_of_other_versions() {
         let scale = Scale {
             api_version: "g/v2",
             replicas: &[("g/v1", Some("spec.count")), ("g/v2", Some("spec.replicas")), ("g/v3", None)],

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_bounded() {
+    fn bounds_error_texts() {
         let mut errors = SchemaErrors::none();
         let long = PathElement::Field("x".repeat(1 << 20).into());
         (0..100_000).for_each(|_| errors.push(std::slice::from_ref(&long), "y".repeat(2000)));

@@ -7,8 +7,8 @@ use binnacle_schema::{Message, Object, Value};
 use crate::order::same;
 
 use super::compare::Comparison;
-use super::conflict::{ApplyError, Found, found, identity};
-use super::managed::{self, Entry, Owned};
+use super::conflict::{ApplyError, FieldConflict, conflicts_of, manager_identifier};
+use super::managed::{self, Entry, OwnedFields};
 use super::prune::prune;
 use super::shape::{Shape, empty};
 use super::{Update, Versions, field_set, last_applied, merging, track, validate};
@@ -26,7 +26,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// The result of an apply.
 #[derive(Debug)]
-pub struct Applied {
+pub struct ApplyResult {
     /// The new object, with its `metadata.managedFields`.
     pub object: Value,
     /// False if the object is the live one, apart from its managers.
@@ -37,12 +37,13 @@ pub struct Applied {
 ///
 /// `live` is decoded, in the version of the request; `config` is as the client sent it. The result has the values of
 /// `config` as they were sent, still to be decoded and defaulted. If nothing changes, it is `live`, with its times.
-pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Result<Applied, ApplyError> {
+pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Result<ApplyResult, ApplyError> {
     let update = &request.update;
     let shape = Shape::of_message(update.message);
     let mut entries = match live {
-        Some(live) => managed::decode(live.list_at(&["metadata", "managedFields"]), true)
-            .map_err(|managed::BadEntries(_)| ApplyError::Failed("failed to decode managed fields".to_owned()))?,
+        Some(live) => managed::decode(live.list_at(&["metadata", "managedFields"]), true).map_err(
+            |managed::InvalidManagedFields(_)| ApplyError::Failed("failed to decode managed fields".to_owned()),
+        )?,
         None => Vec::new(),
     };
     if let Some(live) = live
@@ -66,10 +67,10 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
             ApplyError::Failed(format!("failed to create typed live object ({}): {errors}", described(live)))
         })?;
     }
-    let merge = Merge { request, shape, live: live.unwrap_or_else(|| empty()), config };
+    let merge = Applier { request, shape, live: live.unwrap_or_else(|| empty()), config };
     let applied = match merge.apply(entries.clone(), request.force) {
-        Err(Refused::Conflicts(conflicts)) => {
-            let left = last_applied::not_yet_applied(update, merge.live, conflicts);
+        Err(ApplyFailure::Conflicts(conflicts)) => {
+            let left = last_applied::without_last_applied(update, merge.live, conflicts);
             if !left.is_empty() {
                 return Err(ApplyError::Conflicts(left.into_iter().map(|found| found.conflict).collect()));
             }
@@ -79,17 +80,17 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
     };
     let (changed, entries) = match applied {
         Ok(applied) => applied,
-        Err(Refused::Conflicts(conflicts)) => {
+        Err(ApplyFailure::Conflicts(conflicts)) => {
             return Err(ApplyError::Conflicts(conflicts.into_iter().map(|found| found.conflict).collect()));
         }
-        Err(Refused::Failed(message)) => return Err(ApplyError::Failed(message)),
+        Err(ApplyFailure::Failed(message)) => return Err(ApplyError::Failed(message)),
     };
     let (changed, mut object) = (changed.is_some(), changed.unwrap_or_else(|| merge.live.clone()));
     // `managedFields` is overwritten or removed below.
     object.make_at(&["metadata"]);
     track::store(&mut object, entries);
-    last_applied::keep_up(update, config, &mut object);
-    Ok(Applied { object, changed })
+    last_applied::update_annotation(update, config, &mut object);
+    Ok(ApplyResult { object, changed })
 }
 
 /// Returns true if a configuration has managed fields. A list that Go cannot decode counts as none.
@@ -100,8 +101,8 @@ fn has_managers(config: &Value) -> bool {
             texts.all(|(_, value)| matches!(value, Value::Str(_) | Value::Null))
         })
     };
-    let given = config.get("metadata").and_then(|metadata| metadata.get("managedFields"));
-    given.and_then(Value::as_list).is_some_and(|entries| entries.iter().all(is_entry))
+    let managed_fields = config.get("metadata").and_then(|metadata| metadata.get("managedFields"));
+    managed_fields.and_then(Value::as_list).is_some_and(|entries| entries.iter().all(is_entry))
 }
 
 /// `namespace/name; group/version, Kind=kind`
@@ -113,42 +114,42 @@ pub fn described(config: &Value) -> String {
 }
 
 /// The reason why an apply failed.
-pub(super) enum Refused {
-    Conflicts(Vec<Found>),
+pub(super) enum ApplyFailure {
+    Conflicts(Vec<FieldConflict>),
     Failed(String),
 }
 
-struct Merge<'a> {
+struct Applier<'a> {
     request: &'a Apply<'a>,
     shape: Shape<'a>,
     live: &'a Value,
     config: &'a Value,
 }
 
-impl Merge<'_> {
+impl Applier<'_> {
     /// Returns the new object, `None` if it has not changed, and the entries.
-    fn apply(&self, mut entries: Vec<Entry>, force: bool) -> Result<(Option<Value>, Vec<Entry>), Refused> {
+    fn apply(&self, mut entries: Vec<Entry>, force: bool) -> Result<(Option<Value>, Vec<Entry>), ApplyFailure> {
         let update = &self.request.update;
         self.reconcile(&mut entries)?;
         let merged = merging::merge(self.shape, Some(self.live), Some(self.config))
-            .map_err(|errors| Refused::Failed(format!("failed to merge config: {errors}")))?
+            .map_err(|errors| ApplyFailure::Failed(format!("failed to merge config: {errors}")))?
             .unwrap_or_else(|| Value::Object(Object::new()));
         let mut own = Entry::new(update.manager, true, update.api_version, update.subresource);
         let mut set = field_set::of_value(self.shape, self.config);
         set.subtract_recursively(&track::reset_fields(update.reset));
-        own.owned = Owned::Set(set);
+        own.owned = OwnedFields::Set(set);
         let last = entries.iter().position(|entry| entry.is_same(&own)).map(|at| entries.remove(at));
         own.time = last.as_ref().and_then(|last| last.time.clone());
         entries.push(own);
         let merged = match last {
             Some(last) => prune(self.request, merged, &mut entries, last)
-                .map_err(|message| Refused::Failed(format!("failed to prune fields: {message}")))?,
+                .map_err(|message| ApplyFailure::Failed(format!("failed to prune fields: {message}")))?,
             None => merged,
         };
-        self.take_from_others(&mut entries, &merged, force)?;
+        self.disown_changed_fields(&mut entries, &merged, force)?;
         entries.retain(|entry| !entry.owns_nothing());
         let changed = !same(self.live, &merged);
-        if let Some(own) = entries.iter_mut().find(|entry| entry.is_same(&self.own())) {
+        if let Some(own) = entries.iter_mut().find(|entry| entry.is_same(&self.own_entry())) {
             own.set().subtract(&track::untracked());
             if changed {
                 own.time = Some(Time::from_unix(update.now, 0).to_string().into());
@@ -158,13 +159,13 @@ impl Merge<'_> {
         Ok((changed.then_some(merged), entries))
     }
 
-    fn own(&self) -> Entry {
+    fn own_entry(&self) -> Entry {
         let update = &self.request.update;
         Entry::new(update.manager, true, update.api_version, update.subresource)
     }
 
     /// Adapts entries to the present schema and removes those of versions that are no longer served.
-    fn reconcile(&self, entries: &mut Vec<Entry>) -> Result<(), Refused> {
+    fn reconcile(&self, entries: &mut Vec<Entry>) -> Result<(), ApplyFailure> {
         let mut messages: Vec<(Text, Option<&Message>)> = Vec::new();
         let mut failure = None;
         entries.retain_mut(|entry| {
@@ -172,11 +173,11 @@ impl Merge<'_> {
                 entry.set().reconcile(self.shape);
                 return true;
             }
-            let known = messages.iter().position(|(version, _)| *version == entry.api_version);
-            let at = known.unwrap_or_else(|| {
+            let existing = messages.iter().position(|(version, _)| *version == entry.api_version);
+            let at = existing.unwrap_or_else(|| {
                 let converted = track::converted(self.request.versions, self.live, &entry.api_version);
                 let converted = converted.unwrap_or_else(|errors| {
-                    failure = Some(Refused::Failed(errors.to_string()));
+                    failure = Some(ApplyFailure::Failed(errors.to_string()));
                     None
                 });
                 messages.push((entry.api_version.clone(), converted.map(|(_, message)| message)));
@@ -194,10 +195,10 @@ impl Merge<'_> {
     }
 
     /// Removes the changed fields from the entries of other managers, or returns conflicts.
-    fn take_from_others(&self, entries: &mut Vec<Entry>, merged: &Value, force: bool) -> Result<(), Refused> {
+    fn disown_changed_fields(&self, entries: &mut Vec<Entry>, merged: &Value, force: bool) -> Result<(), ApplyFailure> {
         let update = &self.request.update;
-        let failed = |error: track::CompareError| Refused::Failed(error.to_string());
-        let own = self.own();
+        let failed = |error: track::CompareError| ApplyFailure::Failed(error.to_string());
+        let own = self.own_entry();
         let mut versions: Vec<(Text, Option<Comparison>)> =
             vec![(update.api_version.into(), Some(track::changes(update, self.live, merged).map_err(failed)?))];
         for entry in entries.iter().filter(|entry| !entry.is_same(&own)) {
@@ -213,17 +214,17 @@ impl Merge<'_> {
         };
         entries.retain(|entry| entry.is_same(&own) || comparison(entry).is_some());
         if !force {
-            let mut conflicts: Vec<(String, Vec<Found>)> = Vec::new();
+            let mut conflicts: Vec<(String, Vec<FieldConflict>)> = Vec::new();
             for entry in entries.iter_mut().filter(|entry| !entry.is_same(&own)) {
                 let Some(comparison) = comparison(entry) else { continue };
                 let fields = entry.set().intersection(&comparison.changed);
                 if !fields.is_empty() {
-                    conflicts.push((identity(entry), found(entry, &fields)));
+                    conflicts.push((manager_identifier(entry), conflicts_of(entry, &fields)));
                 }
             }
             if !conflicts.is_empty() {
                 conflicts.sort_by(|a, b| a.0.cmp(&b.0));
-                return Err(Refused::Conflicts(conflicts.into_iter().flat_map(|(_, found)| found).collect()));
+                return Err(ApplyFailure::Conflicts(conflicts.into_iter().flat_map(|(_, found)| found).collect()));
             }
         }
         for entry in entries.iter_mut().filter(|entry| !entry.is_same(&own)) {

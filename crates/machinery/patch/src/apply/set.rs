@@ -143,20 +143,20 @@ impl Set {
             return false;
         }
         pace((self.nodes.len() + other.nodes.len()) as u64);
-        let mut taken = false;
+        let mut removed = false;
         let mut from = 0;
         self.nodes.retain_mut(|node| {
             while from < other.nodes.len() && other.nodes[from].element < node.element {
                 from += 1;
             }
             if let Some(other) = other.nodes.get(from).filter(|other| other.element == node.element) {
-                taken |= node.member && other.member;
+                removed |= node.member && other.member;
                 node.member &= !other.member;
-                taken |= node.children.subtract(&other.children);
+                removed |= node.children.subtract(&other.children);
             }
             node.member || !node.children.is_empty()
         });
-        taken
+        removed
     }
 
     pub(super) fn difference(&self, other: &Self) -> Self {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn operations() {
+    fn computes_union_intersection_and_difference() {
         let a = r#"{"f:a":{".":{},"f:b":{},"f:c":{}},"f:x":{}}"#;
         for (b, union, intersection, difference, recursive) in [
             ("{}", a, "{}", a, a),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn inserts_and_lists_paths() {
         let mut inserted = Set::default();
         let want = set(r#"{"f:a":{".":{},"k:{\"name\":\"x\"}":{"f:b":{}}},"f:c":{}}"#);
         for path in want.paths() {

@@ -123,7 +123,7 @@ impl<'s> Shape<'s> {
             Self::Deduced => return true,
             Self::Map { value, .. } => Some(*value),
             Self::Struct { message, .. } | Self::Untyped { message, .. } if message.fields.is_empty() => {
-                message.others.as_deref()
+                message.additional.as_deref()
             }
             _ => None,
         };
@@ -149,7 +149,7 @@ impl<'s> Shape<'s> {
                 // A definition without properties is one of an object with any members.
                 let is_any = message.fields.is_empty() && !message.is_of_definition();
                 field
-                    .or_else(|| message.others.as_deref().map(Self::of_type))
+                    .or_else(|| message.additional.as_deref().map(Self::of_type))
                     .or_else(|| is_any.then_some(Self::Deduced))
             }
             Self::Map { value, .. } => Some(Self::of_type(value)),
@@ -272,7 +272,7 @@ pub(super) fn empty() -> &'static Value {
     &ZEROS.object
 }
 
-struct Zeros {
+struct ZeroValues {
     text: Value,
     no: Value,
     number: Value,
@@ -281,7 +281,7 @@ struct Zeros {
     object: Value,
 }
 
-static ZEROS: LazyLock<Zeros> = LazyLock::new(|| Zeros {
+static ZEROS: LazyLock<ZeroValues> = LazyLock::new(|| ZeroValues {
     text: Value::Str(Text::new_static("")),
     no: Value::Bool(false),
     number: Value::Int(0),

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times() {
+    fn ignores_changed_timestamps_only() {
         let object = |time: &str, manager: &str, data: &str| {
             let entry = value!({"manager": manager, "time": time});
             value!({"metadata": {"name": "a", "managedFields": [entry]}, "data": {"k": data}})

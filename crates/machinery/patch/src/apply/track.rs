@@ -7,7 +7,7 @@ use binnacle_schema::{Message, Object, Value};
 
 use super::compare::{self, Comparison};
 use super::element::PathElement;
-use super::managed::{self, Entry, Owned};
+use super::managed::{self, Entry, OwnedFields};
 use super::schema_error::SchemaErrors;
 use super::set::Set;
 use super::shape::{Shape, empty};
@@ -99,18 +99,19 @@ pub(super) fn updated(
     let mut own = Entry::new(update.manager, false, update.api_version, update.subresource);
     own.time = Some(Time::from_unix(update.now, 0).to_string().into());
     // The set of a manager that writes the same fields repeatedly, like a controller, is not parsed.
-    let keeps = |entry: &Entry| !changes.changed.is_empty() && entry.is_same(&own) && entry.keeps(&changes);
-    let kept = entries.iter().position(keeps).map(|at| entries.swap_remove(at));
-    take_from_others(update, &mut entries, &changes, old, new, versions)?;
+    let is_unaffected_by =
+        |entry: &Entry| !changes.changed.is_empty() && entry.is_same(&own) && entry.is_unaffected_by(&changes);
+    let unaffected = entries.iter().position(is_unaffected_by).map(|at| entries.swap_remove(at));
+    disown_changed_fields(update, &mut entries, &changes, old, new, versions)?;
     entries.retain(|entry| !entry.owns_nothing());
-    if let Some(kept) = kept {
-        entries.push(Entry { owned: kept.owned, ..own });
+    if let Some(unaffected) = unaffected {
+        entries.push(Entry { owned: unaffected.owned, ..own });
     } else if !changes.changed.is_empty() {
-        own.owned = Owned::Set(changes.changed);
+        own.owned = OwnedFields::Set(changes.changed);
         match entries.iter_mut().find(|entry| entry.is_same(&own)) {
             Some(previous) => {
                 let union = previous.set().union(own.set());
-                *previous = Entry { owned: Owned::Set(union), ..own };
+                *previous = Entry { owned: OwnedFields::Set(union), ..own };
             }
             None => entries.push(own),
         }
@@ -153,8 +154,8 @@ pub(super) fn reset_fields(paths: &[impl AsRef<str>]) -> Set {
 pub(super) struct CompareError(String);
 
 impl CompareError {
-    fn of(what: &str) -> impl Fn(SchemaErrors) -> Self {
-        move |errors| Self(format!("{what}: {errors}"))
+    fn of(context: &str) -> impl Fn(SchemaErrors) -> Self {
+        move |errors| Self(format!("{context}: {errors}"))
     }
 }
 
@@ -183,7 +184,7 @@ pub(super) fn converted<'v>(
     Ok(Some((value, message)))
 }
 
-fn take_from_others(
+fn disown_changed_fields(
     update: &Update<'_>,
     entries: &mut Vec<Entry>,
     changes: &Comparison,
@@ -192,22 +193,22 @@ fn take_from_others(
     versions: Option<&dyn Versions>,
 ) -> Result<(), CompareError> {
     // One conversion for each version, however many managers wrote through it.
-    let mut elsewhere: Vec<(Text, Option<(Comparison, &Message)>)> = Vec::new();
+    let mut comparisons: Vec<(Text, Option<(Comparison, &Message)>)> = Vec::new();
     let mut failure = None;
     entries.retain_mut(|entry| {
         let changes = match versions {
             Some(versions) if entry.api_version != update.api_version => {
-                let known = elsewhere.iter().position(|(version, _)| *version == entry.api_version);
-                let at = known.unwrap_or_else(|| {
+                let existing = comparisons.iter().position(|(version, _)| *version == entry.api_version);
+                let at = existing.unwrap_or_else(|| {
                     let comparison = in_version(update, versions, &entry.api_version, old, new);
                     let comparison = comparison.unwrap_or_else(|error| {
                         failure = Some(error);
                         None
                     });
-                    elsewhere.push((entry.api_version.clone(), comparison));
-                    elsewhere.len() - 1
+                    comparisons.push((entry.api_version.clone(), comparison));
+                    comparisons.len() - 1
                 });
-                match &elsewhere[at].1 {
+                match &comparisons[at].1 {
                     Some((comparison, message)) => {
                         if message.is_of_definition() {
                             entry.adapt(Shape::of_message(message));

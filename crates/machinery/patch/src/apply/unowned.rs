@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn configurations_over_objects() {
+    fn overlays_configurations_on_objects() {
         let item = Message::new(
             "",
             vec![

@@ -12,7 +12,7 @@ use super::shape::{Relation, Shape, ValueShape};
 
 /// Checks types, keys of list maps, duplicates, and that all fields are known.
 pub(super) fn validate(shape: Shape<'_>, value: &Value) -> Result<(), SchemaErrors> {
-    Walk { duplicates: false, path: Vec::new(), errors: SchemaErrors::none() }.validate(shape, value)
+    Validator { duplicates: false, path: Vec::new(), errors: SchemaErrors::none() }.validate(shape, value)
 }
 
 /// As [`validate`], for an object that is stored or is to be stored. Objects of built-in kinds follow their schema, but
@@ -23,7 +23,7 @@ pub(super) fn validate_stored(message: &Message, object: &Value) -> Result<(), S
 
 /// As [`validate`], for a live object, which may have duplicates.
 pub(super) fn validate_live(message: &Message, object: &Value) -> Result<(), SchemaErrors> {
-    let walk = Walk { duplicates: true, path: Vec::new(), errors: SchemaErrors::none() };
+    let walk = Validator { duplicates: true, path: Vec::new(), errors: SchemaErrors::none() };
     walk.validate(Shape::of_message(message), object)
 }
 
@@ -41,14 +41,14 @@ fn is_built_in(message: &Message) -> bool {
     !message.name.is_empty()
 }
 
-struct Walk {
+struct Validator {
     /// True to allow duplicates.
     duplicates: bool,
     path: Vec<PathElement>,
     errors: SchemaErrors,
 }
 
-impl Walk {
+impl Validator {
     fn validate(mut self, shape: Shape<'_>, value: &Value) -> Result<(), SchemaErrors> {
         self.check(shape, value);
         self.errors.into_result()

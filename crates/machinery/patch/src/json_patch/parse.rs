@@ -10,17 +10,17 @@ use super::{Operation, Patch};
 const MAX_OPERATIONS: usize = 10_000;
 
 /// The names of expected types in errors.
-struct Words {
+struct GoNames {
     prefix: &'static str,
     patch: &'static str,
     operation: &'static str,
 }
 
 /// With field validation, kube-apiserver first decodes a patch to its own types.
-const VALIDATED: Words =
-    Words { prefix: "error decoding patch: ", patch: "[]handlers.jsonPatchOp", operation: "handlers.jsonPatchOp" };
+const VALIDATED: GoNames =
+    GoNames { prefix: "error decoding patch: ", patch: "[]handlers.jsonPatchOp", operation: "handlers.jsonPatchOp" };
 /// Otherwise its library decodes it, and checks the members of an operation only when it is applied.
-const UNVALIDATED: Words = Words { prefix: "", patch: "jsonpatch.Patch", operation: "jsonpatch.Operation" };
+const UNVALIDATED: GoNames = GoNames { prefix: "", patch: "jsonpatch.Patch", operation: "jsonpatch.Operation" };
 
 /// Parses a patch: 400 if it is no list of operations, 413 if it has more operations than kube-apiserver allows.
 pub fn parse(bytes: &[u8]) -> Result<Patch, Status> {
@@ -32,8 +32,8 @@ pub fn parse_unvalidated(bytes: &[u8]) -> Result<Patch, Status> {
     read(bytes, &UNVALIDATED, false)
 }
 
-fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
-    let undecodable = |why: &str| Status::bad_request(format!("{}{why}", words.prefix));
+fn read(bytes: &[u8], names: &GoNames, validates: bool) -> Result<Patch, Status> {
+    let undecodable = |why: &str| Status::bad_request(format!("{}{why}", names.prefix));
     let read = json::parse_with_any_number(bytes, &Limits::default());
     let WithAnyNumber { value: document, findings: duplicates, beyond, rewrites_numbers } =
         read.map_err(|error| undecodable(&error.to_string()))?;
@@ -42,7 +42,7 @@ fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
         Value::Null => Vec::new(),
         other => {
             let found = kind(&other);
-            return Err(undecodable(&format!("json: cannot unmarshal {found} into Go value of type {}", words.patch)));
+            return Err(undecodable(&format!("json: cannot unmarshal {found} into Go value of type {}", names.patch)));
         }
     };
     let mut found: Vec<(usize, Finding)> =
@@ -61,7 +61,7 @@ fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
             other => {
                 let found = kind(other);
                 wrong.get_or_insert_with(|| {
-                    format!("json: cannot unmarshal {found} into Go value of type {}", words.operation)
+                    format!("json: cannot unmarshal {found} into Go value of type {}", names.operation)
                 });
             }
         }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses() {
+    fn rejects_invalid_patches() {
         let many = format!("[{}]", vec![r#"{"op":"test","path":"/a"}"#; 10_001].join(","));
         for (patch, code, message) in [
             (
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_unvalidated() {
+    fn rejects_undecodable_patches_without_validation() {
         for (patch, message) in [
             ("{}", "json: cannot unmarshal object into Go value of type jsonpatch.Patch"),
             ("[1]", "json: cannot unmarshal number into Go value of type jsonpatch.Operation"),
@@ -198,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn findings() {
+    fn reports_unknown_and_duplicate_fields() {
         let patch = br#"[{"op":"add","path":"/a","more":1},{"op":"add","path":"/b","op":"add"},{"extra":1}]"#;
         let patch = parse(patch).unwrap();
-        let told: Vec<String> = patch.findings().iter().map(ToString::to_string).collect();
+        let findings: Vec<String> = patch.findings().iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            findings,
             [r#"unknown field "[0].more""#, r#"duplicate field "[1].op""#, r#"unknown field "[2].extra""#]
         );
     }

@@ -8,7 +8,7 @@ fn tree(text: &str) -> Value {
 
 /// Objects that Go's library has made maps of are sorted, all else stays as it is.
 #[test]
-fn order_of_members() {
+fn preserves_member_order_like_go() {
     for (patch, want) in [
         ("[]", r#"{"a":{"y":{"d":1,"c":2},"x":[{"f":1,"e":2}]},"b":{"n":{"s":1,"r":2},"m":1}}"#),
         (
@@ -44,7 +44,7 @@ fn order_of_members() {
 }
 
 #[test]
-fn applies() {
+fn applies_operations() {
     for (live, patch, want, why) in [
         (r#"{"a":1}"#, r#"[{"op":"add","path":"/b","value":2}]"#, Some(r#"{"a":1,"b":2}"#), "add a member"),
         (r#"{"a":1}"#, r#"[{"op":"add","path":"/a","value":2}]"#, Some(r#"{"a":2}"#), "add over a member"),
@@ -105,7 +105,7 @@ fn applies() {
 }
 
 #[test]
-fn says_why() {
+fn explains_failed_operations() {
     for (operation, why) in [
         (
             r#"{"op":"remove","path":"/data/nope"}"#,
@@ -160,7 +160,7 @@ fn says_why() {
 }
 
 #[test]
-fn field_sets_are_trees() {
+fn operates_on_raw_json() {
     let live = Value::Object([("f", Value::Raw(r#"{"f:a":{}}"#.into()))].into_iter().collect());
     let patch = parse(br#"[{"op":"test","path":"/f","value":{"f:a":{}}},{"op":"remove","path":"/f/f:a"}]"#).unwrap();
     assert_eq!(patch.apply(live).unwrap(), tree(r#"{"f":{}}"#));
@@ -168,7 +168,7 @@ fn field_sets_are_trees() {
 
 /// Small steps could together nest the document deeper than the stack allows to walk.
 #[test]
-fn nesting_is_bounded() {
+fn bounds_nesting() {
     let tower = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
     let leaf = |levels: usize| "/a".repeat(levels);
     let add = |path: &str, levels: usize| format!(r#"{{"op":"add","path":"{path}","value":{}}}"#, tower(levels));
@@ -189,7 +189,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn copies_are_bounded() {
+fn bounds_copies() {
     let mut steps = vec![r#"{"op":"add","path":"/a","value":{"x":"0123456789"}}"#.to_owned()];
     steps.extend((0..40).map(|i| format!(r#"{{"op":"copy","from":"/a","path":"/a/{i}"}}"#)));
     let patch = parse(format!("[{}]", steps.join(",")).as_bytes()).unwrap();
@@ -198,7 +198,7 @@ fn copies_are_bounded() {
 
 /// A value of two bytes takes many times as much memory.
 #[test]
-fn copies_are_charged() {
+fn charges_copies() {
     use binnacle_work::{WorkBudget, WorkLimits};
 
     let live = tree(&format!(r#"{{"l":[1{}]}}"#, ",1".repeat(99_999)));
@@ -209,9 +209,9 @@ fn copies_are_charged() {
     assert!(budget.memory() >= 100_000 * size_of::<Value>());
     assert!(budget.enter(|| patch(5).apply(live.clone())).is_err());
     assert!(budget.check().is_err());
-    let given =
+    let patch =
         parse(format!(r#"[{{"op":"add","path":"/c","value":[1{}]}}]"#, ",1".repeat(99_999)).as_bytes()).unwrap();
     let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 8 << 20 });
-    assert!(budget.enter(|| given.apply(live)).is_ok());
+    assert!(budget.enter(|| patch.apply(live)).is_ok());
     assert!(budget.memory() >= 100_000 * size_of::<Value>());
 }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floating_point_numbers() {
+    fn formats_floats_like_go() {
         for (number, want) in [
             (1.5, "1.5"),
             (-0.25, "-0.25"),

@@ -3,18 +3,18 @@
 use binnacle_schema::{Object, Value};
 
 use super::index::Index;
-use super::meta::Meta;
+use super::meta::PatchMeta;
 use super::{DIRECTIVE, StrategicError, merge_map, order};
 
 /// The common type of a list's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Elements {
+pub(super) enum ElementKind {
     Maps,
     Scalars,
 }
 
 /// Returns the type of all elements of two lists.
-pub(super) fn element_type(original: &[Value], patch: &[Value]) -> Result<Elements, StrategicError> {
+pub(super) fn element_type(original: &[Value], patch: &[Value]) -> Result<ElementKind, StrategicError> {
     let mut all = original.iter().chain(patch);
     let Some(first) = all.next() else {
         return Err(StrategicError::other("no elements in any of the given slices"));
@@ -26,14 +26,14 @@ pub(super) fn element_type(original: &[Value], patch: &[Value]) -> Result<Elemen
     if first.is_null() || all.any(|item| std::mem::discriminant(item) != kind) {
         return Err(StrategicError::mixed_elements(original, patch));
     }
-    Ok(if matches!(first, Value::Object(_)) { Elements::Maps } else { Elements::Scalars })
+    Ok(if matches!(first, Value::Object(_)) { ElementKind::Maps } else { ElementKind::Scalars })
 }
 
 /// Merges by `key`, or as sets for lists of scalars; with `deletes`, removes the scalars of the patch instead.
 pub(super) fn merge(
     mut original: Vec<Value>,
     mut patch: Vec<Value>,
-    meta: Meta<'_>,
+    meta: PatchMeta<'_>,
     key: &str,
     deletes: bool,
 ) -> Result<Vec<Value>, StrategicError> {
@@ -41,7 +41,7 @@ pub(super) fn merge(
         return Ok(original);
     }
     let elements = element_type(&original, &patch)?;
-    if elements == Elements::Scalars {
+    if elements == ElementKind::Scalars {
         if deletes {
             let deleted = Index::new(&patch, "");
             original.retain(|item| deleted.find(item).is_none());
@@ -61,13 +61,13 @@ pub(super) fn merge(
         let kind = meta.kind();
         return Err(StrategicError::other(format!("cannot merge lists without merge key for {kind}")));
     }
-    follow_directives(&mut original, &mut patch, key)?;
+    apply_directives(&mut original, &mut patch, key)?;
     let merged = merge_maps(original.clone(), &patch, meta, key)?;
     order::enforce(merged, &patch, &original, key, elements)
 }
 
 /// Applies the directives among the elements of the patch and removes them from it.
-fn follow_directives(original: &mut Vec<Value>, patch: &mut Vec<Value>, key: &str) -> Result<(), StrategicError> {
+fn apply_directives(original: &mut Vec<Value>, patch: &mut Vec<Value>, key: &str) -> Result<(), StrategicError> {
     let mut replace = false;
     let mut deleted = Vec::new();
     let mut failure = None;
@@ -107,14 +107,14 @@ fn follow_directives(original: &mut Vec<Value>, patch: &mut Vec<Value>, key: &st
 fn merge_maps(
     mut merged: Vec<Value>,
     patch: &[Value],
-    meta: Meta<'_>,
+    meta: PatchMeta<'_>,
     key: &str,
 ) -> Result<Vec<Value>, StrategicError> {
     let mut index = Index::new(&merged, key);
     for item in patch {
         let Value::Object(change) = item else { return Err(StrategicError::not_a_map(item)) };
         let value = change.get(key).ok_or_else(|| StrategicError::no_merge_key(change, key))?;
-        match index.place_of(value) {
+        match index.position_of(value) {
             Some(at) => {
                 let live = std::mem::take(&mut merged[at]).into_object().unwrap_or_default();
                 merged[at] = Value::Object(merge_map(live, change.clone(), meta)?);

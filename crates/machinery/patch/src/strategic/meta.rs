@@ -7,7 +7,7 @@ use super::StrategicError;
 
 /// The type of a value that is merged.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Meta<'s> {
+pub(super) enum PatchMeta<'s> {
     Struct(&'s Message),
     /// A Go struct without fields in JSON, by its name.
     Bare(&'static str),
@@ -20,10 +20,10 @@ pub(super) enum Strategy {
     Merge,
     Replace,
     /// Unset: maps are merged, lists replaced.
-    Unsaid,
+    Default,
 }
 
-impl<'s> Meta<'s> {
+impl<'s> PatchMeta<'s> {
     fn of(ty: &'s Ty) -> Self {
         if let Some(message) = ty.message() {
             return Self::Struct(message);
@@ -106,6 +106,6 @@ fn strategy(field: &Field) -> Strategy {
     } else if field.patch.replace {
         Strategy::Replace
     } else {
-        Strategy::Unsaid
+        Strategy::Default
     }
 }

@@ -4,15 +4,15 @@
 use binnacle_schema::{Object, Value};
 
 use super::index::Index;
-use super::lists::{self, Elements};
-use super::meta::{Meta, Strategy};
+use super::lists::{self, ElementKind};
+use super::meta::{PatchMeta, Strategy};
 use super::{DIRECTIVE, ELEMENT_ORDER, StrategicError, without_directives};
 
 /// Merges the lists whose order the patch has, and removes them from the patch.
 pub(super) fn merge_ordered_lists(
     original: &mut Object,
     patch: &mut Object,
-    meta: Meta<'_>,
+    meta: PatchMeta<'_>,
 ) -> Result<(), StrategicError> {
     let directives: Vec<_> = patch.keys().filter(|name| name.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
@@ -81,29 +81,29 @@ fn equal(item: &Value, next: &Value, key: &str) -> Result<bool, StrategicError> 
     Ok(lists::keyed(item, key)?.get(key) == lists::keyed(next, key)?.get(key))
 }
 
-/// Sorts a merged list: elements of `wanted` in its order, the rest as in `live`, interleaved as in `live`.
+/// Sorts a merged list: elements of `order` in its order, the rest as in `live`, interleaved as in `live`.
 pub(super) fn enforce(
     merged: Vec<Value>,
-    wanted: &[Value],
+    order: &[Value],
     live: &[Value],
     key: &str,
-    elements: Elements,
+    elements: ElementKind,
 ) -> Result<Vec<Value>, StrategicError> {
-    if elements == Elements::Maps {
-        for item in merged.iter().chain(wanted).chain(live) {
+    if elements == ElementKind::Maps {
+        for item in merged.iter().chain(order).chain(live) {
             lists::keyed(item, key)?;
         }
     }
-    let (in_wanted, in_live) = (Index::new(wanted, key), Index::new(live, key));
+    let (in_order, in_live) = (Index::new(order, key), Index::new(live, key));
     let (mut first, mut rest): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|item| in_wanted.find(item).is_some());
-    first.sort_by_key(|item| in_wanted.find(item));
+        merged.into_iter().partition(|item| in_order.find(item).is_some());
+    first.sort_by_key(|item| in_order.find(item));
     rest.sort_by_key(|item| in_live.find(item));
     let mut out = Vec::with_capacity(first.len() + rest.len());
     let (mut first, mut rest) = (first.into_iter().peekable(), rest.into_iter().peekable());
-    while let (Some(wanted), Some(other)) = (first.peek(), rest.peek()) {
-        let earlier = match (in_live.find(other), in_live.find(wanted)) {
-            (Some(other), Some(wanted)) => other < wanted,
+    while let (Some(order), Some(other)) = (first.peek(), rest.peek()) {
+        let earlier = match (in_live.find(other), in_live.find(order)) {
+            (Some(other), Some(order)) => other < order,
             _ => false,
         };
         out.extend(if earlier { rest.next() } else { first.next() });

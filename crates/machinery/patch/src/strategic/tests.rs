@@ -39,7 +39,7 @@ fn item() -> Message {
 }
 
 #[test]
-fn merges() {
+fn applies_strategic_merge_patches() {
     let message = item();
     for (live, patch, want, why) in [
         (r#"{"name":"a"}"#, r#"{"name":"b"}"#, r#"{"name":"b"}"#, "scalars are replaced"),
@@ -129,7 +129,7 @@ fn merges() {
 }
 
 #[test]
-fn refuses() {
+fn rejects_invalid_patches() {
     let message = item();
     for (live, patch, code, want) in [
         (
@@ -213,7 +213,7 @@ fn refuses() {
 }
 
 #[test]
-fn builtin_kinds() {
+fn patches_a_deployment() {
     let deployment = tables::kind("apps", "v1", "Deployment").unwrap();
     let live = tree(
         r#"{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i","ports":[{"containerPort":80}]},{"name":"d"},{"name":"e"}],

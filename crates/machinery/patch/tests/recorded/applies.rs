@@ -21,7 +21,7 @@ impl Versions for OneVersion {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn server_side_apply() {
+fn applies_match_recordings() {
     let mut checked = 0;
     let mut wrong = Vec::new();
     for area in ["apply", "builtin-apply"] {

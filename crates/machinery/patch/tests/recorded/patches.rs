@@ -37,7 +37,7 @@ fn at<'v>(object: &'v Value, pointer: &str) -> Option<&'v Value> {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn patches() {
+fn patches_match_recordings() {
     let mut checked = 0;
     let mut wrong = Vec::new();
     for case in cases("patch") {

@@ -9,7 +9,7 @@ use crate::cases::{FILLED, Request, cases, decoded, entries, message, update};
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn updates() {
+fn updates_match_recordings() {
     let mut checked = 0;
     let mut wrong = Vec::new();
     for area in [

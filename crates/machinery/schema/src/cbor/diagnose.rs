@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notation() {
+    fn formats_diagnostic_notation() {
         for (bytes, want) in [
             (&b"\xd9\xd9\xf7\xa2\x41a\x82\x01\x20\x61b\xf6"[..], "55799({'a': [1, -1], \"b\": null})"),
             (b"\x83\xf9\x3e\x00\xf9\x45\x00\xfb\x7e\x37\xe4\x3c\x88\x00\x75\x9c", "[1.5, 5.0, 1.0e+300]"),

@@ -109,14 +109,14 @@ fn unexpected_end() -> CborError {
     CborError::document("unexpected EOF")
 }
 
-fn refused(major: Major, what: &str) -> CborError {
+fn not_accepted(major: Major, detail: &str) -> CborError {
     let name = major.name();
-    CborError::document(format!("cbor: data item of cbor type {name} is not accepted by protocol: {what}"))
+    CborError::document(format!("cbor: data item of cbor type {name} is not accepted by protocol: {detail}"))
 }
 
 /// Returns the error for a simple value other than false, true and null.
 pub(crate) fn unknown_simple(value: u64) -> CborError {
-    refused(Major::Simple, &format!("simple value {value} is not recognized"))
+    not_accepted(Major::Simple, &format!("simple value {value} is not recognized"))
 }
 
 /// A position in a document.
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
                 loop {
                     let next = Major::of(self.initial()?);
                     if matches!(tag, 2 | 3) {
-                        return Err(refused(Major::Tag, "bignum"));
+                        return Err(not_accepted(Major::Tag, "bignum"));
                     }
                     if next != Major::Tag {
                         break;
@@ -243,8 +243,8 @@ impl<'a> Reader<'a> {
                 return Err(CborError::document(why));
             }
             match head.float() {
-                Some(n) if n.is_nan() => return Err(refused(major, "floating-point NaN")),
-                Some(n) if n.is_infinite() => return Err(refused(major, "floating-point infinity")),
+                Some(n) if n.is_nan() => return Err(not_accepted(major, "floating-point NaN")),
+                Some(n) if n.is_infinite() => return Err(not_accepted(major, "floating-point infinity")),
                 _ => {}
             }
         }
@@ -253,9 +253,9 @@ impl<'a> Reader<'a> {
 
     fn take(&mut self, length: u64) -> Result<&'a [u8], CborError> {
         let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length));
-        let taken = end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(unexpected_end)?;
-        self.at += taken.len();
-        Ok(taken)
+        let slice = end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(unexpected_end)?;
+        self.at += slice.len();
+        Ok(slice)
     }
 
     /// Returns true at the end of an item of indefinite length, and moves behind it.
@@ -298,14 +298,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips an item that Go's pointers take for nil, `undefined` too, and returns true if there is one.
-    pub(crate) fn pass_nil(&mut self) -> bool {
+    pub(crate) fn skip_nil(&mut self) -> bool {
         let is_nil = matches!(self.bytes.get(self.at), Some(0xf6 | 0xf7));
         self.at += usize::from(is_nil);
         is_nil
     }
 
     /// Skips self-description tags.
-    pub(crate) fn pass_self_described(&mut self) {
+    pub(crate) fn skip_self_described(&mut self) {
         while self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(&SELF_DESCRIBED)) {
             self.at += SELF_DESCRIBED.len();
         }
@@ -317,7 +317,7 @@ impl<'a> Reader<'a> {
         &mut self,
         mut tag: impl FnMut(&mut Self, u64) -> Result<(), E>,
     ) -> Result<Head, E> {
-        self.pass_self_described();
+        self.skip_self_described();
         loop {
             let head = self.head()?;
             if head.major != Major::Tag {
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
     /// Checks the item behind a tag that Go's library validates.
     fn check_tag(&self, tag: u64) -> Result<(), CborError> {
         let initial = self.initial()?;
-        let (found, fits, wanted) = match (tag, Major::of(initial)) {
+        let (found, fits, expected) = match (tag, Major::of(initial)) {
             (0, found) => (found, found == Major::Text, "text string"),
             (1, found) => {
                 let fits = matches!(found, Major::Unsigned | Major::Negative) || (0xf9..=0xfb).contains(&initial);
@@ -343,7 +343,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let found = found.name();
-        Err(CborError::document(format!("cbor: tag number {tag} must be followed by {wanted}, got {found}")))
+        Err(CborError::document(format!("cbor: tag number {tag} must be followed by {expected}, got {found}")))
     }
 
     /// Skips the next item.
@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_precision() {
+    fn decodes_half_precision_floats() {
         for (bits, want) in [
             (0x0000, 0.0),
             (0x0001, 5.960_464_477_539_063e-8),
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_are_none() {
+    fn rejects_malformed_documents() {
         let nested = |levels: usize| [vec![0x81; levels], vec![0x00]].concat();
         for (bytes, want) in [
             (&b""[..], "EOF"),

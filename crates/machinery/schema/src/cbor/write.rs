@@ -118,7 +118,7 @@ fn structure(object: &Object, message: &Message, out: &mut Vec<u8>) {
                 hint = index + 1;
                 item(value, Some(&field.ty), out);
             }
-            None => item(value, message.others.as_deref(), out),
+            None => item(value, message.additional.as_deref(), out),
         }
     }
 }
@@ -147,7 +147,7 @@ fn sorted(value: &Value, out: &mut Vec<u8>) {
 /// Returns true if the tree has floating point numbers that JSON represents as integers.
 pub fn has_whole_floats(value: &Value) -> bool {
     match value {
-        Value::Float(n) => json::whole(*n).is_some(),
+        Value::Float(n) => json::integer_of(*n).is_some(),
         Value::List(items) => items.iter().any(has_whole_floats),
         Value::Object(object) => object.iter().any(|(_, value)| has_whole_floats(value)),
         _ => false,
@@ -200,8 +200,8 @@ fn half(n: f32) -> Option<u16> {
         -127 if fraction == 0 => Some(sign),
         -14..=15 if fraction & 0x1fff == 0 => Some(sign | ((exponent + 15) as u16) << 10 | (fraction >> 13) as u16),
         -24..=-15 => {
-            let (whole, shift) = (fraction | 0x80_0000, (-1 - exponent) as u32);
-            (whole.trailing_zeros() >= shift).then(|| sign | (whole >> shift) as u16)
+            let (significand, shift) = (fraction | 0x80_0000, (-1 - exponent) as u32);
+            (significand.trailing_zeros() >= shift).then(|| sign | (significand >> shift) as u16)
         }
         _ => None,
     }
@@ -214,7 +214,7 @@ mod tests {
     use crate::{Field, value};
 
     #[test]
-    fn numbers_are_short() {
+    fn encodes_numbers_in_shortest_form() {
         for (n, want) in [
             (Value::Int(23), "17"),
             (Value::Int(24), "1818"),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_bytes() {
+    fn encodes_strings_and_bytes() {
         let message = Message::new("x.Thing", vec![Field::new("data", Ty::Bytes), Field::new("name", Ty::String)]);
         let thing = value!({"data": "AQL/", "name": "AQL/", "other": ["a", null]});
         let mut out = Vec::new();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_events() {
+    fn writes_lists_and_watch_events() {
         let mut list = Vec::new();
         write(&value!({"kind": "List", "items": [null]}), None, &mut list);
         assert!(open_last_array(&mut list) && !open_last_array(&mut list));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_does_not_have() {
+    fn detects_whole_floats() {
         for (value, want) in [
             (value!({"a": [1i64, {"b": (Value::Float(1.0))}]}), true),
             (value!({"a": [1i64, {"b": (Value::Float(1.5))}]}), false),
@@ -282,7 +282,7 @@ mod tests {
 
     /// Shorter names come first, and those of one length in the order of their bytes.
     #[test]
-    fn stored_bytes_have_one_order() {
+    fn sorts_keys_deterministically() {
         let mut out = Vec::new();
         write_sorted(
             &value!({"bb": 1i64, "ab": {"y": true, "x": (Value::Raw("{\"b\":1,\"a\":[]}".into()))}, "c": 2i64}),

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts() {
+    fn normalizes_base64_like_go() {
         for (text, want) in [
             ("", Ok("")),
             ("aGVsbG8=", Ok("aGVsbG8=")),

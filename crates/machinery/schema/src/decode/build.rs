@@ -9,13 +9,13 @@ use crate::{Field, Message, Object, Presence, Value};
 
 /// The set of a struct's fields that have been decoded, by index.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenFields {
     low: u128,
     /// Fields from the 129th on, which only custom resources have.
     high: BTreeSet<usize>,
 }
 
-impl Seen {
+impl SeenFields {
     /// Inserts a field, and returns true if it was in the set already.
     pub(super) fn insert(&mut self, index: usize) -> bool {
         if index < 128 {
@@ -32,7 +32,7 @@ impl Seen {
 pub(super) type Slots = Vec<(usize, Value)>;
 
 /// Returns true if a decoded member is kept: zero is dropped if Go would not write it.
-pub(super) fn keeps(field: &Field, value: &Value) -> bool {
+pub(super) fn is_kept(field: &Field, value: &Value) -> bool {
     match field.presence {
         Presence::OmitZero => !is_zero(&field.ty, value) || resets_managers(field, value),
         Presence::Optional => !value.is_null(),
@@ -116,7 +116,7 @@ impl MapBuilder {
             // The sort is stable: the last of equal keys was added last.
             self.entries.sort_by(|a, b| a.0.cmp(&b.0));
             self.entries.reverse();
-            self.entries.dedup_by(|earlier, kept| earlier.0 == kept.0);
+            self.entries.dedup_by(|earlier, later| earlier.0 == later.0);
             self.entries.reverse();
         }
         Object::from_distinct(self.entries)

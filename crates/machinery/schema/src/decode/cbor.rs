@@ -15,7 +15,7 @@ use crate::{Limits, Message, Object, Presence, Ty, Value};
 /// Decodes a document. Unlike in JSON, duplicate members are errors, and of unknown members only the index of the first
 /// is reported.
 pub fn cbor(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
-    let mut walk = Walk { budget: Budget::new(limits) };
+    let mut walk = Decoder { budget: Budget::new(limits) };
     let mut reader = Reader::new(bytes, limits).map_err(DecodeError::Cbor)?;
     let read = walk.message(&mut reader, message, None, None).map_err(DecodeError::Cbor)?;
     let mut decoded = from_value::value_within(read.value, message, limits)?;
@@ -96,33 +96,33 @@ impl Keys {
 }
 
 /// A decoded value, and the index of the first unknown entry of a map: the outer map's if both have one.
-struct Read {
+struct DecodedItem {
     value: Value,
     unknown: Option<usize>,
 }
 
-impl From<Value> for Read {
+impl From<Value> for DecodedItem {
     fn from(value: Value) -> Self {
         Self { value, unknown: None }
     }
 }
 
-struct Walk {
+struct Decoder {
     budget: Budget,
 }
 
-type Where<'p> = Option<&'p Path<'p>>;
-type Later = Option<LaterEncoding>;
+type PathRef<'p> = Option<&'p Path<'p>>;
+type TagEncoding = Option<LaterEncoding>;
 
-impl Walk {
+impl Decoder {
     /// Decodes a struct.
     fn message(
         &mut self,
         reader: &mut Reader<'_>,
         message: &Message,
-        later: Later,
-        path: Where<'_>,
-    ) -> Result<Read, CborError> {
+        later: TagEncoding,
+        path: PathRef<'_>,
+    ) -> Result<DecodedItem, CborError> {
         let target = || go::qualified_name(message);
         let (head, later) = item_head(reader, later)?;
         match head.major {
@@ -136,8 +136,8 @@ impl Walk {
         let mut below = None;
         while entries.next(reader)? {
             let key = keys.next(reader)?;
-            let known = key.as_deref().and_then(|key| message.field(key, hint));
-            let (Some(key), Some((index, field))) = (key, known) else {
+            let field_entry = key.as_deref().and_then(|key| message.field(key, hint));
+            let (Some(key), Some((index, field))) = (key, field_entry) else {
                 unknown = unknown.or(Some(keys.index - 1));
                 reader.skip()?;
                 continue;
@@ -145,7 +145,7 @@ impl Walk {
             hint = index + 1;
             self.budget.member(object.len())?;
             let here = Path::field(path, message, field);
-            if field.presence == Presence::Optional && reader.pass_nil() {
+            if field.presence == Presence::Optional && reader.skip_nil() {
                 object.push(key, Value::Null);
                 continue;
             }
@@ -154,10 +154,16 @@ impl Walk {
             below = below.or(read.unknown);
             object.push(key, read.value);
         }
-        Ok(Read { value: Value::Object(object), unknown: unknown.or(below) })
+        Ok(DecodedItem { value: Value::Object(object), unknown: unknown.or(below) })
     }
 
-    fn value(&mut self, reader: &mut Reader<'_>, ty: &Ty, later: Later, path: Where<'_>) -> Result<Read, CborError> {
+    fn value(
+        &mut self,
+        reader: &mut Reader<'_>,
+        ty: &Ty,
+        later: TagEncoding,
+        path: PathRef<'_>,
+    ) -> Result<DecodedItem, CborError> {
         let target = || go::type_at(path, ty);
         match ty {
             Ty::Message(message) => self.message(reader, message, later, path),
@@ -167,19 +173,19 @@ impl Walk {
                 Ok(read_text(reader, later, target)?.map_or(Value::Null, Value::Str).into())
             }
             Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => {
-                self.scalar(reader, ty, target).map(Read::from)
+                self.scalar(reader, ty, target).map(DecodedItem::from)
             }
-            Ty::Bytes => self.bytes(reader, later, target).map(Read::from),
-            Ty::IntOrString => self.int_or_string(reader, later).map(Read::from),
+            Ty::Bytes => self.bytes(reader, later, target).map(DecodedItem::from),
+            Ty::IntOrString => self.int_or_string(reader, later).map(DecodedItem::from),
             Ty::SchemaOrBool(message) | Ty::SchemaOrArray(message) | Ty::SchemaOrStrings(message) => {
-                reader.pass_self_described();
+                reader.skip_self_described();
                 match (reader.next_major()?, ty) {
                     (Major::Map, _) => self.message(reader, message, later, path),
                     (Major::Array, Ty::SchemaOrArray(_)) => {
                         let element = Ty::Message(message.clone());
                         self.list(reader, &element, later, path, target)
                     }
-                    _ => read_item(reader, later, &mut self.budget).map(Read::from),
+                    _ => read_item(reader, later, &mut self.budget).map(DecodedItem::from),
                 }
             }
             // A number is no quantity here, unlike in JSON.
@@ -188,18 +194,18 @@ impl Walk {
             }
             Ty::RawExtension => {
                 let item = read_item(reader, later, &mut self.budget);
-                item.map(Read::from).map_err(|error| match error {
+                item.map(DecodedItem::from).map_err(|error| match error {
                     CborError::TooManyElements(error) => error.into(),
                     error => CborError::document(format!(
                         "failed to transcode RawExtension to JSON: failed to parse RawExtension bytes as CBOR: {error}"
                     )),
                 })
             }
-            Ty::Duration | Ty::Json | Ty::FieldsV1 => read_item(reader, later, &mut self.budget).map(Read::from),
+            Ty::Duration | Ty::Json | Ty::FieldsV1 => read_item(reader, later, &mut self.budget).map(DecodedItem::from),
             ty => match (ty.element(), ty.map_value()) {
                 (Some(element), _) => self.list(reader, element, later, path, target),
                 (None, Some(value)) => self.map(reader, value, later, path, target),
-                (None, None) => read_item(reader, later, &mut self.budget).map(Read::from),
+                (None, None) => read_item(reader, later, &mut self.budget).map(DecodedItem::from),
             },
         }
     }
@@ -208,10 +214,10 @@ impl Walk {
         &mut self,
         reader: &mut Reader<'_>,
         element: &Ty,
-        later: Later,
-        path: Where<'_>,
+        later: TagEncoding,
+        path: PathRef<'_>,
         target: impl Fn() -> String,
-    ) -> Result<Read, CborError> {
+    ) -> Result<DecodedItem, CborError> {
         let (head, later) = item_head(reader, later)?;
         if head.major != Major::Array {
             return reader.expect_null(head, target).map(|()| Value::Null.into());
@@ -225,17 +231,17 @@ impl Walk {
             unknown = unknown.or(read.unknown);
             items.push(read.value);
         }
-        Ok(Read { value: Value::List(items), unknown })
+        Ok(DecodedItem { value: Value::List(items), unknown })
     }
 
     fn map(
         &mut self,
         reader: &mut Reader<'_>,
         values: &Ty,
-        later: Later,
-        path: Where<'_>,
+        later: TagEncoding,
+        path: PathRef<'_>,
         target: impl Fn() -> String,
-    ) -> Result<Read, CborError> {
+    ) -> Result<DecodedItem, CborError> {
         let (head, later) = item_head(reader, later)?;
         if head.major != Major::Map {
             return reader.expect_null(head, target).map(|()| Value::Null.into());
@@ -254,7 +260,7 @@ impl Walk {
             object.push(key, read.value);
             index += 1;
         }
-        Ok(Read { value: Value::Object(object), unknown })
+        Ok(DecodedItem { value: Value::Object(object), unknown })
     }
 
     fn scalar(&mut self, reader: &mut Reader<'_>, ty: &Ty, target: impl Fn() -> String) -> Result<Value, CborError> {
@@ -289,7 +295,7 @@ impl Walk {
     fn bytes(
         &mut self,
         reader: &mut Reader<'_>,
-        later: Later,
+        later: TagEncoding,
         target: impl Fn() -> String,
     ) -> Result<Value, CborError> {
         let mut ahead = reader.clone();
@@ -314,7 +320,7 @@ impl Walk {
         }
     }
 
-    fn int_or_string(&mut self, reader: &mut Reader<'_>, later: Later) -> Result<Value, CborError> {
+    fn int_or_string(&mut self, reader: &mut Reader<'_>, later: TagEncoding) -> Result<Value, CborError> {
         let mut ahead = reader.clone();
         if let Ok(text) = read_text(&mut ahead, later, String::new) {
             *reader = ahead;
@@ -382,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn into_structs() {
+    fn decodes_typed_messages() {
         let message = message();
         let mismatch = |found: &str, field: &str, ty: &str| {
             Err(format!("cbor: cannot unmarshal {found} into Go struct field v1.Thing.{field} of type {ty}"))
@@ -440,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_document_says_of_itself() {
+    fn decodes_type_meta() {
         let into = "into Go value of type v1.TypeMeta";
         for (text, want) in [
             (r#"{"kind":"A","x":[{}],"apiVersion":"v1"}"#, Ok(("v1", "A"))),

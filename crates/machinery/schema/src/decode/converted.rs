@@ -60,7 +60,7 @@ fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String>
         (Ty::Uint32, _) => unrecognized("uint32"),
         (Ty::Double, _) => unrecognized("float64"),
         (Ty::Bytes, Value::Str(_)) => {
-            from_value::alone(value, ty).map_err(|error| format!("error decoding from json: {error}"))
+            from_value::check_value(value, ty).map_err(|error| format!("error decoding from json: {error}"))
         }
         (Ty::Bytes, Value::List(items)) => items.iter_mut().try_for_each(|item| match item {
             Value::Null => Ok(()),
@@ -72,7 +72,7 @@ fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String>
         }),
         (Ty::Bytes, other) => Err(format!("cannot restore slice from {}", kind(other))),
         // Types with their own decoders.
-        _ => from_value::alone(value, ty).map_err(|error| error.to_string()),
+        _ => from_value::check_value(value, ty).map_err(|error| error.to_string()),
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use crate::{Field, MessageRef, value};
 
     #[test]
-    fn paths_of_unknown_fields() {
+    fn reports_unknown_fields_with_their_path() {
         let inner = Message::new("io.k8s.B", vec![Field::new("n", Ty::Int32)]);
         let inner = Ty::Map(Box::new(Ty::Message(MessageRef::Shared(inner.into()))));
         let message = Message::new("io.k8s.A", vec![Field::new("map", inner)]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_converter_says() {
+    fn errors_match_the_unstructured_converter() {
         let list = |ty: Ty| Ty::List(Box::new(ty));
         let inner = Ty::Message(MessageRef::Shared(Message::new("io.k8s.B", vec![Field::new("n", Ty::Int32)]).into()));
         let fields = [

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use binnacle_meta::Text;
 
-use super::build::{MapBuilder, Seen, Slots, finish_struct, keeps};
+use super::build::{MapBuilder, SeenFields, Slots, finish_struct, is_kept};
 use super::scalar::{self, Scalar};
 use super::{DecodeError, DecodeProblems, Decoded, Empties};
 use crate::findings::{Finding, Findings};
-use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, free_form, go_utf8, kind_of, refusal};
+use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, free_form, go_utf8, kind_of, read_error};
 use crate::limits::Budget;
 use crate::path::Path;
 use crate::zero::{is_zero_struct, zero_value};
@@ -20,31 +20,31 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
     let text = go_utf8(bytes);
     let mut decoder = Decoder {
         cursor: Cursor::within(&text, Budget::new(limits)),
-        trouble: DecodeProblems::default(),
+        problems: DecodeProblems::default(),
         findings: Findings::default(),
         empties: Empties::default(),
-        unwatched: 0,
+        lenient: 0,
         slots: Vec::with_capacity(32),
     };
     let value = decoder
         .root(message, limits.max_depth)
         .and_then(|value| decoder.cursor.end().map(|()| value))
-        .map_err(|Malformed| DecodeError::Json(refusal(&decoder.cursor, bytes, limits)))?;
-    decoder.trouble.into_result()?;
+        .map_err(|Malformed| DecodeError::Json(read_error(&decoder.cursor, bytes, limits)))?;
+    decoder.problems.into_result()?;
     Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
 }
 
 struct Decoder<'a> {
     cursor: Cursor<'a>,
-    trouble: DecodeProblems,
+    problems: DecodeProblems,
     findings: Findings,
     empties: Empties,
     /// Above zero inside types that use Go's ordinary decoder, which reports no findings.
-    unwatched: u32,
+    lenient: u32,
     slots: Slots,
 }
 
-type Where<'p> = Option<&'p Path<'p>>;
+type PathRef<'p> = Option<&'p Path<'p>>;
 
 impl<'a> Decoder<'a> {
     fn root(&mut self, message: &Message, depth: usize) -> Result<Value, Malformed> {
@@ -57,14 +57,14 @@ impl<'a> Decoder<'a> {
             other => {
                 self.cursor.skip(depth)?;
                 let name = super::go::qualified_name(message);
-                self.trouble.saved(|| super::go::type_error(None, kind_of(other), &name));
+                self.problems.saved(|| super::go::type_error(None, kind_of(other), &name));
                 Ok(Value::Null)
             }
         }
     }
 
-    fn watched(&self) -> bool {
-        self.unwatched == 0 && !self.findings.is_full()
+    fn is_strict(&self) -> bool {
+        self.lenient == 0 && !self.findings.is_full()
     }
 
     /// Decodes a struct at its brace. Like Go, decodes into `before`, the value of an earlier member of the same name.
@@ -72,13 +72,13 @@ impl<'a> Decoder<'a> {
         &mut self,
         message: &Message,
         before: Option<Object>,
-        path: Where<'_>,
+        path: PathRef<'_>,
         depth: usize,
     ) -> Result<Object, Malformed> {
         let depth = depth.checked_sub(1).ok_or(Malformed)?;
         self.cursor.budget.message(message)?;
         let base = self.slots.len();
-        let mut seen = Seen::default();
+        let mut seen = SeenFields::default();
         for (name, value) in before.into_iter().flatten() {
             if let Some((index, _)) = message.field(&name, 0) {
                 self.slots.push((index, value));
@@ -90,7 +90,7 @@ impl<'a> Decoder<'a> {
         while more {
             let name = self.cursor.name()?;
             let Some((index, field)) = message.field(&name, hint) else {
-                if self.watched() {
+                if self.is_strict() {
                     self.findings.push(Finding::UnknownField(Path::member(path, &name)));
                 }
                 self.cursor.skip(depth)?;
@@ -99,7 +99,7 @@ impl<'a> Decoder<'a> {
             };
             hint = index + 1;
             let repeated = seen.insert(index);
-            if repeated && self.watched() {
+            if repeated && self.is_strict() {
                 self.findings.push(Finding::DuplicateField(Path::member(path, &field.name)));
             }
             let before = if repeated || merges { self.take(base, index) } else { None };
@@ -141,8 +141,8 @@ impl<'a> Decoder<'a> {
     }
 
     /// Puts a value into its slot, unless Go would omit it.
-    fn keep(&mut self, index: usize, field: &Field, value: Value, path: Where<'_>) {
-        if keeps(field, &value) {
+    fn keep(&mut self, index: usize, field: &Field, value: Value, path: PathRef<'_>) {
+        if is_kept(field, &value) {
             self.slots.push((index, value));
         } else {
             self.empties.note(field, &value, path);
@@ -158,11 +158,11 @@ impl<'a> Decoder<'a> {
     /// Decodes `null` for a field: unsets pointers, lists and maps, and changes nothing else.
     fn null(&mut self, ty: &Ty, presence: Presence, before: Option<Value>) -> Option<Value> {
         if matches!(ty, Ty::Duration) && presence != Presence::Optional {
-            return Some(scalar::scalar(ty, Scalar::Str(Cow::Borrowed("")), None, &mut self.trouble));
+            return Some(scalar::scalar(ty, Scalar::Str(Cow::Borrowed("")), None, &mut self.problems));
         }
-        let keeps = presence != Presence::Optional
+        let is_kept = presence != Presence::Optional
             && matches!(ty, Ty::String | Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double | Ty::Message(_));
-        before.filter(|_| keeps)
+        before.filter(|_| is_kept)
     }
 
     /// Decodes a value other than `null`, at its first byte.
@@ -171,7 +171,7 @@ impl<'a> Decoder<'a> {
         first: u8,
         ty: &Ty,
         before: Option<Box<Value>>,
-        path: Where<'_>,
+        path: PathRef<'_>,
         depth: usize,
     ) -> Result<Value, Malformed> {
         match (first, ty) {
@@ -194,36 +194,36 @@ impl<'a> Decoder<'a> {
                 let mut report = Report::new(None);
                 let value = free_form(&mut self.cursor, depth, None, &mut report)?;
                 return Ok(match report.overflow {
-                    Some(number) => scalar::overflow(&number, &mut self.trouble),
+                    Some(number) => scalar::overflow(&number, &mut self.problems),
                     None => value,
                 });
             }
             (_, Ty::Quantity) => {
                 let text = self.cursor.skip(depth)?;
                 let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-                return Ok(scalar::quantity(inner, &mut self.trouble));
+                return Ok(scalar::quantity(inner, &mut self.problems));
             }
             (b'{', Ty::SchemaOrBool(message) | Ty::SchemaOrArray(message) | Ty::SchemaOrStrings(message)) => {
-                return self.unwatched(|decoder| decoder.message(message, None, path, depth).map(Value::Object));
+                return self.lenient(|decoder| decoder.message(message, None, path, depth).map(Value::Object));
             }
             (b'[', Ty::SchemaOrArray(message)) => {
                 let element = Ty::Message(message.clone());
-                let items = self.unwatched(|decoder| decoder.list(&element, None, path, depth))?;
+                let items = self.lenient(|decoder| decoder.list(&element, None, path, depth))?;
                 return Ok(if items.is_empty() { Value::Null } else { Value::List(items) });
             }
             (b'[', Ty::SchemaOrStrings(_)) => {
-                let items = self.unwatched(|decoder| decoder.list(&Ty::String, None, path, depth))?;
+                let items = self.lenient(|decoder| decoder.list(&Ty::String, None, path, depth))?;
                 return Ok(if items.is_empty() { Value::Null } else { Value::List(items) });
             }
             (b'[', Ty::SchemaOrBool(_)) => {
                 self.cursor.skip(depth)?;
-                return Ok(scalar::fatal("boolean or JSON schema expected", &mut self.trouble));
+                return Ok(scalar::fatal("boolean or JSON schema expected", &mut self.problems));
             }
             // Go accepts a list of numbers for bytes as well.
             (b'[', Ty::Bytes) => {
                 let mut report = Report::new(None);
                 let list = free_form(&mut self.cursor, depth, None, &mut report)?;
-                return Ok(scalar::byte_list(list.as_list().unwrap_or(&[]), path, &mut self.trouble));
+                return Ok(scalar::byte_list(list.as_list().unwrap_or(&[]), path, &mut self.problems));
             }
             (b'[', _) => {
                 if let Some(element) = ty.element() {
@@ -238,12 +238,12 @@ impl<'a> Decoder<'a> {
                 }
             }
             _ => {
-                let given = self.scalar(first)?;
-                return Ok(scalar::scalar(ty, given, path, &mut self.trouble));
+                let scalar_value = self.scalar(first)?;
+                return Ok(scalar::scalar(ty, scalar_value, path, &mut self.problems));
             }
         }
         self.cursor.skip(depth)?;
-        Ok(scalar::mismatch(ty, kind_of(first), path, &mut self.trouble))
+        Ok(scalar::mismatch(ty, kind_of(first), path, &mut self.problems))
     }
 
     fn scalar(&mut self, first: u8) -> Result<Scalar<'a>, Malformed> {
@@ -265,7 +265,7 @@ impl<'a> Decoder<'a> {
         &mut self,
         element: &Ty,
         before: Option<Box<Value>>,
-        path: Where<'_>,
+        path: PathRef<'_>,
         depth: usize,
     ) -> Result<Vec<Value>, Malformed> {
         let depth = depth.checked_sub(1).ok_or(Malformed)?;
@@ -309,7 +309,7 @@ impl<'a> Decoder<'a> {
         &mut self,
         element: &Ty,
         before: Option<Object>,
-        path: Where<'_>,
+        path: PathRef<'_>,
         depth: usize,
     ) -> Result<Object, Malformed> {
         let depth = depth.checked_sub(1).ok_or(Malformed)?;
@@ -322,7 +322,7 @@ impl<'a> Decoder<'a> {
             let name = self.cursor.name()?;
             self.cursor.budget.member(builder.len())?;
             let repeated = if merges { own.contains(&name) } else { builder.contains(&name) };
-            if repeated && self.watched() {
+            if repeated && self.is_strict() {
                 self.findings.push(Finding::DuplicateField(Path::member(path, &name)));
             }
             let value = match self.cursor.peek()? {
@@ -345,14 +345,14 @@ impl<'a> Decoder<'a> {
 
     /// Reads like Go's ordinary decoder inside a type's own decoder: there are no findings, and any error ends
     /// decoding.
-    fn unwatched<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<T, Malformed> {
-        self.unwatched += 1;
-        let saved = self.trouble.saved.take();
+    fn lenient<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<T, Malformed> {
+        self.lenient += 1;
+        let saved = self.problems.saved.take();
         let result = read(self);
-        self.unwatched -= 1;
-        let inner = std::mem::replace(&mut self.trouble.saved, saved);
+        self.lenient -= 1;
+        let inner = std::mem::replace(&mut self.problems.saved, saved);
         if let Some(text) = inner {
-            self.trouble.fatal(|| text);
+            self.problems.fatal(|| text);
         }
         result
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::build::{MapBuilder, Slots, finish_struct, keeps};
+use super::build::{MapBuilder, Slots, finish_struct, is_kept};
 use super::scalar::{self, Scalar};
 use super::{DecodeError, DecodeProblems, Decoded, Empties};
 use crate::findings::{Finding, Findings};
@@ -35,58 +35,58 @@ fn decoded(tree: Value, message: &Message, mut decoder: Decoder) -> Result<Decod
         Value::Null => Value::Object(finish_struct(message, &mut Vec::new(), 0)),
         other => {
             let name = super::go::qualified_name(message);
-            decoder.trouble.saved(|| super::go::type_error(None, scalar::kind_of(&other), &name));
+            decoder.problems.saved(|| super::go::type_error(None, scalar::kind_of(&other), &name));
             Value::Null
         }
     };
     decoder.budget.check()?;
-    decoder.trouble.into_result()?;
+    decoder.problems.into_result()?;
     Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
 }
 
 /// Checks a value on its own: the error is the reason why its type rejects it.
-pub(super) fn alone(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
+pub(super) fn check_value(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
     binnacle_work::temporary(|| {
         let mut decoder = Decoder::new(&Limits::default());
         decoder.value(value.clone(), ty, None);
         decoder.budget.check()?;
-        decoder.trouble.into_result()
+        decoder.problems.into_result()
     })
 }
 
 struct Decoder {
     /// After it is exhausted nothing more is built, and the result is not used.
     budget: Budget,
-    trouble: DecodeProblems,
+    problems: DecodeProblems,
     findings: Findings,
     empties: Empties,
     /// As in the JSON decoder.
-    unwatched: u32,
+    lenient: u32,
     /// True if paths of unknown fields have the keys of maps.
     names_keys: bool,
     slots: Slots,
 }
 
-type Where<'p> = Option<&'p Path<'p>>;
+type PathRef<'p> = Option<&'p Path<'p>>;
 
 impl Decoder {
     fn new(limits: &Limits) -> Self {
         Self {
             budget: Budget::new(limits),
-            trouble: DecodeProblems::default(),
+            problems: DecodeProblems::default(),
             findings: Findings::default(),
             empties: Empties::default(),
-            unwatched: 0,
+            lenient: 0,
             names_keys: true,
             slots: Vec::new(),
         }
     }
 
-    fn watched(&self) -> bool {
-        self.unwatched == 0 && !self.findings.is_full()
+    fn is_strict(&self) -> bool {
+        self.lenient == 0 && !self.findings.is_full()
     }
 
-    fn message(&mut self, object: Object, message: &Message, path: Where<'_>) -> Object {
+    fn message(&mut self, object: Object, message: &Message, path: PathRef<'_>) -> Object {
         if self.budget.message(message).is_err() {
             return Object::new();
         }
@@ -94,7 +94,7 @@ impl Decoder {
         let mut hint = 0;
         for (name, value) in object {
             let Some((index, field)) = message.field(&name, hint) else {
-                if self.watched() {
+                if self.is_strict() {
                     let path = if self.names_keys {
                         Path::member(path, &name)
                     } else {
@@ -107,13 +107,13 @@ impl Decoder {
             hint = index + 1;
             if value.is_null() {
                 if matches!(field.ty, Ty::Duration) && field.presence != Presence::Optional {
-                    scalar::scalar(&field.ty, Scalar::Str(Cow::Borrowed("")), None, &mut self.trouble);
+                    scalar::scalar(&field.ty, Scalar::Str(Cow::Borrowed("")), None, &mut self.problems);
                 }
                 continue;
             }
             let here = Path::field(path, message, field);
             let value = self.value(value, &field.ty, Some(&here));
-            if keeps(field, &value) {
+            if is_kept(field, &value) {
                 self.slots.push((index, value));
             } else {
                 self.empties.note(field, &value, Some(&here));
@@ -123,7 +123,7 @@ impl Decoder {
     }
 
     /// Decodes a value other than `null`.
-    fn value(&mut self, value: Value, ty: &Ty, path: Where<'_>) -> Value {
+    fn value(&mut self, value: Value, ty: &Ty, path: PathRef<'_>) -> Value {
         match (value, ty) {
             (Value::Object(object), Ty::Message(message)) => Value::Object(self.message(object, message, path)),
             (value, Ty::FieldsV1) => match value {
@@ -138,30 +138,30 @@ impl Decoder {
             (
                 Value::Object(object),
                 Ty::SchemaOrBool(message) | Ty::SchemaOrArray(message) | Ty::SchemaOrStrings(message),
-            ) => self.unwatched(|decoder| Value::Object(decoder.message(object, message, path))),
+            ) => self.lenient(|decoder| Value::Object(decoder.message(object, message, path))),
             (Value::List(items), Ty::SchemaOrArray(message)) => {
                 let element = Ty::Message(message.clone());
-                let items = self.unwatched(|decoder| decoder.list(items, &element, path));
+                let items = self.lenient(|decoder| decoder.list(items, &element, path));
                 if items.is_empty() { Value::Null } else { Value::List(items) }
             }
             (Value::List(items), Ty::SchemaOrStrings(_)) => {
-                let items = self.unwatched(|decoder| decoder.list(items, &Ty::String, path));
+                let items = self.lenient(|decoder| decoder.list(items, &Ty::String, path));
                 if items.is_empty() { Value::Null } else { Value::List(items) }
             }
             (Value::List(_), Ty::SchemaOrBool(_)) => {
-                scalar::fatal("boolean or JSON schema expected", &mut self.trouble)
+                scalar::fatal("boolean or JSON schema expected", &mut self.problems)
             }
             (value @ (Value::List(_) | Value::Object(_)), Ty::Quantity) => {
-                scalar::quantity(&json::to_string(&value), &mut self.trouble)
+                scalar::quantity(&json::to_string(&value), &mut self.problems)
             }
-            (Value::List(items), Ty::Bytes) => scalar::byte_list(&items, path, &mut self.trouble),
+            (Value::List(items), Ty::Bytes) => scalar::byte_list(&items, path, &mut self.problems),
             (Value::List(items), _) => match ty.element() {
                 Some(element) => Value::List(self.list(items, element, path)),
-                None => scalar::mismatch(ty, "array", path, &mut self.trouble),
+                None => scalar::mismatch(ty, "array", path, &mut self.problems),
             },
             (Value::Object(object), _) => match ty.map_value() {
                 Some(element) => Value::Object(self.map(object, element, path)),
-                None => scalar::mismatch(ty, "object", path, &mut self.trouble),
+                None => scalar::mismatch(ty, "object", path, &mut self.problems),
             },
             (Value::Str(text), Ty::String) => Value::Str(text),
             (Value::Null, _) => Value::Null,
@@ -173,26 +173,26 @@ impl Decoder {
         }
     }
 
-    fn scalar(&mut self, given: Scalar<'_>, ty: &Ty, path: Where<'_>) -> Value {
-        scalar::scalar(ty, given, path, &mut self.trouble)
+    fn scalar(&mut self, scalar_value: Scalar<'_>, ty: &Ty, path: PathRef<'_>) -> Value {
+        scalar::scalar(ty, scalar_value, path, &mut self.problems)
     }
 
-    fn list(&mut self, items: Vec<Value>, element: &Ty, path: Where<'_>) -> Vec<Value> {
+    fn list(&mut self, items: Vec<Value>, element: &Ty, path: PathRef<'_>) -> Vec<Value> {
         let mut items = items;
         for (index, item) in items.iter_mut().enumerate() {
-            let given = std::mem::take(item);
+            let scalar_value = std::mem::take(item);
             if self.budget.element().is_err() {
                 return Vec::new();
             }
-            *item = match given {
+            *item = match scalar_value {
                 Value::Null => self.null_element(element),
-                given => self.value(given, element, Some(&Path::index(path, index))),
+                scalar_value => self.value(scalar_value, element, Some(&Path::index(path, index))),
             };
         }
         items
     }
 
-    fn map(&mut self, object: Object, element: &Ty, path: Where<'_>) -> Object {
+    fn map(&mut self, object: Object, element: &Ty, path: PathRef<'_>) -> Object {
         let mut builder = MapBuilder::default();
         for (name, value) in object {
             if self.budget.member(builder.len()).is_err() {
@@ -212,19 +212,19 @@ impl Decoder {
             return Value::Null;
         }
         if matches!(element, Ty::Duration) {
-            return scalar::scalar(element, Scalar::Str(Cow::Borrowed("")), None, &mut self.trouble);
+            return scalar::scalar(element, Scalar::Str(Cow::Borrowed("")), None, &mut self.problems);
         }
         zero_value(element)
     }
 
-    fn unwatched<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
-        self.unwatched += 1;
-        let saved = self.trouble.saved.take();
+    fn lenient<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.lenient += 1;
+        let saved = self.problems.saved.take();
         let result = read(self);
-        self.unwatched -= 1;
-        let inner = std::mem::replace(&mut self.trouble.saved, saved);
+        self.lenient -= 1;
+        let inner = std::mem::replace(&mut self.problems.saved, saved);
         if let Some(text) = inner {
-            self.trouble.fatal(|| text);
+            self.problems.fatal(|| text);
         }
         result
     }

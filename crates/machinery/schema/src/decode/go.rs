@@ -120,7 +120,7 @@ mod tests {
     use crate::{MessageRef, Presence};
 
     #[test]
-    fn declared_names() {
+    fn returns_declared_go_types() {
         static FIELDS: [Field; 0] = [];
         let message = Message::of_table("io.k8s.api.core.v1.PodSpec", &FIELDS, false, &[]).with_go_types(&[
             ("restartPolicy", "v1.RestartPolicy"),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn returns_go_type_names() {
         let list = |ty: Ty| Ty::List(Box::new(ty));
         let map = |ty: Ty| Ty::Map(Box::new(ty));
         let container = || Ty::Message(MessageRef::Shared(Message::new("io.k8s.api.core.v1.Container", vec![]).into()));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn embedded_structs_show() {
+    fn paths_contain_embedded_structs() {
         let field = Field { tag: 1, embedded_in: &[2], ..Field::new("hostPath", Ty::String) };
         let volume = Message::new("io.k8s.api.core.v1.Volume", vec![field.clone()]);
         let kind = Field { presence: Presence::OmitZero, ..Field::new("kind", Ty::String) };

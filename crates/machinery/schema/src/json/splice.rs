@@ -8,19 +8,19 @@ use super::{Cursor, Malformed};
 /// `None` if the text is not an object, or has no object named `parent`.
 pub fn with_text_member(text: &[u8], parent: &str, name: &str, value: &str) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
-    let place = find(text, parent, name).ok()??;
+    let span = find(text, parent, name).ok()??;
     let mut out = Vec::with_capacity(text.len() + name.len() + value.len() + 6);
-    out.extend_from_slice(&text.as_bytes()[..place.start]);
-    if place.comma_before {
+    out.extend_from_slice(&text.as_bytes()[..span.start]);
+    if span.comma_before {
         out.push(b',');
     }
     for part in ["\"", name, "\":\"", value, "\""] {
         out.extend_from_slice(part.as_bytes());
     }
-    if place.comma_after {
+    if span.comma_after {
         out.push(b',');
     }
-    out.extend_from_slice(&text.as_bytes()[place.end..]);
+    out.extend_from_slice(&text.as_bytes()[span.end..]);
     Some(out)
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::with_text_member;
 
     #[test]
-    fn members_have_their_place() {
+    fn inserts_members_in_order() {
         for (text, want) in [
             (r#"{"metadata":{"name":"a","uid":"u"},"x":1}"#, r#"{"metadata":{"name":"a","rv":"7","uid":"u"},"x":1}"#),
             (r#"{"a":{"metadata":{}},"metadata":{}}"#, r#"{"a":{"metadata":{}},"metadata":{"rv":"7"}}"#),

@@ -31,7 +31,7 @@ enum State {
 
 /// The kind of object or array that the scanner is in.
 #[derive(Clone, Copy)]
-enum Within {
+enum Container {
     ObjectKey,
     ObjectValue,
     Array,
@@ -39,7 +39,7 @@ enum Within {
 
 struct Scanner {
     state: State,
-    stack: Vec<Within>,
+    stack: Vec<Container>,
     max_depth: usize,
 }
 
@@ -69,7 +69,7 @@ impl Scanner {
             State::BeginValueOrEmpty if byte == b']' => return self.end_value(byte),
             State::BeginValue | State::BeginValueOrEmpty => return self.begin_value(byte),
             State::BeginStringOrEmpty if byte == b'}' => {
-                self.replace(Within::ObjectValue);
+                self.replace(Container::ObjectValue);
                 return self.end_value(byte);
             }
             State::BeginString | State::BeginStringOrEmpty => match byte {
@@ -132,11 +132,11 @@ impl Scanner {
     fn begin_value(&mut self, byte: u8) -> Result<(), &'static str> {
         self.state = match byte {
             b'{' => {
-                self.push(Within::ObjectKey)?;
+                self.push(Container::ObjectKey)?;
                 State::BeginStringOrEmpty
             }
             b'[' => {
-                self.push(Within::Array)?;
+                self.push(Container::Array)?;
                 State::BeginValueOrEmpty
             }
             b'"' => State::InString,
@@ -152,40 +152,40 @@ impl Scanner {
     }
 
     fn end_value(&mut self, byte: u8) -> Result<(), &'static str> {
-        let Some(within) = self.stack.last().copied() else {
+        let Some(container) = self.stack.last().copied() else {
             self.state = State::EndTop;
             return self.step(byte);
         };
-        self.state = match (within, byte) {
+        self.state = match (container, byte) {
             (_, b' ' | b'\t' | b'\r' | b'\n') => State::EndValue,
-            (Within::ObjectKey, b':') => {
-                self.replace(Within::ObjectValue);
+            (Container::ObjectKey, b':') => {
+                self.replace(Container::ObjectValue);
                 State::BeginValue
             }
-            (Within::ObjectKey, _) => return Err("after object key"),
-            (Within::ObjectValue, b',') => {
-                self.replace(Within::ObjectKey);
+            (Container::ObjectKey, _) => return Err("after object key"),
+            (Container::ObjectValue, b',') => {
+                self.replace(Container::ObjectKey);
                 State::BeginString
             }
-            (Within::Array, b',') => State::BeginValue,
-            (Within::ObjectValue, b'}') | (Within::Array, b']') => {
+            (Container::Array, b',') => State::BeginValue,
+            (Container::ObjectValue, b'}') | (Container::Array, b']') => {
                 self.stack.pop();
                 if self.stack.is_empty() { State::EndTop } else { State::EndValue }
             }
-            (Within::ObjectValue, _) => return Err("after object key:value pair"),
-            (Within::Array, _) => return Err("after array element"),
+            (Container::ObjectValue, _) => return Err("after object key:value pair"),
+            (Container::Array, _) => return Err("after array element"),
         };
         Ok(())
     }
 
-    fn push(&mut self, within: Within) -> Result<(), &'static str> {
-        self.stack.push(within);
+    fn push(&mut self, container: Container) -> Result<(), &'static str> {
+        self.stack.push(container);
         if self.stack.len() > self.max_depth { Err("exceeded max depth") } else { Ok(()) }
     }
 
-    fn replace(&mut self, within: Within) {
+    fn replace(&mut self, container: Container) {
         if let Some(top) = self.stack.last_mut() {
-            *top = within;
+            *top = container;
         }
     }
 }
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words() {
+    fn syntax_errors_match_go() {
         for (text, want) in [
             ("", "unexpected end of JSON input"),
             ("{", "unexpected end of JSON input"),

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use crate::{Limits, Object, Value};
 
-use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8};
+use super::{Cursor, JsonError, Malformed, check_size, go_utf8, syntax_error};
 
 /// Appends the compact form, without the newline that Go's encoder adds after a document.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
@@ -121,7 +121,7 @@ pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     let mut cursor = Cursor::new(&text);
     match cursor.skip(limits.max_depth).and_then(|_| cursor.end()) {
         Ok(()) => Ok(compacted(&text).into_owned()),
-        Err(Malformed) => Err(complaint(bytes, limits)),
+        Err(Malformed) => Err(syntax_error(bytes, limits)),
     }
 }
 
@@ -147,7 +147,7 @@ pub fn unpack(value: &mut Value) {
 }
 
 /// Returns the integer whose JSON text is that of the number; `None` for a number whose text is no 64-bit integer.
-pub(crate) fn whole(n: f64) -> Option<i64> {
+pub(crate) fn integer_of(n: f64) -> Option<i64> {
     let is_integer = n.fract() == 0.0 && n.abs() < 1e19;
     is_integer.then(|| n.to_string().parse().ok()).flatten()
 }
@@ -156,8 +156,8 @@ pub(crate) fn whole(n: f64) -> Option<i64> {
 pub fn settle_numbers(value: &mut Value) {
     match value {
         Value::Float(n) => {
-            if let Some(whole) = whole(*n) {
-                *value = Value::Int(whole);
+            if let Some(integer_of) = integer_of(*n) {
+                *value = Value::Int(integer_of);
             }
         }
         Value::Object(object) => object.iter_mut().for_each(|(_, member)| settle_numbers(member)),
@@ -347,7 +347,7 @@ mod tests {
     use crate::value;
 
     #[test]
-    fn numbers_read_again() {
+    fn predicts_how_written_floats_are_parsed() {
         for (n, want) in [
             (0.0, Some(0)),
             (-0.0, Some(0)),
@@ -359,12 +359,12 @@ mod tests {
             (1e30, None),
             (f64::NAN, None),
         ] {
-            assert_eq!(whole(n), want, "{n}");
+            assert_eq!(integer_of(n), want, "{n}");
         }
     }
 
     #[test]
-    fn numbers() {
+    fn formats_numbers_like_go() {
         for (n, want) in [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn strings() {
+    fn escapes_strings_like_go() {
         for (text, want) in [
             ("", r#""""#),
             ("plain é 日", r#""plain é 日""#),
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn pretty() {
+    fn writes_indented_json() {
         let value = value!({"a": [], "b": {}, "c": [1i64, {"d": "x:{}"}], "e\"": null});
         let mut out = Vec::new();
         write_pretty(&value, &mut out);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn compacting() {
+    fn compacts_json() {
         let limits = Limits::default();
         assert_eq!(
             compact(b" { \"a <\" : [ 1.0 , \"\\\" \" ] } \n", &limits).as_deref(),

@@ -9,11 +9,11 @@ use binnacle_meta::{GoDuration, MicroTime, Text, Time};
 use smol_str::ToSmolStr;
 
 use super::error::ProtoError;
-use super::free;
-use super::index::{Index, Stop};
+use super::index::{Index, ReadStop};
 use super::normalize::normalize;
 use super::plan::{Absent, Rule, Shape, wire_type};
-use super::scalars::{self, IntOrString, Or, SchemaOr, shared_text};
+use super::raw_json;
+use super::scalars::{self, IntOrString, SchemaAlternative, SchemaOr, shared_text};
 use super::wire::{DELIMITED, FIXED64, Reader};
 use crate::limits::{Budget, Limits};
 use crate::types::{Field, Message, MessageRef, Ty};
@@ -72,11 +72,11 @@ fn read_object(
     };
     match read(bytes, root.clone()) {
         Ok(value) => Ok(value),
-        Err(Stop::Error(error)) => Err(error),
-        Err(Stop::Unordered) => match read(&normalize(bytes, message, depth)?, root) {
+        Err(ReadStop::Error(error)) => Err(error),
+        Err(ReadStop::Unordered) => match read(&normalize(bytes, message, depth)?, root) {
             Ok(value) => Ok(value),
-            Err(Stop::Error(error)) => Err(error),
-            Err(Stop::Unordered) => Err(ProtoError::TooLarge),
+            Err(ReadStop::Error(error)) => Err(error),
+            Err(ReadStop::Unordered) => Err(ProtoError::TooLarge),
         },
     }
 }
@@ -84,17 +84,17 @@ fn read_object(
 /// Returns a message with only the fields on these paths, for decoding only them: all others are skipped. A path goes
 /// through lists and maps into their elements; the empty name in a message leaves it without fields.
 pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
-    let wanted = message.fields.iter().filter_map(|field| {
+    let narrowed = message.fields.iter().filter_map(|field| {
         let below: Vec<&[&str]> =
             paths.iter().filter(|path| path.first() == Some(&field.name.as_str())).map(|path| &path[1..]).collect();
-        let whole = below.iter().any(|path| path.is_empty());
+        let is_whole = below.iter().any(|path| path.is_empty());
         if below.is_empty() {
             return None;
         }
-        let ty = if whole { None } else { narrow_type(&field.ty, &below) };
+        let ty = if is_whole { None } else { narrow_type(&field.ty, &below) };
         Some(Field { ty: ty.unwrap_or_else(|| field.ty.clone()), ..field.clone() })
     });
-    Message::new(message.name.clone(), wanted.collect::<Vec<_>>())
+    Message::new(message.name.clone(), narrowed.collect::<Vec<_>>())
 }
 
 /// Returns the narrowed type of a message, or of lists and maps of messages; `None` for all others.
@@ -117,7 +117,13 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn message(&mut self, range: Range<usize>, message: &Message, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+    fn message(
+        &mut self,
+        range: Range<usize>,
+        message: &Message,
+        out: &mut Value,
+        depth: usize,
+    ) -> Result<bool, ReadStop> {
         self.budget.message(message)?;
         *out = Value::Object(Object::new());
         match out {
@@ -133,12 +139,12 @@ impl<'a> Decoder<'a> {
         message: &Message,
         object: &mut Object,
         depth: usize,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, ReadStop> {
         let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
         let plan = message.plan();
         let frame = self.index.open(range, message)?;
         let mut nonzero = false;
-        let mut todo = frame.found | plan.shown;
+        let mut todo = frame.found | plan.always_shown;
         object.reserve(todo.count_ones() as usize);
         while todo != 0 {
             let i = todo.trailing_zeros() as usize;
@@ -164,7 +170,7 @@ impl<'a> Decoder<'a> {
                     Absent::ShownZero | Absent::Constant => (true, more),
                 };
                 nonzero |= counts;
-                Ok::<_, Stop>(stays)
+                Ok::<_, ReadStop>(stays)
             })?;
         }
         self.index.close(frame);
@@ -173,7 +179,14 @@ impl<'a> Decoder<'a> {
 
     /// Reads a field that is present in the bytes.
     #[inline]
-    fn value(&mut self, range: Range<usize>, ty: &Ty, rule: Rule, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+    fn value(
+        &mut self,
+        range: Range<usize>,
+        ty: &Ty,
+        rule: Rule,
+        out: &mut Value,
+        depth: usize,
+    ) -> Result<bool, ReadStop> {
         match (rule, Shape::of(ty)) {
             (Rule::OmittedText, _) => {
                 *out = Value::Str(shared_text(&self.index.raw[range]));
@@ -192,7 +205,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Sets the zero value of a type that is not a pointer in Go.
-    fn zero(&mut self, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+    fn zero(&mut self, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, ReadStop> {
         *out = match ty {
             Ty::Bool => Value::Bool(false),
             Ty::Int32 | Ty::Int64 | Ty::Uint32 => Value::Int(0),
@@ -204,7 +217,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads a list; the result is `null` if its records contain no packed numbers.
-    fn list(&mut self, range: Range<usize>, element: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+    fn list(&mut self, range: Range<usize>, element: &Ty, out: &mut Value, depth: usize) -> Result<bool, ReadStop> {
         let mut items = Vec::new();
         let mut reader = self.reader(range);
         while let Some(key) = reader.key("list")? {
@@ -222,7 +235,7 @@ impl<'a> Decoder<'a> {
         element: &Ty,
         items: &mut Vec<Value>,
         depth: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ReadStop> {
         match (wire_type(element), wire) {
             (DELIMITED, _) => {
                 self.budget.element()?;
@@ -245,7 +258,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn map(&mut self, range: Range<usize>, values: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+    fn map(&mut self, range: Range<usize>, values: &Ty, out: &mut Value, depth: usize) -> Result<bool, ReadStop> {
         let mut object = Object::new();
         let mut last: Option<&[u8]> = None;
         let mut records = self.reader(range);
@@ -254,7 +267,7 @@ impl<'a> Decoder<'a> {
             let (name, value) = self.index.entry(records.delimited_range()?, values)?;
             let name = &self.index.raw[name];
             if last.is_some_and(|last| last >= name) {
-                return Err(Stop::Unordered);
+                return Err(ReadStop::Unordered);
             }
             last = Some(name);
             object.push_filled(shared_text(name), |out| {
@@ -267,7 +280,7 @@ impl<'a> Decoder<'a> {
                 if out.is_null() && matches!(values, Ty::StaticWrappedList(_)) {
                     *out = Value::List(Vec::new());
                 }
-                Ok::<_, Stop>(true)
+                Ok::<_, ReadStop>(true)
             })?;
         }
         *out = Value::Object(object);
@@ -276,7 +289,7 @@ impl<'a> Decoder<'a> {
 
     /// Reads a value with a length.
     #[inline]
-    fn delimited(&mut self, range: Range<usize>, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+    fn delimited(&mut self, range: Range<usize>, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, ReadStop> {
         match ty {
             Ty::String => {
                 let bytes = &self.index.raw[range];
@@ -289,7 +302,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads a value with a length that is neither text nor message.
-    fn special(&mut self, range: Range<usize>, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+    fn special(&mut self, range: Range<usize>, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, ReadStop> {
         let bytes = &self.index.raw[range.clone()];
         let nonzero = match ty {
             Ty::Bytes => {
@@ -327,16 +340,16 @@ impl<'a> Decoder<'a> {
             Ty::RawExtension | Ty::Json | Ty::FieldsV1 => {
                 if let Some(raw) = scalars::carried(bytes, "RawExtension")? {
                     *out = match ty {
-                        Ty::FieldsV1 => free::carry(raw)?,
-                        Ty::RawExtension => free::read_exactly(raw, &mut self.budget)?,
-                        _ => free::read(raw, &mut self.budget)?,
+                        Ty::FieldsV1 => raw_json::carry(raw)?,
+                        Ty::RawExtension => raw_json::read_exactly(raw, &mut self.budget)?,
+                        _ => raw_json::read(raw, &mut self.budget)?,
                     };
                 }
                 !out.is_null()
             }
-            Ty::SchemaOrBool(schema) => self.schema_or(range, Or::Bool, schema, out, depth)?,
-            Ty::SchemaOrArray(schema) => self.schema_or(range, Or::Array, schema, out, depth)?,
-            Ty::SchemaOrStrings(schema) => self.schema_or(range, Or::Strings, schema, out, depth)?,
+            Ty::SchemaOrBool(schema) => self.schema_or(range, SchemaAlternative::Bool, schema, out, depth)?,
+            Ty::SchemaOrArray(schema) => self.schema_or(range, SchemaAlternative::Array, schema, out, depth)?,
+            Ty::SchemaOrStrings(schema) => self.schema_or(range, SchemaAlternative::Strings, schema, out, depth)?,
             Ty::StaticWrappedList(element) => self.wrapped(range, element, out, depth)?,
             Ty::List(_) | Ty::ListOf(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => {
                 return Err(nested().into());
@@ -348,7 +361,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads a list in a message of its own; the result is `null` if it has no elements.
-    fn wrapped(&mut self, range: Range<usize>, element: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
+    fn wrapped(&mut self, range: Range<usize>, element: &Ty, out: &mut Value, depth: usize) -> Result<bool, ReadStop> {
         let mut items = Vec::new();
         let mut reader = self.reader(range);
         while let Some(key) = reader.key("items")? {
@@ -367,25 +380,25 @@ impl<'a> Decoder<'a> {
     fn schema_or(
         &mut self,
         range: Range<usize>,
-        or: Or,
+        or: SchemaAlternative,
         schema: &Message,
         out: &mut Value,
         depth: usize,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, ReadStop> {
         let SchemaOr { allows, schema: records, list } = scalars::schema_or(self.index.raw, range, or)?;
         if !list.is_empty() {
             let mut items = Vec::with_capacity(list.len());
             for item in list {
                 self.budget.element()?;
                 match or {
-                    Or::Strings => *next(&mut items) = Value::Str(shared_text(&self.index.raw[item])),
+                    SchemaAlternative::Strings => *next(&mut items) = Value::Str(shared_text(&self.index.raw[item])),
                     _ => drop(self.message(item, schema, next(&mut items), depth)?),
                 }
             }
             return Ok(put_items(items, out));
         }
         match &records[..] {
-            [] if or == Or::Bool => {
+            [] if or == SchemaAlternative::Bool => {
                 *out = Value::Bool(allows);
                 Ok(allows)
             }
@@ -394,7 +407,7 @@ impl<'a> Decoder<'a> {
                 self.message(only.clone(), schema, out, depth)?;
                 Ok(true)
             }
-            _ => Err(Stop::Unordered),
+            _ => Err(ReadStop::Unordered),
         }
     }
 }

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_as_go_has_them() {
+    fn converts_names_to_go_names() {
         for (json, go) in [("name", "Name"), ("uid", "UID"), ("apiVersion", "APIVersion"), ("podIP", "PodIP"), ("", "")]
         {
             assert_eq!(go_field_name(json), go);

@@ -10,19 +10,19 @@ use crate::TooManyElements;
 use crate::types::{Message, Ty};
 
 /// The reason why a reader in schema order stopped early.
-pub(super) enum Stop {
+pub(super) enum ReadStop {
     Error(ProtoError),
     /// The bytes are well formed so far, but not in the encoder's order.
     Unordered,
 }
 
-impl From<TooManyElements> for Stop {
+impl From<TooManyElements> for ReadStop {
     fn from(error: TooManyElements) -> Self {
         Self::Error(error.into())
     }
 }
 
-impl From<ProtoError> for Stop {
+impl From<ProtoError> for ReadStop {
     fn from(error: ProtoError) -> Self {
         Self::Error(error)
     }
@@ -70,10 +70,10 @@ impl<'a> Index<'a> {
     }
 
     /// Notes the positions of a message's fields.
-    pub(super) fn open(&mut self, range: Range<usize>, message: &Message) -> Result<Frame, Stop> {
+    pub(super) fn open(&mut self, range: Range<usize>, message: &Message) -> Result<Frame, ReadStop> {
         let n = message.fields.len();
         if n > MAX_FIELDS {
-            return Err(Stop::Unordered);
+            return Err(ReadStop::Unordered);
         }
         let mut frame = Frame { base: self.top, found: 0 };
         self.top += n;
@@ -95,7 +95,13 @@ impl<'a> Index<'a> {
         self.spans[frame.base + field].range()
     }
 
-    fn group(&mut self, range: Range<usize>, message: &Message, group: &Group, frame: &mut Frame) -> Result<(), Stop> {
+    fn group(
+        &mut self,
+        range: Range<usize>,
+        message: &Message,
+        group: &Group,
+        frame: &mut Frame,
+    ) -> Result<(), ReadStop> {
         let mut reader = Reader::of_range(self.raw, range);
         while let Some(key) = reader.key(&message.name)? {
             let entry = group.find(key.tag);
@@ -119,7 +125,7 @@ impl<'a> Index<'a> {
         entry: Entry,
         message: &Message,
         frame: &mut Frame,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ReadStop> {
         let index = usize::from(entry.index);
         let (bit, slot) = ((1 as FieldSet) << index, &mut self.spans[frame.base + index]);
         let value = value_of(key, reader, entry.rule, &message.fields[index].name)?;
@@ -127,13 +133,13 @@ impl<'a> Index<'a> {
             Rule::List | Rule::Varints | Rule::Fixed64s | Rule::Map => match frame.found & bit != 0 {
                 false => Span::new(key.start..value.end),
                 true if slot.end as usize == key.start => Span { end: value.end as u32, ..*slot },
-                true => return Err(Stop::Unordered),
+                true => return Err(ReadStop::Unordered),
             },
             Rule::OmittedText if value.is_empty() => {
                 frame.found &= !bit;
                 return Ok(());
             }
-            Rule::Merged if frame.found & bit != 0 => return Err(Stop::Unordered),
+            Rule::Merged if frame.found & bit != 0 => return Err(ReadStop::Unordered),
             _ => Span::new(value),
         };
         frame.found |= bit;
@@ -142,7 +148,11 @@ impl<'a> Index<'a> {
 
     /// Returns the positions of the key and the value of a map's entry. Like Go, it ignores their wire types.
     #[inline]
-    pub(super) fn entry(&self, range: Range<usize>, values: &Ty) -> Result<(Range<usize>, Option<Range<usize>>), Stop> {
+    pub(super) fn entry(
+        &self,
+        range: Range<usize>,
+        values: &Ty,
+    ) -> Result<(Range<usize>, Option<Range<usize>>), ReadStop> {
         let (mut name, mut value) = (0..0, None);
         let mut reader = Reader::of_range(self.raw, range);
         while let Some(key) = reader.key("map entry")? {
@@ -152,10 +162,10 @@ impl<'a> Index<'a> {
                     // Replacement characters for invalid UTF-8 may change the order of keys.
                     let bytes = &self.raw[name.clone()];
                     if !bytes.is_ascii() && std::str::from_utf8(bytes).is_err() {
-                        return Err(Stop::Unordered);
+                        return Err(ReadStop::Unordered);
                     }
                 }
-                2 if value.is_some() => return Err(Stop::Unordered),
+                2 if value.is_some() => return Err(ReadStop::Unordered),
                 2 => {
                     value = Some(match wire_type(values) {
                         DELIMITED => reader.delimited_range()?,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::error::ProtoError;
 use super::index::value_of;
 use super::plan::{Group, Rule, wire_type};
-use super::scalars::{self, Or, SchemaOr};
+use super::scalars::{self, SchemaAlternative, SchemaOr};
 use super::wire::{DELIMITED, Key, Reader, VARINT, put_bytes, put_delimited, put_key, put_varint};
 use crate::types::{Message, Ty};
 
@@ -131,30 +131,30 @@ impl Parts<'_> {
     fn content(&self, bytes: &[u8], ty: &Ty) -> Result<Vec<u8>, ProtoError> {
         match ty {
             Ty::Message(message) => normalize(bytes, message, self.depth),
-            Ty::SchemaOrBool(schema) => self.schema_or(bytes, Or::Bool, schema),
-            Ty::SchemaOrArray(schema) => self.schema_or(bytes, Or::Array, schema),
-            Ty::SchemaOrStrings(schema) => self.schema_or(bytes, Or::Strings, schema),
+            Ty::SchemaOrBool(schema) => self.schema_or(bytes, SchemaAlternative::Bool, schema),
+            Ty::SchemaOrArray(schema) => self.schema_or(bytes, SchemaAlternative::Array, schema),
+            Ty::SchemaOrStrings(schema) => self.schema_or(bytes, SchemaAlternative::Strings, schema),
             // All other types are small, and are read in any order.
             _ => Ok(bytes.to_vec()),
         }
     }
 
-    fn schema_or(&self, bytes: &[u8], or: Or, schema: &Message) -> Result<Vec<u8>, ProtoError> {
+    fn schema_or(&self, bytes: &[u8], or: SchemaAlternative, schema: &Message) -> Result<Vec<u8>, ProtoError> {
         let SchemaOr { allows, schema: records, list } = scalars::schema_or(bytes, 0..bytes.len(), or)?;
         let mut out = Vec::with_capacity(bytes.len());
-        if or == Or::Bool {
+        if or == SchemaAlternative::Bool {
             put_key(1, VARINT, &mut out);
             put_varint(allows.into(), &mut out);
         }
         if !records.is_empty() {
             let whole: Vec<u8> = records.into_iter().flat_map(|range| bytes[range].iter().copied()).collect();
-            put_key(if or == Or::Bool { 2 } else { 1 }, DELIMITED, &mut out);
+            put_key(if or == SchemaAlternative::Bool { 2 } else { 1 }, DELIMITED, &mut out);
             put_bytes(&normalize(&whole, schema, self.depth)?, &mut out);
         }
         for item in list {
             put_key(2, DELIMITED, &mut out);
             match or {
-                Or::Strings => put_bytes(&bytes[item], &mut out),
+                SchemaAlternative::Strings => put_bytes(&bytes[item], &mut out),
                 _ => put_bytes(&normalize(&bytes[item], schema, self.depth)?, &mut out),
             }
         }

@@ -11,7 +11,7 @@ pub(crate) struct Plan {
     groups: Vec<Group>,
     pub(super) fields: Box<[FieldPlan]>,
     /// The fields that JSON shows even if they are absent in the bytes.
-    pub(super) shown: FieldSet,
+    pub(super) always_shown: FieldSet,
 }
 
 /// A set of fields by index; messages with more than [`FieldSet::MAX`] fields do not use it.
@@ -128,10 +128,10 @@ impl Plan {
         }
         groups.iter_mut().for_each(Group::finish);
         let fields: Box<[FieldPlan]> = fields.iter().map(FieldPlan::new).collect();
-        let shown = fields.iter().enumerate().take(MAX_FIELDS).fold(0, |set, (i, field)| {
+        let always_shown = fields.iter().enumerate().take(MAX_FIELDS).fold(0, |set, (i, field)| {
             set | FieldSet::from(matches!(field.absent, Absent::Null | Absent::ShownZero | Absent::Constant)) << i
         });
-        Self { groups, fields, shown }
+        Self { groups, fields, always_shown }
     }
 
     pub(super) fn root(&self) -> &Group {

@@ -139,18 +139,18 @@ pub(super) struct SchemaOr {
 
 /// The alternative to a schema in a `JSONSchemaPropsOr...`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Or {
+pub(super) enum SchemaAlternative {
     Bool,
     Array,
     Strings,
 }
 
 /// Returns the positions of the parts of a `JSONSchemaPropsOr...`.
-pub(super) fn schema_or(raw: &[u8], range: Range<usize>, or: Or) -> Result<SchemaOr, ProtoError> {
+pub(super) fn schema_or(raw: &[u8], range: Range<usize>, or: SchemaAlternative) -> Result<SchemaOr, ProtoError> {
     let (name, list) = match or {
-        Or::Bool => ("JSONSchemaPropsOrBool", ""),
-        Or::Array => ("JSONSchemaPropsOrArray", "jSONSchemas"),
-        Or::Strings => ("JSONSchemaPropsOrStringArray", "property"),
+        SchemaAlternative::Bool => ("JSONSchemaPropsOrBool", ""),
+        SchemaAlternative::Array => ("JSONSchemaPropsOrArray", "jSONSchemas"),
+        SchemaAlternative::Strings => ("JSONSchemaPropsOrStringArray", "property"),
     };
     let mut found = SchemaOr::default();
     let mut reader = Reader::of_range(raw, range);
@@ -160,8 +160,8 @@ pub(super) fn schema_or(raw: &[u8], range: Range<usize>, or: Or) -> Result<Schem
     };
     while let Some(key) = reader.key(name)? {
         match (key.tag, or) {
-            (1, Or::Bool) => found.allows = varint(key, &mut reader, "allows")? != 0,
-            (2, Or::Bool) | (1, _) => found.schema.push(part(key, &mut reader, "schema")?),
+            (1, SchemaAlternative::Bool) => found.allows = varint(key, &mut reader, "allows")? != 0,
+            (2, SchemaAlternative::Bool) | (1, _) => found.schema.push(part(key, &mut reader, "schema")?),
             (2, _) => found.list.push(part(key, &mut reader, list)?),
             _ => reader.skip(key)?,
         }

@@ -108,7 +108,7 @@ const ZERO: &str = "0a 0a 0a 00 2a 00 32 00 42 00 12 00 22 00 28 00 30 00 52 04 
                     ba 01 00 da 01 04 0a 00 12 00 f2 01 00";
 
 #[test]
-fn zero_values() {
+fn encodes_zero_values() {
     assert_eq!(encoded(&value!({})), hex(&ZERO.replace("0a 0a 0a 00", "0a 08 0a 00")));
 }
 
@@ -159,7 +159,7 @@ fn check_json(raw: &[u8]) {
 }
 
 #[test]
-fn fields_of_every_sort() {
+fn encodes_and_decodes_every_field_type() {
     check(value!({"text": "ab"}), "12 02 'ab'");
     check(value!({"pointer": ""}), "1a 00 22 00");
     check(value!({"shown": "x"}), "22 01 'x'");
@@ -205,14 +205,14 @@ fn fields_of_every_sort() {
 }
 
 #[test]
-fn maps_are_sorted() {
+fn sorts_map_entries() {
     let value = value!({"labels": {"b": "2", "a": "1", "c": "3"}});
     let sorted = value!({"labels": {"a": "1", "b": "2", "c": "3"}});
     assert_eq!(encoded(&value), encoded(&sorted));
 }
 
 #[test]
-fn long_values() {
+fn round_trips_long_values() {
     let long = "x".repeat(40_000);
     let value = value!({
         "structs": [{"a": (long.as_str())}, {"a": "y"}],
@@ -229,7 +229,7 @@ fn long_values() {
 
 /// Bytes that the encoder would not write, with their JSON.
 #[test]
-fn bytes_of_other_encoders() {
+fn decodes_messages_of_other_encoders() {
     let zero = json_of(&decode(&[], &MESSAGE, DEPTH).expect("nothing is a zero object"));
     assert_eq!(
         zero,
@@ -300,7 +300,7 @@ fn bytes_of_other_encoders() {
 }
 
 #[test]
-fn malformed_bytes() {
+fn rejects_malformed_messages() {
     for (bytes, want) in [
         ("12", "unexpected EOF"),
         ("12 05 'ab'", "unexpected EOF"),
@@ -343,7 +343,7 @@ fn malformed_bytes() {
 
 /// Every prefix of a message and every single wrong byte: a value or an error, and the same from both readers.
 #[test]
-fn damaged_bytes() {
+fn both_decoders_agree_on_corrupt_messages() {
     let value = value!({
         "text": "abc", "small": 5i64, "struct": {"a": "x"}, "names": ["a", "b"], "labels": {"a": "1", "b": "2"},
         "limits": {"cpu": "1"}, "when": "2024-01-01T00:00:00Z", "port": "http", "deep": "x", "orArray": [{"a": "x"}],
@@ -372,7 +372,7 @@ fn damaged_bytes() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn bounds_depth() {
     // A field whose message is its own message, which only a static can have.
     static SELF: LazyLock<Message> = LazyLock::new(|| {
         let next: &'static Message = Box::leak(Box::new(Message::new("t.Level5", vec![])));
@@ -391,7 +391,7 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn envelopes() {
+fn wraps_and_unwraps_envelopes() {
     let bytes = wrap("v1", "Pod", |out| out.extend(b"raw"));
     assert_eq!(bytes, hex("'k8s 00 0a 09 0a 02 'v1' 12 03 'Pod' 12 03 'raw' 1a 00 22 00"));
     let envelope = unwrap(&bytes).expect("was just wrapped");
@@ -410,7 +410,7 @@ fn envelopes() {
 }
 
 #[test]
-fn lists_without_decoding() {
+fn builds_lists_from_encoded_items() {
     let items: [&[u8]; 3] = [b"\x0a\x00", b"", &[0x12; 300]];
     let meta = ListMeta { resource_version: "7", continue_token: "next", remaining_item_count: Some(300), shard: "" };
     let mut out = Vec::new();
@@ -428,7 +428,7 @@ fn lists_without_decoding() {
 }
 
 #[test]
-fn watch_frames() {
+fn encodes_watch_frames() {
     let mut out = Vec::new();
     watch_frame("ADDED", b"object", &mut out);
     assert_eq!(out, hex("00 00 00 11 0a 05 'ADDED' 12 08 0a 06 'object'"));
@@ -439,7 +439,7 @@ fn watch_frames() {
 }
 
 #[test]
-fn versions_are_spliced() {
+fn splices_resource_versions() {
     let check = |value: Value, version: &str| {
         let bytes = encoded(&value);
         let mut want = value.clone();
@@ -464,7 +464,7 @@ fn versions_are_spliced() {
 }
 
 #[test]
-fn narrowed_messages() {
+fn narrowed_messages_decode_selected_fields() {
     let value = value!({
         "metadata": {"name": "a", "uid": "b", "labels": {"x": "y"}}, "text": "t", "shown": "s", "struct": {"a": "x", "b": 2i64},
     });

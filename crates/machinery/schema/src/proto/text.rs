@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings() {
+    fn escapes_strings() {
         for (bytes, want) in [
             (&b""[..], r#""""#),
             (
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_at_every_place() {
+    fn escapes_every_byte_at_every_position() {
         for b in 0..=255u8 {
             for (len, at) in (1..20).flat_map(|len| (0..len).map(move |at| (len, at))) {
                 let mut bytes = vec![b'x'; len];
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals() {
+    fn writes_decimals() {
         for n in [0, 7, -1, 10, 1234567890, i64::MAX, i64::MIN] {
             let mut out = Vec::new();
             put_decimal(n, &mut out);

@@ -12,11 +12,11 @@ use binnacle_meta::{GoDuration, Time};
 
 use super::decode::{DEPTH, finite, micro_time, nested};
 use super::error::ProtoError;
-use super::free;
-use super::index::{Index, Stop};
+use super::index::{Index, ReadStop};
 use super::normalize::normalize;
 use super::plan::{Absent, FieldPlan, FieldSet, Rule, Shape, wire_type};
-use super::scalars::{self, IntOrString, Or, SchemaOr};
+use super::raw_json;
+use super::scalars::{self, IntOrString, SchemaAlternative, SchemaOr};
 use super::text::{put_decimal, put_quoted, put_text, put_text_of};
 use super::wire::{DELIMITED, FIXED64, Reader};
 use crate::json;
@@ -41,11 +41,11 @@ pub fn to_json(
 ) -> Result<(), ProtoError> {
     let start = out.len();
     let write = |raw: &[u8], out: &mut Vec<u8>| {
-        let place = MessageScope::Root { api_version, kind, overrides };
-        Writer { index: Index::new(raw)?, out }.message(0..raw.len(), message, place, DEPTH)
+        let scope = MessageScope::Root { api_version, kind, overrides };
+        Writer { index: Index::new(raw)?, out }.message(0..raw.len(), message, scope, DEPTH)
     };
     let written = match write(raw, out) {
-        Err(Stop::Unordered) => {
+        Err(ReadStop::Unordered) => {
             let ordered = normalize(raw, message, DEPTH)?;
             out.truncate(start);
             write(&ordered, out)
@@ -54,22 +54,22 @@ pub fn to_json(
     };
     match written {
         Ok(_) => Ok(()),
-        Err(Stop::Unordered) => Err(ProtoError::TooLarge),
-        Err(Stop::Error(error)) => Err(error),
+        Err(ReadStop::Unordered) => Err(ProtoError::TooLarge),
+        Err(ReadStop::Error(error)) => Err(error),
     }
     .inspect_err(|_| out.truncate(start))
 }
 
 /// The class of a value that was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum WrittenValue {
     Null,
     /// Go's zero value, but not `null`.
     Zero,
     Value,
 }
 
-impl Written {
+impl WrittenValue {
     fn nonzero(nonzero: bool) -> Self {
         if nonzero { Self::Value } else { Self::Zero }
     }
@@ -89,23 +89,23 @@ enum MessageScope<'o> {
 }
 
 /// A value that is written for a field instead of its bytes.
-enum Given<'o> {
+enum FieldOverride<'o> {
     Nothing,
     Text(&'o str),
     Message(&'o Message, MessageScope<'o>),
 }
 
 impl<'o> MessageScope<'o> {
-    fn given(self, field: &'o Field) -> Given<'o> {
+    fn field_override(self, field: &'o Field) -> FieldOverride<'o> {
         match (self, field.name.as_str()) {
-            (Self::Root { api_version, .. }, "apiVersion") if field.tag == 0 => Given::Text(api_version),
-            (Self::Root { kind, .. }, "kind") if field.tag == 0 => Given::Text(kind),
+            (Self::Root { api_version, .. }, "apiVersion") if field.tag == 0 => FieldOverride::Text(api_version),
+            (Self::Root { kind, .. }, "kind") if field.tag == 0 => FieldOverride::Text(kind),
             (Self::Root { overrides, .. }, "metadata") => match (overrides.resource_version, field.ty.message()) {
-                (Some(version), Some(message)) => Given::Message(message, Self::Metadata(version)),
-                _ => Given::Nothing,
+                (Some(version), Some(message)) => FieldOverride::Message(message, Self::Metadata(version)),
+                _ => FieldOverride::Nothing,
             },
-            (Self::Metadata(version), "resourceVersion") => Given::Text(version),
-            _ => Given::Nothing,
+            (Self::Metadata(version), "resourceVersion") => FieldOverride::Text(version),
+            _ => FieldOverride::Nothing,
         }
     }
 }
@@ -124,18 +124,18 @@ impl<'a> Writer<'a, '_> {
         &mut self,
         range: Range<usize>,
         message: &Message,
-        place: MessageScope<'_>,
+        scope: MessageScope<'_>,
         depth: usize,
-    ) -> Result<Written, Stop> {
+    ) -> Result<WrittenValue, ReadStop> {
         let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
         let plan = message.plan();
         let frame = self.index.open(range, message)?;
         let open = self.out.len();
         let mut nonzero = false;
-        let mut todo = frame.found | plan.shown;
-        if !matches!(place, MessageScope::Inner) {
+        let mut todo = frame.found | plan.always_shown;
+        if !matches!(scope, MessageScope::Inner) {
             for (i, field) in message.fields.iter().enumerate() {
-                todo |= FieldSet::from(!matches!(place.given(field), Given::Nothing)) << i;
+                todo |= FieldSet::from(!matches!(scope.field_override(field), FieldOverride::Nothing)) << i;
             }
         }
         while todo != 0 {
@@ -144,29 +144,30 @@ impl<'a> Writer<'a, '_> {
             let (field, plan) = (&message.fields[i], &plan.fields[i]);
             let mark = self.out.len();
             plan.put_key(field, self.out);
-            let given = if matches!(place, MessageScope::Inner) { Given::Nothing } else { place.given(field) };
+            let field_override =
+                if matches!(scope, MessageScope::Inner) { FieldOverride::Nothing } else { scope.field_override(field) };
             let range = (frame.found >> i & 1 != 0).then(|| self.index.span(frame, i));
-            let shown = match (given, range) {
-                (Given::Text(text), _) => {
+            let written = match (field_override, range) {
+                (FieldOverride::Text(text), _) => {
                     put_text(text.as_bytes(), self.out);
-                    Written::nonzero(!text.is_empty())
+                    WrittenValue::nonzero(!text.is_empty())
                 }
-                (Given::Message(message, place), range) => {
-                    self.message(range.unwrap_or_default(), message, place, depth)?
+                (FieldOverride::Message(message, scope), range) => {
+                    self.message(range.unwrap_or_default(), message, scope, depth)?
                 }
                 (_, Some(range)) => self.value(range, field, plan.rule, depth)?,
                 (_, None) => self.absent(field, plan, depth)?,
             };
             let stays = match plan.absent {
-                Absent::Nothing if plan.omits_zero || field.tag == 0 => shown == Written::Value,
-                Absent::Nothing => shown != Written::Null,
+                Absent::Nothing if plan.omits_zero || field.tag == 0 => written == WrittenValue::Value,
+                Absent::Nothing => written != WrittenValue::Null,
                 Absent::Null | Absent::ShownZero | Absent::Constant => true,
-                Absent::HiddenZero => shown == Written::Value,
+                Absent::HiddenZero => written == WrittenValue::Value,
             };
             if stays {
                 nonzero |= match plan.absent {
-                    Absent::Nothing | Absent::Null => shown != Written::Null,
-                    Absent::HiddenZero | Absent::ShownZero | Absent::Constant => shown == Written::Value,
+                    Absent::Nothing | Absent::Null => written != WrittenValue::Null,
+                    Absent::HiddenZero | Absent::ShownZero | Absent::Constant => written == WrittenValue::Value,
                 };
             } else {
                 self.out.truncate(mark);
@@ -174,7 +175,7 @@ impl<'a> Writer<'a, '_> {
         }
         self.index.close(frame);
         self.close(open, b'{', b'}');
-        Ok(Written::nonzero(nonzero))
+        Ok(WrittenValue::nonzero(nonzero))
     }
 
     /// Replaces the comma before the first member by the opening bracket, and appends the closing one.
@@ -187,18 +188,18 @@ impl<'a> Writer<'a, '_> {
         self.out.push(end);
     }
 
-    fn null(&mut self) -> Written {
+    fn null(&mut self) -> WrittenValue {
         self.out.extend_from_slice(b"null");
-        Written::Null
+        WrittenValue::Null
     }
 
     /// Writes a field that is absent in the bytes.
-    fn absent(&mut self, field: &Field, plan: &FieldPlan, depth: usize) -> Result<Written, Stop> {
+    fn absent(&mut self, field: &Field, plan: &FieldPlan, depth: usize) -> Result<WrittenValue, ReadStop> {
         match plan.absent {
             Absent::ShownZero => self.zero(&field.ty, depth),
             Absent::Constant => {
                 put_text(field.constant.as_bytes(), self.out);
-                Ok(Written::Zero)
+                Ok(WrittenValue::Zero)
             }
             _ => Ok(self.null()),
         }
@@ -206,12 +207,18 @@ impl<'a> Writer<'a, '_> {
 
     /// Writes a field that is present in the bytes.
     #[inline]
-    fn value(&mut self, range: Range<usize>, field: &Field, rule: Rule, depth: usize) -> Result<Written, Stop> {
+    fn value(
+        &mut self,
+        range: Range<usize>,
+        field: &Field,
+        rule: Rule,
+        depth: usize,
+    ) -> Result<WrittenValue, ReadStop> {
         match (rule, Shape::of(&field.ty)) {
             // Its text is never empty.
             (Rule::OmittedText, _) => {
                 put_text_of(self.index.raw, range, self.out);
-                Ok(Written::Value)
+                Ok(WrittenValue::Value)
             }
             (Rule::Varint | Rule::Fixed64, _) => self.number(&mut self.reader(range), &field.ty),
             (_, Shape::One(ty)) => self.delimited(range, ty, depth),
@@ -225,16 +232,16 @@ impl<'a> Writer<'a, '_> {
     }
 
     /// Writes the zero value of a type that is not a pointer in Go.
-    fn zero(&mut self, ty: &Ty, depth: usize) -> Result<Written, Stop> {
+    fn zero(&mut self, ty: &Ty, depth: usize) -> Result<WrittenValue, ReadStop> {
         match ty {
             Ty::Bool => self.out.extend_from_slice(b"false"),
             Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => self.out.push(b'0'),
             _ => return self.delimited(0..0, ty, depth),
         }
-        Ok(Written::Zero)
+        Ok(WrittenValue::Zero)
     }
 
-    fn list(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Written, Stop> {
+    fn list(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<WrittenValue, ReadStop> {
         let open = self.out.len();
         let mut reader = self.reader(range);
         while let Some(key) = reader.key("list")? {
@@ -245,12 +252,12 @@ impl<'a> Writer<'a, '_> {
             return Ok(self.null());
         }
         self.close(open, b'[', b']');
-        Ok(Written::Value)
+        Ok(WrittenValue::Value)
     }
 
     /// Writes one record of a list: an element, or several packed numbers.
     #[inline]
-    fn items(&mut self, wire: u8, reader: &mut Reader<'a>, element: &Ty, depth: usize) -> Result<(), Stop> {
+    fn items(&mut self, wire: u8, reader: &mut Reader<'a>, element: &Ty, depth: usize) -> Result<(), ReadStop> {
         match (wire_type(element), wire) {
             (DELIMITED, _) => {
                 self.out.push(b',');
@@ -272,7 +279,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    fn map(&mut self, range: Range<usize>, values: &Ty, depth: usize) -> Result<Written, Stop> {
+    fn map(&mut self, range: Range<usize>, values: &Ty, depth: usize) -> Result<WrittenValue, ReadStop> {
         let open = self.out.len();
         let mut last: Option<&[u8]> = None;
         let mut records = self.reader(range);
@@ -280,35 +287,35 @@ impl<'a> Writer<'a, '_> {
             let (name, value) = self.index.entry(records.delimited_range()?, values)?;
             let name_bytes = &self.index.raw[name.clone()];
             if last.is_some_and(|last| last >= name_bytes) {
-                return Err(Stop::Unordered);
+                return Err(ReadStop::Unordered);
             }
             last = Some(name_bytes);
             self.out.push(b',');
             put_text_of(self.index.raw, name, self.out);
             self.out.push(b':');
             let mark = self.out.len();
-            let shown = match value {
+            let written = match value {
                 Some(range) if wire_type(values) == DELIMITED => self.delimited(range, values, depth)?,
                 Some(range) => self.number(&mut self.reader(range), values)?,
                 None => self.zero(values, depth)?,
             };
-            if shown == Written::Null && matches!(values, Ty::StaticWrappedList(_)) {
+            if written == WrittenValue::Null && matches!(values, Ty::StaticWrappedList(_)) {
                 self.out.truncate(mark);
                 self.out.extend_from_slice(b"[]");
             }
         }
         self.close(open, b'{', b'}');
-        Ok(Written::Value)
+        Ok(WrittenValue::Value)
     }
 
     /// Writes a value with a length.
     #[inline]
-    fn delimited(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Written, Stop> {
+    fn delimited(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<WrittenValue, ReadStop> {
         match ty {
             Ty::String => {
                 let nonzero = !range.is_empty();
                 put_text_of(self.index.raw, range, self.out);
-                Ok(Written::nonzero(nonzero))
+                Ok(WrittenValue::nonzero(nonzero))
             }
             Ty::Message(message) => self.message(range, message, MessageScope::Inner, depth),
             _ => self.special(range, ty, depth),
@@ -316,58 +323,59 @@ impl<'a> Writer<'a, '_> {
     }
 
     /// Writes a value with a length that is neither text nor message.
-    fn special(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Written, Stop> {
+    fn special(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<WrittenValue, ReadStop> {
         let bytes = &self.index.raw[range.clone()];
         match ty {
             Ty::Bytes => {
                 put_base64(bytes, self.out);
-                Ok(Written::nonzero(!bytes.is_empty()))
+                Ok(WrittenValue::nonzero(!bytes.is_empty()))
             }
             Ty::Time => {
                 let Some((seconds, _)) = scalars::timestamp(bytes)? else { return Ok(self.null()) };
                 put_quoted(&Time::from_unix(seconds, 0), self.out);
-                Ok(Written::Value)
+                Ok(WrittenValue::Value)
             }
             Ty::MicroTime => {
                 let Some((seconds, nanos)) = scalars::timestamp(bytes)? else { return Ok(self.null()) };
                 put_quoted(&micro_time(seconds, nanos), self.out);
-                Ok(Written::Value)
+                Ok(WrittenValue::Value)
             }
             Ty::Duration => {
                 let nanos = scalars::duration(bytes)?;
                 put_quoted(&GoDuration(nanos), self.out);
-                Ok(Written::nonzero(nanos != 0))
+                Ok(WrittenValue::nonzero(nanos != 0))
             }
             Ty::Quantity => {
                 let quantity = scalars::quantity(bytes)?;
                 put_text(quantity.as_bytes(), self.out);
-                Ok(Written::nonzero(quantity != "0"))
+                Ok(WrittenValue::nonzero(quantity != "0"))
             }
             Ty::IntOrString => match scalars::int_or_string(bytes)? {
                 IntOrString::Int(n) => {
                     put_decimal(n.into(), self.out);
-                    Ok(Written::nonzero(n != 0))
+                    Ok(WrittenValue::nonzero(n != 0))
                 }
                 IntOrString::Str(text) => {
                     put_text(text, self.out);
-                    Ok(Written::Value)
+                    Ok(WrittenValue::Value)
                 }
             },
             Ty::RawExtension | Ty::Json => {
                 let Some(raw) = scalars::carried(bytes, "RawExtension")? else { return Ok(self.null()) };
                 let exact = matches!(ty, Ty::RawExtension);
                 let mut budget = Budget::unlimited();
-                let value = if exact { free::read_exactly(raw, &mut budget)? } else { free::read(raw, &mut budget)? };
+                let value =
+                    if exact { raw_json::read_exactly(raw, &mut budget)? } else { raw_json::read(raw, &mut budget)? };
                 json::write(&value, self.out);
-                Ok(if value.is_null() { Written::Null } else { Written::Value })
+                Ok(if value.is_null() { WrittenValue::Null } else { WrittenValue::Value })
             }
             Ty::FieldsV1 => {
                 let Some(raw) = scalars::carried(bytes, "FieldsV1")? else { return Ok(self.null()) };
-                Ok(if free::put_carried(raw, self.out)? { Written::Value } else { Written::Null })
+                Ok(if raw_json::put_carried(raw, self.out)? { WrittenValue::Value } else { WrittenValue::Null })
             }
-            Ty::SchemaOrBool(schema) => self.schema_or(range, Or::Bool, schema, depth),
-            Ty::SchemaOrArray(schema) => self.schema_or(range, Or::Array, schema, depth),
-            Ty::SchemaOrStrings(schema) => self.schema_or(range, Or::Strings, schema, depth),
+            Ty::SchemaOrBool(schema) => self.schema_or(range, SchemaAlternative::Bool, schema, depth),
+            Ty::SchemaOrArray(schema) => self.schema_or(range, SchemaAlternative::Array, schema, depth),
+            Ty::SchemaOrStrings(schema) => self.schema_or(range, SchemaAlternative::Strings, schema, depth),
             Ty::StaticWrappedList(element) => self.wrapped(range, element, depth),
             Ty::List(_) | Ty::ListOf(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => Err(nested().into()),
             Ty::String | Ty::Message(_) => self.delimited(range, ty, depth),
@@ -377,26 +385,26 @@ impl<'a> Writer<'a, '_> {
 
     /// Writes a value without length.
     #[inline]
-    fn number(&mut self, reader: &mut Reader<'_>, ty: &Ty) -> Result<Written, Stop> {
+    fn number(&mut self, reader: &mut Reader<'_>, ty: &Ty) -> Result<WrittenValue, ReadStop> {
         if wire_type(ty) == FIXED64 {
             let n = finite(f64::from_bits(reader.fixed64()?))?;
             json::write_float(n, self.out);
-            return Ok(Written::nonzero(n != 0.0));
+            return Ok(WrittenValue::nonzero(n != 0.0));
         }
         let n = match (ty, reader.varint()?) {
             (Ty::Bool, n) => {
                 self.out.extend_from_slice(if n != 0 { b"true" } else { b"false" });
-                return Ok(Written::nonzero(n != 0));
+                return Ok(WrittenValue::nonzero(n != 0));
             }
             (Ty::Int32, n) => i64::from(n as i32),
             (_, n) => n as i64,
         };
         put_decimal(n, self.out);
-        Ok(Written::nonzero(n != 0))
+        Ok(WrittenValue::nonzero(n != 0))
     }
 
     /// Writes a list in a message of its own, `null` if it has no elements.
-    fn wrapped(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Written, Stop> {
+    fn wrapped(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<WrittenValue, ReadStop> {
         let open = self.out.len();
         let mut reader = self.reader(range);
         while let Some(key) = reader.key("items")? {
@@ -413,34 +421,40 @@ impl<'a> Writer<'a, '_> {
             return Ok(self.null());
         }
         self.close(open, b'[', b']');
-        Ok(Written::Value)
+        Ok(WrittenValue::Value)
     }
 
-    fn schema_or(&mut self, range: Range<usize>, or: Or, schema: &Message, depth: usize) -> Result<Written, Stop> {
+    fn schema_or(
+        &mut self,
+        range: Range<usize>,
+        or: SchemaAlternative,
+        schema: &Message,
+        depth: usize,
+    ) -> Result<WrittenValue, ReadStop> {
         let SchemaOr { allows, schema: records, list } = scalars::schema_or(self.index.raw, range, or)?;
         if !list.is_empty() {
             let open = self.out.len();
             for item in list {
                 self.out.push(b',');
                 match or {
-                    Or::Strings => put_text_of(self.index.raw, item, self.out),
+                    SchemaAlternative::Strings => put_text_of(self.index.raw, item, self.out),
                     _ => drop(self.message(item, schema, MessageScope::Inner, depth)?),
                 }
             }
             self.close(open, b'[', b']');
-            return Ok(Written::Value);
+            return Ok(WrittenValue::Value);
         }
         match &records[..] {
-            [] if or == Or::Bool => {
+            [] if or == SchemaAlternative::Bool => {
                 self.out.extend_from_slice(if allows { b"true" } else { b"false" });
-                Ok(Written::nonzero(allows))
+                Ok(WrittenValue::nonzero(allows))
             }
             [] => Ok(self.null()),
             [only] => {
                 self.message(only.clone(), schema, MessageScope::Inner, depth)?;
-                Ok(Written::Value)
+                Ok(WrittenValue::Value)
             }
-            _ => Err(Stop::Unordered),
+            _ => Err(ReadStop::Unordered),
         }
     }
 }

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers() {
+    fn encodes_and_decodes_varints() {
         for n in [0, 1, 127, 128, 300, 16383, 16384, u64::from(u32::MAX), u64::MAX] {
             let mut out = Vec::new();
             put_varint(n, &mut out);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_are_known_late() {
+    fn writes_lengths_of_delimited_fields() {
         for n in [0, 1, 127, 128, 129, 16383, 16384, 3_000_000] {
             let mut out = vec![7];
             put_delimited(&mut out, |out| out.resize(out.len() + n, 5));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_beyond_the_end() {
+    fn rejects_lengths_beyond_the_end() {
         for (length, want) in [
             (5, ProtoError::UnexpectedEof),
             (1 << 62, ProtoError::UnexpectedEof),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping() {
+    fn skips_unknown_fields() {
         let check = |bytes: &[u8], want: Result<usize, ProtoError>| {
             let mut reader = Reader::new(bytes);
             let got = reader.key("M").and_then(|key| reader.skip(key.expect("a case has bytes")));

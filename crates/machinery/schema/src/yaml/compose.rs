@@ -52,7 +52,7 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
     let mut anchors: HashMap<usize, usize> = HashMap::new();
     let mut open: Vec<usize> = Vec::new();
     for event in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = event.map_err(|error| complaint(&error, text))?;
+        let (event, span) = event.map_err(|error| syntax_error(&error, text))?;
         let (kind, anchor) = match event {
             Event::Scalar(content, style, anchor, tag) => {
                 if style == ScalarStyle::DoubleQuoted {
@@ -141,7 +141,7 @@ enum Stage {
 }
 
 /// Returns the error in Go's words, with Go's line.
-fn complaint(error: &ScanError, text: &str) -> YamlError {
+fn syntax_error(error: &ScanError, text: &str) -> YamlError {
     let (stage, problem) = problem(error.kind());
     // Go counts from 0, and its errors for unclosed values have the line of the text's end.
     let breaks = text.matches('\n').count();

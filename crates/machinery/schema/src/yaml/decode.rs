@@ -60,7 +60,7 @@ enum Key {
 #[derive(Default)]
 struct Map {
     entries: Vec<(Key, Yaml)>,
-    places: HashMap<Key, usize>,
+    positions: HashMap<Key, usize>,
 }
 
 struct Decoder<'a> {
@@ -114,7 +114,7 @@ impl Decoder<'_> {
                 other => return Err(YamlError::document(format!("invalid map key: {}", go_syntax(&other)))),
             };
             let node = self.node(value, depth + 1)?;
-            if map.places.contains_key(&key) && self.repeated.len() < MAX_REPEATED {
+            if map.positions.contains_key(&key) && self.repeated.len() < MAX_REPEATED {
                 let line = self.nodes[value].line;
                 self.repeated.push(format!("  line {line}: key {} already set in map", key.go_syntax()));
             }
@@ -234,10 +234,10 @@ fn scalar(text: &str, tag: &str, plain: bool) -> Result<Key, YamlError> {
 
 impl Map {
     fn insert(&mut self, key: Key, value: Yaml) {
-        match self.places.get(&key) {
+        match self.positions.get(&key) {
             Some(place) => self.entries[*place].1 = value,
             None => {
-                self.places.insert(key.clone(), self.entries.len());
+                self.positions.insert(key.clone(), self.entries.len());
                 self.entries.push((key, value));
             }
         }
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn documents() {
+    fn decodes_documents() {
         for (text, want) in [
             ("", "null"),
             ("# nothing\n", "null"),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints() {
+    fn errors_match_go_yaml() {
         for (text, want) in [
             ("a: b: c", "yaml: mapping values are not allowed in this context"),
             ("x: 1\na: b: c", "yaml: line 2: mapping values are not allowed in this context"),
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_keys() {
+    fn reports_duplicate_keys() {
         for (text, value, want) in [
             ("data:\n  k: x\n  k: z\n", r#"{"data":{"k":"z"}}"#, "  line 3: key \"k\" already set in map"),
             (
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs() {
+    fn rejects_alias_bombs_and_deep_documents() {
         let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
         for i in 1..12 {
             let alias = format!("*a{}", i - 1);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn natural() {
+    fn sorts_keys_naturally() {
         let names = ["b", "a10", "a9", "A", "a01", "a1", "10", "9", ".x", "_"].map(Text::from);
         let members = names.iter().map(|name| (name, &Value::Null)).collect();
         let names: Vec<&str> = sorted(members).into_iter().map(|(name, _)| name.as_str()).collect();
@@ -67,7 +67,7 @@ mod tests {
 
     /// All members are written, even if the order has cycles.
     #[test]
-    fn orders_with_cycles() {
+    fn writes_all_keys_of_cyclic_orders() {
         const PARTS: [&str; 6] = ["0", "1", "-", "a", "00", "~"];
         let name = |i: usize| PARTS[i % 6].to_owned() + PARTS[i / 6 % 6] + PARTS[i / 36 % 6] + PARTS[i / 216 % 6];
         let mut names: Vec<Text> = (0..1296).map(|i| Text::from(name(i * 599 % 1296).as_str())).collect();

@@ -30,11 +30,11 @@ fn from_scientific(text: &str) -> String {
     if exponent < 0 {
         return format!("{sign}0.{}{digits}", "0".repeat(exponent.unsigned_abs() as usize - 1));
     }
-    let whole = exponent.unsigned_abs() as usize + 1;
-    if digits.len() <= whole {
-        return format!("{sign}{digits}{}", "0".repeat(whole - digits.len()));
+    let integer_digits = exponent.unsigned_abs() as usize + 1;
+    if digits.len() <= integer_digits {
+        return format!("{sign}{digits}{}", "0".repeat(integer_digits - digits.len()));
     }
-    format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
+    format!("{sign}{}.{}", &digits[..integer_digits], &digits[integer_digits..])
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn formats_numbers_like_go_yaml() {
         for (n, want) in [
             (0.0, "0"),
             (1.0, "1"),

@@ -112,7 +112,7 @@ mod tests {
     use crate::json;
 
     #[test]
-    fn as_yaml_reads_it() {
+    fn parses_plain_json_like_yaml() {
         let limits = Limits::default();
         for (text, is_plain) in [
             (r#"{}"#, true),

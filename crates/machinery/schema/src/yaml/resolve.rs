@@ -124,11 +124,11 @@ fn float(text: &str) -> Option<f64> {
         Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))),
         None => (unsigned, None),
     };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    let formed = all_digits(whole)
+    let formed = all_digits(integer)
         && all_digits(fraction)
-        && !(whole.is_empty() && fraction.is_empty())
+        && !(integer.is_empty() && fraction.is_empty())
         && exponent.is_none_or(|e| !e.is_empty() && all_digits(e));
     text.parse().ok().filter(|n: &f64| formed && n.is_finite())
 }
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_scalars() {
+    fn resolves_plain_scalars() {
         for (text, want) in [
             ("", Scalar::Null),
             ("~", Scalar::Null),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn tags() {
+    fn resolves_tags() {
         let tag = |short: &str| format!("{PREFIX}{short}");
         for (short, text, want) in [
             ("str", "1", Ok(Scalar::Str)),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_need_quotes() {
+    fn detects_strings_that_need_quotes() {
         for text in [
             "",
             "null",

@@ -383,7 +383,7 @@ mod tests {
     use crate::value;
 
     #[test]
-    fn items_one_by_one() {
+    fn writes_list_items_separately() {
         let items = [
             value!({"a": {"b": [{"c": "x\ny\n"}, {}]}, "d": "x\n\n"}),
             value!({}),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn documents() {
+    fn writes_documents_like_go_yaml() {
         let long = "word ".repeat(20);
         let long = long.trim_end();
         for (value, want) in [

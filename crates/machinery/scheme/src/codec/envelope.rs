@@ -23,13 +23,13 @@ impl Codec for Envelope {
             }
             MediaType::Json => {
                 let mut out = Vec::with_capacity(1024);
-                json::write(&named(kind, object), &mut out);
+                json::write(&with_type_meta(kind, object), &mut out);
                 out.push(b'\n');
                 out
             }
             MediaType::Yaml => {
                 let mut out = Vec::with_capacity(1024);
-                yaml::write(&named(kind, object), &mut out);
+                yaml::write(&with_type_meta(kind, object), &mut out);
                 out
             }
         };
@@ -55,7 +55,7 @@ impl Codec for Envelope {
         narrowed: &Message,
         stored: &Bytes,
     ) -> Result<(Value, Option<Bytes>), String> {
-        let (value, kept) = match envelope(kind, stored)? {
+        let (value, cached) = match envelope(kind, stored)? {
             Cow::Borrowed(_) => (stored.clone(), None),
             Cow::Owned(envelope) => {
                 let envelope = Bytes::from(envelope);
@@ -64,12 +64,12 @@ impl Codec for Envelope {
         };
         let envelope = proto::unwrap(&value).map_err(|error| error.to_string())?;
         let object = proto::decode(envelope.raw, narrowed, MAX_STORED_DEPTH).map_err(|error| error.to_string())?;
-        Ok((object, kept))
+        Ok((object, cached))
     }
 
-    fn to_json(&self, kind: &StoredKind<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
-        let mut out = Vec::with_capacity(kept.len() * 3 / 2 + 64);
-        let envelope = proto::unwrap(kept).map_err(|error| error.to_string())?;
+    fn to_json(&self, kind: &StoredKind<'_>, cached: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
+        let mut out = Vec::with_capacity(cached.len() * 3 / 2 + 64);
+        let envelope = proto::unwrap(cached).map_err(|error| error.to_string())?;
         let overrides = proto::Overrides { resource_version: Some(resource_version) };
         proto::to_json(envelope.raw, kind.message, kind.api_version, kind.kind, overrides, &mut out)
             .map_err(|error| error.to_string())?;
@@ -77,8 +77,8 @@ impl Codec for Envelope {
         Ok(out)
     }
 
-    fn to_protobuf(&self, kept: &[u8], resource_version: &str) -> Result<Bytes, String> {
-        let envelope = proto::unwrap(kept).map_err(|error| error.to_string())?;
+    fn to_protobuf(&self, cached: &[u8], resource_version: &str) -> Result<Bytes, String> {
+        let envelope = proto::unwrap(cached).map_err(|error| error.to_string())?;
         proto::splice_resource_version(envelope.raw, resource_version).map_err(|error| error.to_string())
     }
 
@@ -109,7 +109,7 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
             return Ok(completed(kind, envelope.raw)?.map_or(Cow::Borrowed(stored), Cow::Owned));
         }
         let found = kind_of(&envelope.api_version, &envelope.kind)?;
-        let message = known(kind, &found)?;
+        let message = registered_message(kind, &found)?;
         let object =
             proto::decode_object(envelope.raw, message, &envelope.api_version, &envelope.kind, MAX_STORED_DEPTH)
                 .map_err(|error| error.to_string())?;
@@ -125,9 +125,9 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
         }
         None => return Err("empty data".to_owned()),
     };
-    let named = json::type_meta(&text, &LIMITS).map_err(|error| error.to_string())?;
-    let found = kind_of(&named.api_version, &named.kind)?;
-    let message = known(kind, &found)?;
+    let with_type_meta = json::type_meta(&text, &LIMITS).map_err(|error| error.to_string())?;
+    let found = kind_of(&with_type_meta.api_version, &with_type_meta.kind)?;
+    let message = registered_message(kind, &found)?;
     let object = decode::json(&text, message, &LIMITS).map_err(|error| error.to_string())?.value;
     rewritten(kind, &found, message, object).map(Cow::Owned)
 }
@@ -166,12 +166,14 @@ fn rewritten(
     Ok(Envelope.write(kind, MediaType::Protobuf, &object))
 }
 
-fn known<'a>(kind: &StoredKind<'a>, found: &GroupVersionKind) -> Result<&'a Message, String> {
-    let known = kind.kinds.kind(&found.group, &found.version, &found.kind).filter(|_| found.kind == kind.kind);
-    known.ok_or_else(|| format!("it is a {} of {}, which is not known here", found.kind, found.api_version()))
+fn registered_message<'a>(kind: &StoredKind<'a>, found: &GroupVersionKind) -> Result<&'a Message, String> {
+    let registered_message =
+        kind.kinds.kind(&found.group, &found.version, &found.kind).filter(|_| found.kind == kind.kind);
+    registered_message
+        .ok_or_else(|| format!("it is a {} of {}, which is not known here", found.kind, found.api_version()))
 }
 
-fn named(kind: &StoredKind<'_>, object: &Value) -> Value {
+fn with_type_meta(kind: &StoredKind<'_>, object: &Value) -> Value {
     let mut object = object.clone();
     let members = object.make_object();
     members.insert("kind", kind.kind);

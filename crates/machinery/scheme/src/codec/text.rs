@@ -7,7 +7,7 @@
 use binnacle_schema::{Limits, Message, MessageRef, Object, Value, cbor, decode, json};
 use bytes::Bytes;
 
-use super::kept::{Growth, Kept, ReadFailure, as_stored, too_large, within_object_limits};
+use super::cached::{CachedBytes, Growth, ReadFailure, as_stored, too_large, within_object_limits};
 use super::{Codec, LIMITS, MediaType, StoredKind};
 use crate::CustomSchema;
 
@@ -72,30 +72,30 @@ impl Codec for JsonText {
     }
 
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
-        match Kept::of(stored) {
-            Kept::Text(stored) | Kept::AsStored(stored) => {
+        match CachedBytes::of(stored) {
+            CachedBytes::Text(stored) | CachedBytes::AsStored(stored) => {
                 complete(kind.custom, stored).map_err(ReadFailure::into_text)
             }
-            Kept::TooLarge { why, .. } => Err(why.to_owned()),
+            CachedBytes::TooLarge { why, .. } => Err(why.to_owned()),
         }
     }
 
     /// The defaults of this version are not set again: an object that is stored in another one has those of that.
-    fn read_kept(&self, kind: &StoredKind<'_>, kept: &[u8]) -> Result<Value, String> {
-        match Kept::of(kept) {
-            Kept::Text(text) => sorted(text),
-            Kept::AsStored(_) | Kept::TooLarge { .. } => self.read(kind, kept),
+    fn read_kept(&self, kind: &StoredKind<'_>, cached: &[u8]) -> Result<Value, String> {
+        match CachedBytes::of(cached) {
+            CachedBytes::Text(text) => sorted(text),
+            CachedBytes::AsStored(_) | CachedBytes::TooLarge { .. } => self.read(kind, cached),
         }
     }
 
     fn read_to_delete(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
-        let kept = Kept::of(stored);
-        let read = match kept {
-            Kept::Text(stored) | Kept::AsStored(stored) => complete(kind.custom, stored),
-            Kept::TooLarge { .. } => return sorted(kept.stored()),
+        let cached = CachedBytes::of(stored);
+        let read = match cached {
+            CachedBytes::Text(stored) | CachedBytes::AsStored(stored) => complete(kind.custom, stored),
+            CachedBytes::TooLarge { .. } => return sorted(cached.stored()),
         };
         match read {
-            Err(ReadFailure::TooLarge(_)) => sorted(kept.stored()),
+            Err(ReadFailure::TooLarge(_)) => sorted(cached.stored()),
             read => read.map_err(ReadFailure::into_text),
         }
     }
@@ -107,48 +107,48 @@ impl Codec for JsonText {
 
     /// An object that is too large to be read has the attributes of the stored one.
     fn index(&self, kind: &StoredKind<'_>, _: &Message, stored: &Bytes) -> Result<(Value, Option<Bytes>), String> {
-        if let Kept::TooLarge { stored, .. } = Kept::of(stored) {
+        if let CachedBytes::TooLarge { stored, .. } = CachedBytes::of(stored) {
             return Ok((sorted(stored)?, None));
         }
-        let given = Kept::of(stored).stored();
-        let read = complete(kind.custom, given);
+        let stored_text = CachedBytes::of(stored).stored();
+        let read = complete(kind.custom, stored_text);
         let grown = read.and_then(|object| match kind.custom {
-            Some(_) => Growth::of(&object, given.len()).map(|growth| (object, growth)),
+            Some(_) => Growth::of(&object, stored_text.len()).map(|growth| (object, growth)),
             None => Ok((object, Growth { bytes: 0, is_free: true })),
         });
         let (object, growth) = match grown {
             Ok(read) => read,
             Err(ReadFailure::Invalid(why)) => return Err(why),
-            Err(ReadFailure::TooLarge(why)) => return Ok((sorted(given)?, Some(too_large(&why, given)))),
+            Err(ReadFailure::TooLarge(why)) => return Ok((sorted(stored_text)?, Some(too_large(&why, stored_text)))),
         };
         // Only what no webhook has to convert can be completed at each read.
         let converts = || kind.custom.is_some_and(|custom| custom.converter().is_some());
         if !growth.is_free && !converts() {
-            return Ok((object, Some(as_stored(given))));
+            return Ok((object, Some(as_stored(stored_text))));
         }
-        let written = match is_cbor(given) && cbor::has_whole_floats(&object) {
+        let written = match is_cbor(stored_text) && cbor::has_whole_floats(&object) {
             true => self.write(kind, MediaType::Cbor, &object),
             false => text(&object),
         };
-        let kept = (written != *stored).then(|| Bytes::from(written));
-        Ok((object, kept))
+        let cached = (written != *stored).then(|| Bytes::from(written));
+        Ok((object, cached))
     }
 
-    fn to_json(&self, kind: &StoredKind<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
+    fn to_json(&self, kind: &StoredKind<'_>, cached: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
         let read;
-        let kept = match Kept::of(kept) {
-            Kept::Text(kept) if !is_cbor(kept) => kept,
-            Kept::Text(kept) => {
-                read = text(&sorted(kept)?);
+        let cached = match CachedBytes::of(cached) {
+            CachedBytes::Text(cached) if !is_cbor(cached) => cached,
+            CachedBytes::Text(cached) => {
+                read = text(&sorted(cached)?);
                 &read
             }
-            Kept::AsStored(stored) => {
+            CachedBytes::AsStored(stored) => {
                 read = text(&complete(kind.custom, stored).map_err(ReadFailure::into_text)?);
                 &read
             }
-            Kept::TooLarge { why, .. } => return Err(why.to_owned()),
+            CachedBytes::TooLarge { why, .. } => return Err(why.to_owned()),
         };
-        let text = kept.strip_suffix(b"\n").unwrap_or(kept);
+        let text = cached.strip_suffix(b"\n").unwrap_or(cached);
         json::with_text_member(text, "metadata", "resourceVersion", resource_version)
             .ok_or_else(|| "it is no object with metadata".to_owned())
     }

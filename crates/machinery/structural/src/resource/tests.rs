@@ -26,7 +26,7 @@ fn texts(errors: &FieldErrors) -> Vec<String> {
 }
 
 #[test]
-fn objects_are_read() {
+fn decodes_prune_coerce_and_default_objects() {
     let resource = resource(value!({
         "spec": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}},
         "template": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"x": {"type": "integer"}}},
@@ -57,7 +57,7 @@ fn objects_are_read() {
 }
 
 #[test]
-fn objects_are_judged() {
+fn validates_objects_and_updates() {
     let resource = resource(value!({
         "spec": {"type": "object", "x-kubernetes-validations": [{"rule": "self.n > 0"}], "properties": {
             "n": {"type": "integer"},
@@ -104,7 +104,7 @@ fn objects_are_judged() {
 }
 
 #[test]
-fn nulls_in_defaults() {
+fn detects_nulls_in_defaults() {
     let open = |default: Value| {
         let any = value!({"x-kubernetes-preserve-unknown-fields": true});
         let mut schema = value!({"type": "object", "additionalProperties": any});
@@ -115,7 +115,7 @@ fn nulls_in_defaults() {
 }
 
 #[test]
-fn what_goes_when_an_applied_object_is_stored() {
+fn detects_objects_that_lose_fields_when_stored() {
     let resource = resource(value!({
         "a": {"type": "string"},
         "any": {"x-kubernetes-preserve-unknown-fields": true},
@@ -134,7 +134,7 @@ fn what_goes_when_an_applied_object_is_stored() {
 }
 
 #[test]
-fn defaults_fit_their_schemas() {
+fn rejects_defaults_that_do_not_match_their_schema() {
     let meta = object_meta();
     for (x, want) in [
         (value!({"type": "integer", "default": 1i64}), vec![]),
@@ -182,7 +182,7 @@ fn defaults_fit_their_schemas() {
 
 /// Defaults are pruned like objects, also within metadata of embedded resources, which schemas do not list.
 #[test]
-fn defaults_are_pruned() {
+fn prunes_defaults() {
     let meta = object_meta();
     let embedded = |default: Value| {
         value!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
@@ -215,7 +215,7 @@ fn defaults_are_pruned() {
 
 /// Validation in kube-apiserver coerces defaults in place, so that the coerced ones are stored.
 #[test]
-fn metadata_of_resources_in_defaults_is_coerced() {
+fn coerces_metadata_of_embedded_resources_in_defaults() {
     let meta = object_meta();
     let resource = || value!({"metadata": {"name": "a", "odd": "b", "creationTimestamp": null}, "odd": 1i64});
     let coerced = || value!({"metadata": {"name": "a"}, "odd": 1i64});
@@ -263,7 +263,7 @@ fn metadata_of_resources_in_defaults_is_coerced() {
 
 /// Defaults of fields of metadata are validated as copies in kube-apiserver and stay as they are.
 #[test]
-fn defaults_of_metadata_are_not_coerced() {
+fn does_not_coerce_defaults_of_metadata() {
     let metadata = || value!({"type": "object", "default": {"name": "a", "odd": "b"}});
     let mut tree = value!({"type": "object", "default": {"metadata": {"name": "a", "odd": "b"}}, "properties": {
         "metadata": (metadata()),

@@ -99,7 +99,7 @@ impl Node {
 /// flag is true for message expressions.
 pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) -> Version) -> Vec<Compiled> {
     let begun = Instant::now();
-    let mut environments = Environments { ty, made: Vec::new() };
+    let mut environments = Environments { ty, cache: Vec::new() };
     let rules = schema.rules.iter().map(|rule| compile_rule(schema, rule, &mut environments, version)).collect();
     metrics::compiled(begun.elapsed());
     rules
@@ -108,22 +108,22 @@ pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) 
 /// Environments, which most rules share.
 struct Environments<'t> {
     ty: &'t DeclType,
-    made: Vec<((Version, bool), Environment)>,
+    cache: Vec<((Version, bool), Environment)>,
 }
 
 impl Environments<'_> {
     fn get(&mut self, version: Version, optional_old: bool) -> &Environment {
         let key = (version, optional_old);
-        let at = self.made.iter().position(|(made, _)| *made == key).unwrap_or_else(|| {
+        let at = self.cache.iter().position(|(cache, _)| *cache == key).unwrap_or_else(|| {
             let environment = Environment::new(version).with_data("self", self.ty);
             let environment = match optional_old {
                 true => environment.with_variable("oldSelf", Type::optional(self.ty.ty())),
                 false => environment.with_data("oldSelf", self.ty),
             };
-            self.made.push((key, environment));
-            self.made.len() - 1
+            self.cache.push((key, environment));
+            self.cache.len() - 1
         });
-        &self.made[at].1
+        &self.cache[at].1
     }
 }
 

@@ -7,10 +7,10 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use super::compile::{Compiled, MessageExpression, Node, OLD_SELF, Rules, SELF};
-use crate::correlation::{Correlated, MapList};
+use crate::correlation::{CorrelatedObject, MapList};
+use crate::error_value::error_value;
 use crate::metrics;
 use crate::path::Path;
-use crate::shown::shown;
 use crate::structural::{Rule, SchemaType};
 
 /// The maximum cost of all rules for one object.
@@ -36,13 +36,13 @@ impl Rules {
         &self,
         new: &Value,
         old: Option<&Value>,
-        change: Option<Correlated<'_>>,
+        change: Option<CorrelatedObject<'_>>,
         base: &FieldPath,
         budget: i64,
-        judgement: &mut Judgement,
+        verdict: &mut Judgement,
     ) -> i64 {
         let begun = Instant::now();
-        let mut run = Run { base, budget, judgement };
+        let mut run = Evaluator { base, budget, verdict };
         // A negative budget reports that it was exceeded.
         let _ = run.node(&self.root, new, old, Ratchet { current: change, nearest: None }, &Path::Root);
         let left = run.budget;
@@ -51,10 +51,10 @@ impl Rules {
     }
 }
 
-struct Run<'r> {
+struct Evaluator<'r> {
     base: &'r FieldPath,
     budget: i64,
-    judgement: &'r mut Judgement,
+    verdict: &'r mut Judgement,
 }
 
 /// The budget is exceeded, or an evaluation was aborted: no further rules run.
@@ -63,13 +63,13 @@ struct OutOfBudget;
 /// The old value of a value, and that of the nearest enclosing value which has one.
 #[derive(Clone, Copy)]
 struct Ratchet<'v> {
-    current: Option<Correlated<'v>>,
-    nearest: Option<Correlated<'v>>,
+    current: Option<CorrelatedObject<'v>>,
+    nearest: Option<CorrelatedObject<'v>>,
 }
 
 impl Ratchet<'_> {
     /// Returns true if an error is ignored, as the value is unchanged.
-    fn forgives(&self) -> bool {
+    fn suppresses_errors(&self) -> bool {
         self.current.or(self.nearest).is_some_and(|correlated| correlated.is_unchanged())
     }
 
@@ -92,7 +92,7 @@ impl Ratchet<'_> {
     }
 }
 
-impl Run<'_> {
+impl Evaluator<'_> {
     fn node(
         &mut self,
         node: &Node,
@@ -150,7 +150,7 @@ impl Run<'_> {
                 let detail =
                     "rule compiler initialization error: failed to convert to declType for CEL validation rules";
                 let error = FieldError::invalid(&path.below(self.base), node.schema.type_name(), detail);
-                self.judgement.errors.push(error);
+                self.verdict.errors.push(error);
             }
             return Ok(());
         };
@@ -159,18 +159,14 @@ impl Run<'_> {
         let kind = node.schema.type_name();
         let run_out = "validation failed due to running out of cost budget, no further validation rules will be run";
         if self.budget <= 0 {
-            self.judgement.errors.push(FieldError::invalid(&at(), kind, run_out));
+            self.verdict.errors.push(FieldError::invalid(&at(), kind, run_out));
             return Err(self.stop());
         }
         let values = Values::new(node, ty, new, old);
         for (rule, compiled) in &node.rules {
             let Some(program) = &compiled.program else {
                 if let Some(error) = &compiled.error {
-                    self.judgement.errors.push(FieldError::invalid(
-                        &at(),
-                        kind,
-                        format!("rule compile error: {error}"),
-                    ));
+                    self.verdict.errors.push(FieldError::invalid(&at(), kind, format!("rule compile error: {error}")));
                 }
                 continue;
             };
@@ -182,18 +178,18 @@ impl Run<'_> {
             let evaluated = program.evaluate(activation, PER_CALL_LIMIT);
             let cost = i64::try_from(evaluated.cost).unwrap_or(i64::MAX);
             if cost > self.budget {
-                self.judgement.errors.push(FieldError::invalid(&at(), kind, run_out));
+                self.verdict.errors.push(FieldError::invalid(&at(), kind, run_out));
                 return Err(self.stop());
             }
             self.budget -= cost;
             match evaluated.result {
                 Ok(Val::Bool(true)) => {}
                 Ok(_) => {
-                    self.refuse(node, rule, compiled, new, &values.plain, ratchet, &at())?;
+                    self.report_failure(node, rule, compiled, new, &values.plain, ratchet, &at())?;
                 }
                 Err(error) => {
                     let detail = failure(&error, rule);
-                    self.judgement.errors.push(FieldError::invalid(&at(), kind, detail));
+                    self.verdict.errors.push(FieldError::invalid(&at(), kind, detail));
                     if error.is_cost_limit() {
                         return Err(self.stop());
                     }
@@ -205,7 +201,7 @@ impl Run<'_> {
 
     /// Reports a rule that does not hold.
     #[expect(clippy::too_many_arguments, reason = "all of them are of the one rule")]
-    fn refuse(
+    fn report_failure(
         &mut self,
         node: &Node,
         rule: &Rule,
@@ -216,20 +212,20 @@ impl Run<'_> {
         at: &FieldPath,
     ) -> Result<(), OutOfBudget> {
         let at = if compiled.field_path.is_empty() { at.clone() } else { at.child(&compiled.field_path) };
-        let forgiven = !compiled.uses_old_self && ratchet.forgives();
+        let suppressed = !compiled.uses_old_self && ratchet.suppresses_errors();
         let mut detail = None;
         if let Some(expression) = &compiled.message_expression {
             match self.message(expression, &rule.message_expression, activation) {
                 Ok(message) => detail = message,
                 Err(text) => {
                     let error = FieldError::invalid(&at, node.schema.type_name(), text);
-                    self.tell(error, forgiven);
+                    self.add_error(error, suppressed);
                     return Err(self.stop());
                 }
             }
         }
         let detail = detail.unwrap_or_else(|| match rule.message.is_empty() {
-            true => format!("failed rule: {}", named(rule)),
+            true => format!("failed rule: {}", rule_name(rule)),
             false => rule.message.trim().to_owned(),
         });
         let structured = matches!(node.schema.kind, Some(SchemaType::Object | SchemaType::Array));
@@ -237,11 +233,11 @@ impl Run<'_> {
             "FieldValueForbidden" => FieldError::forbidden(&at, detail),
             "FieldValueRequired" => FieldError::required(&at, detail),
             "FieldValueDuplicate" if structured => FieldError::duplicate_omitting(&at),
-            "FieldValueDuplicate" => FieldError::duplicate(&at, shown(new)),
+            "FieldValueDuplicate" => FieldError::duplicate(&at, error_value(new)),
             _ if structured => FieldError::invalid_omitting(&at, detail),
-            _ => FieldError::invalid(&at, shown(new), detail),
+            _ => FieldError::invalid(&at, error_value(new), detail),
         };
-        self.tell(error, forgiven);
+        self.add_error(error, suppressed);
         Ok(())
     }
 
@@ -271,11 +267,11 @@ impl Run<'_> {
         Ok(text.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n')))
     }
 
-    fn tell(&mut self, error: FieldError, forgiven: bool) {
-        if !forgiven {
-            self.judgement.errors.push(error);
-        } else if self.judgement.warnings.len() < FieldErrors::SHOWN {
-            self.judgement.warnings.push(error.to_string());
+    fn add_error(&mut self, error: FieldError, suppressed: bool) {
+        if !suppressed {
+            self.verdict.errors.push(error);
+        } else if self.verdict.warnings.len() < FieldErrors::SHOWN {
+            self.verdict.warnings.push(error.to_string());
         }
     }
 
@@ -320,18 +316,18 @@ impl<'v> Values<'v> {
 fn failure(error: &Error, rule: &Rule) -> String {
     let text = error.to_string();
     if text.starts_with("no such overload") {
-        let what = "call arguments did not match a supported operator, function or macro signature for rule";
-        format!("'{text}': {what}: {}", named(rule))
+        let reason = "call arguments did not match a supported operator, function or macro signature for rule";
+        format!("'{text}': {reason}: {}", rule_name(rule))
     } else if error.is_cost_limit() {
-        let what = "no further validation rules will be run due to call cost exceeds limit for rule";
-        format!("'{text}': {what}: {}", named(rule))
+        let reason = "no further validation rules will be run due to call cost exceeds limit for rule";
+        format!("'{text}': {reason}: {}", rule_name(rule))
     } else {
-        format!("{text} evaluating rule: {}", named(rule))
+        format!("{text} evaluating rule: {}", rule_name(rule))
     }
 }
 
 /// Returns the name of a rule in messages: its own message, or its text.
-fn named(rule: &Rule) -> &str {
+fn rule_name(rule: &Rule) -> &str {
     let name = if rule.message.is_empty() { &rule.rule } else { &rule.message };
     name.trim()
 }

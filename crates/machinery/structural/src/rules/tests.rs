@@ -2,17 +2,17 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Value, value};
 
 use super::{Judgement, RUNTIME_BUDGET, Rules};
-use crate::correlation::{Correlated, Known};
+use crate::correlation::{ComparisonCache, CorrelatedObject};
 use crate::{Interner, Structural};
 
-fn judge(schema: Value, new: Value, old: Option<Value>) -> Judgement {
+fn evaluate(schema: Value, new: Value, old: Option<Value>) -> Judgement {
     let schema = Structural::parse(&schema, &Interner::new()).unwrap();
     let rules = Rules::new(&schema, true).unwrap();
-    let known = Known::default();
-    let change = old.as_ref().map(|old| Correlated::new(&new, old, &schema, &known));
-    let mut judgement = Judgement::default();
-    rules.evaluate(&new, old.as_ref(), change, &FieldPath::root(), RUNTIME_BUDGET, &mut judgement);
-    judgement
+    let cache = ComparisonCache::default();
+    let change = old.as_ref().map(|old| CorrelatedObject::new(&new, old, &schema, &cache));
+    let mut verdict = Judgement::default();
+    rules.evaluate(&new, old.as_ref(), change, &FieldPath::root(), RUNTIME_BUDGET, &mut verdict);
+    verdict
 }
 
 fn texts(errors: &FieldErrors) -> Vec<String> {
@@ -27,7 +27,7 @@ fn of(x: Value) -> Value {
 }
 
 #[test]
-fn failures() {
+fn reports_failed_rules() {
     for (x, new, want) in [
         (value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}), value!(2i64), vec![]),
         (
@@ -99,12 +99,12 @@ fn failures() {
     ] {
         let mut object = value!({});
         object.make_object().insert("x", new);
-        assert_eq!(texts(&judge(of(x), object, None).errors), want);
+        assert_eq!(texts(&evaluate(of(x), object, None).errors), want);
     }
 }
 
 #[test]
-fn rules_that_nothing_can_reach() {
+fn skips_unreachable_rules() {
     let rule = value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]});
     let below = |mut schema: Value| {
         schema.make_at(&["properties"]).insert("a", rule.clone());
@@ -130,13 +130,13 @@ fn rules_that_nothing_can_reach() {
         object.make_object().insert("x", new);
         let mut schema = of(x);
         schema.make_at(&["properties"]).insert("y", rule.clone());
-        let found = texts(&judge(schema, object, None).errors);
+        let found = texts(&evaluate(schema, object, None).errors);
         assert_eq!(found.len(), 1 + usize::from(runs), "{why}: {found:?}");
     }
 }
 
 #[test]
-fn transitions() {
+fn evaluates_transition_rules() {
     let schema = || {
         value!({"type": "object", "properties": {
             "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
@@ -150,20 +150,20 @@ fn transitions() {
         }})
     };
     let object = |v: i64| value!({"list": [{"k": "b", "v": 1i64}, {"k": "a", "v": v}]});
-    assert!(judge(schema(), object(1), None).errors.is_empty());
-    assert!(judge(schema(), object(2), Some(value!({"list": [{"k": "a", "v": 1i64}]}))).errors.is_empty());
+    assert!(evaluate(schema(), object(1), None).errors.is_empty());
+    assert!(evaluate(schema(), object(2), Some(value!({"list": [{"k": "a", "v": 1i64}]}))).errors.is_empty());
     assert_eq!(
-        texts(&judge(schema(), object(0), Some(value!({"list": [{"k": "a", "v": 1i64}]}))).errors),
+        texts(&evaluate(schema(), object(0), Some(value!({"list": [{"k": "a", "v": 1i64}]}))).errors),
         ["list[1].v: Invalid value: 0: failed rule: self >= oldSelf"]
     );
     let once = |text: &str| value!({"once": text});
-    assert_eq!(judge(schema(), once("second"), None).errors.len(), 1);
-    assert!(judge(schema(), once("second"), Some(once("first"))).errors.is_empty());
+    assert_eq!(evaluate(schema(), once("second"), None).errors.len(), 1);
+    assert!(evaluate(schema(), once("second"), Some(once("first"))).errors.is_empty());
 }
 
 /// An optional old value has lost the types of what is in it, as in kube-apiserver, which was asked for these results.
 #[test]
-fn optional_old_values() {
+fn optional_old_self_is_untyped_as_in_kube_apiserver() {
     const UNEQUAL: &str = "'no such overload': call arguments did not match a supported operator, function or macro \
                            signature for rule: ";
     for (rule, want) in [
@@ -188,7 +188,7 @@ fn optional_old_values() {
             "x-kubernetes-validations": [{"rule": (rule), "optionalOldSelf": true}],
         });
         let object = || value!({"t": "2021-01-01T00:00:00Z", "i": 1i64, "l": [{"k": "a"}], "o": {"k": "a", "x": 1i64}});
-        let errors = texts(&judge(schema, object(), Some(object())).errors);
+        let errors = texts(&evaluate(schema, object(), Some(object())).errors);
         let found = errors.first().map_or("", |error| error.trim_start_matches("<nil>: Invalid value: "));
         let found = found.trim_start_matches("\"object\": ").trim_end_matches(rule);
         assert_eq!(found, want, "{rule}");
@@ -197,7 +197,7 @@ fn optional_old_values() {
 
 /// Elements of sets and list maps are found as in kube-apiserver, which was asked for these results.
 #[test]
-fn lists_with_types() {
+fn compares_sets_and_list_maps_like_kube_apiserver() {
     let set = |items: Value| value!({"type": "array", "x-kubernetes-list-type": "set", "items": (items)});
     let list_map = |keys: Value| {
         value!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": (keys), "items": {
@@ -251,9 +251,9 @@ fn lists_with_types() {
             object.make_at(&[]).insert(name, list);
             object
         };
-        assert_eq!(judge(schema(rule), of(new), Some(of(old))).errors.is_empty(), holds, "{rule}: {why}");
+        assert_eq!(evaluate(schema(rule), of(new), Some(of(old))).errors.is_empty(), holds, "{rule}: {why}");
     }
-    let unhashable = judge(schema("self.b == self.b"), value!({"b": ["aGk="]}), None);
+    let unhashable = evaluate(schema("self.b == self.b"), value!({"b": ["aGk="]}), None);
     assert_eq!(
         texts(&unhashable.errors),
         [
@@ -263,7 +263,7 @@ fn lists_with_types() {
 }
 
 #[test]
-fn what_was_wrong_before_is_forgiven() {
+fn ratchets_unchanged_values() {
     let schema = || {
         value!({"type": "object", "properties": {
             "a": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]},
@@ -271,14 +271,14 @@ fn what_was_wrong_before_is_forgiven() {
         }})
     };
     let old = || Some(value!({"a": 1i64, "b": 1i64}));
-    let judgement = judge(schema(), value!({"a": 1i64, "b": 2i64}), old());
-    assert!(judgement.errors.is_empty());
-    assert_eq!(judgement.warnings, ["a: Invalid value: 1: failed rule: self > 1"]);
-    assert_eq!(judge(schema(), value!({"a": 0i64}), old()).errors.len(), 1);
+    let verdict = evaluate(schema(), value!({"a": 1i64, "b": 2i64}), old());
+    assert!(verdict.errors.is_empty());
+    assert_eq!(verdict.warnings, ["a: Invalid value: 1: failed rule: self > 1"]);
+    assert_eq!(evaluate(schema(), value!({"a": 0i64}), old()).errors.len(), 1);
 }
 
 #[test]
-fn budgets() {
+fn stops_at_the_cost_budget() {
     let schema = Structural::parse(
         &of(
             value!({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}),
@@ -287,12 +287,12 @@ fn budgets() {
     )
     .unwrap();
     let rules = Rules::new(&schema, true).unwrap();
-    let mut judgement = Judgement::default();
+    let mut verdict = Judgement::default();
     let object = value!({"x": [1i64, 2i64, 3i64]});
-    let left = rules.evaluate(&object, None, None, &FieldPath::root(), 3, &mut judgement);
+    let left = rules.evaluate(&object, None, None, &FieldPath::root(), 3, &mut verdict);
     assert_eq!(left, -1);
     assert_eq!(
-        texts(&judgement.errors),
+        texts(&verdict.errors),
         [
             "x[0]: Invalid value: 1: failed rule: self > 1",
             "x[1]: Invalid value: \"integer\": validation failed due to running out of cost budget, no further validation rules will be run",

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn computes_declared_sizes() {
         for (schema, max, min) in [
             (value!({"type": "string"}), Some(3_145_726), 2),
             (value!({"type": "string", "maxLength": 10i64}), Some(40), 2),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_resources() {
+    fn declares_type_meta_and_object_meta_of_resources() {
         let schema =
             value!({"type": "object", "properties": {"metadata": {"type": "object"}, "a-b": {"type": "integer"}}});
         let schema = Structural::parse(&schema, &Interner::new()).unwrap();

@@ -4,10 +4,10 @@ use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;
 use binnacle_schema::Value;
 
-use super::{Check, Outcome, Types};
+use super::{Outcome, Types, Validator};
+use crate::error_value::error_value;
 use crate::format::Format;
 use crate::path::Path;
-use crate::shown::shown;
 use crate::structural::{SchemaType, Structural, Values};
 
 /// The largest integer up to which all integers are exact as floats.
@@ -55,7 +55,7 @@ impl Range<'_> {
     }
 }
 
-impl Check<'_> {
+impl Validator<'_> {
     pub(super) fn number(
         &self,
         value: &Value,
@@ -89,14 +89,14 @@ impl Check<'_> {
     }
 
     /// Returns true if a number fits the type; otherwise adds an error without a path.
-    fn fits(&self, n: &Value, range: &Range<'_>, what: &str, path: &Path<'_>, outcome: &mut Outcome) -> bool {
+    fn fits(&self, n: &Value, range: &Range<'_>, subject: &str, path: &Path<'_>, outcome: &mut Outcome) -> bool {
         let fits = range.holds(n);
         if !fits {
             let format = match range.format {
                 "" => "(default format)".to_owned(),
                 format => format!("with format {format}"),
             };
-            let message = format!("{what} value must be of type {} {format} in {}", range.kind, path.dotted());
+            let message = format!("{subject} value must be of type {} {format} in {}", range.kind, path.dotted());
             outcome.push(self.of_none(message));
         }
         fits
@@ -120,7 +120,7 @@ impl Check<'_> {
             let at = self.at(path);
             outcome.push(binnacle_meta::FieldError::invalid(&at, ErrorValue::raw(shown_factor), message));
         } else if !is_multiple {
-            outcome.push(self.invalid(path, shown(&value), &format!("should be a multiple of {shown_factor}")));
+            outcome.push(self.invalid(path, error_value(&value), &format!("should be a multiple of {shown_factor}")));
         }
     }
 
@@ -161,7 +161,7 @@ impl Check<'_> {
                 (Bound::Minimum, false) => "greater than or equal to",
                 (Bound::Minimum, true) => "greater than",
             };
-            outcome.push(self.invalid(path, shown(&value), &format!("should be {relation} {shown_limit}")));
+            outcome.push(self.invalid(path, error_value(&value), &format!("should be {relation} {shown_limit}")));
         }
     }
 }

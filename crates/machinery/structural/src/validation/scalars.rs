@@ -4,12 +4,12 @@ use binnacle_meta::{ErrorValue, FieldError};
 use binnacle_schema::{Value, json};
 use binnacle_work::pace;
 
-use super::{Check, Outcome};
+use super::{Outcome, Validator};
 use crate::path::Path;
 use crate::structural::{Size, Values};
-use crate::weight::{copied, equal};
+use crate::weight::{copy_charged, equal};
 
-impl Check<'_> {
+impl Validator<'_> {
     /// Reports only the first error of a text.
     pub(super) fn text(&self, text: &str, values: Option<&Values>, path: &Path<'_>, outcome: &mut Outcome) {
         let Some(values) = values else { return };
@@ -41,7 +41,7 @@ impl Check<'_> {
     }
 }
 
-fn too_long(check: &Check<'_>, path: &Path<'_>, max: i64) -> FieldError {
+fn too_long(check: &Validator<'_>, path: &Path<'_>, max: i64) -> FieldError {
     match usize::try_from(max) {
         Ok(max) => FieldError::too_long(&check.at(path), max),
         Err(_) => FieldError::too_long_without_bound(&check.at(path)),
@@ -50,16 +50,16 @@ fn too_long(check: &Check<'_>, path: &Path<'_>, max: i64) -> FieldError {
 
 /// Returns true if a value equals an enumerated one after Go's conversion to the type of the latter: a number loses its
 /// fraction, and an integer becomes the text of that character.
-pub(super) fn is_listed(value: &Value, known: &Value) -> bool {
-    match (value, known) {
+pub(super) fn is_listed(value: &Value, supported: &Value) -> bool {
+    match (value, supported) {
         (_, Value::Null) => false,
-        (Value::Int(n), Value::Float(known)) => *n as f64 == *known,
-        (Value::Float(n), Value::Int(known)) => super::numbers::go_int(*n) == *known,
-        (Value::Int(n), Value::Str(known)) => {
+        (Value::Int(n), Value::Float(supported)) => *n as f64 == *supported,
+        (Value::Float(n), Value::Int(supported)) => super::numbers::go_int(*n) == *supported,
+        (Value::Int(n), Value::Str(supported)) => {
             let c = u32::try_from(*n).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
-            known.chars().eq([c])
+            supported.chars().eq([c])
         }
-        (value, known) => equal(value, known),
+        (value, supported) => equal(value, supported),
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn listed(value: &Value) -> String {
     match value {
         Value::Str(text) => text.to_string(),
         value => {
-            let Some(mut value) = copied(value) else { return String::new() };
+            let Some(mut value) = copy_charged(value) else { return String::new() };
             binnacle_schema::sort_free_form(&mut value);
             json::to_string(&value)
         }

@@ -2,7 +2,7 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Value, value};
 
 use super::{validate, validate_update};
-use crate::correlation::{Correlated, Known};
+use crate::correlation::{ComparisonCache, CorrelatedObject};
 use crate::{Interner, Structural};
 
 /// Checks the errors of a value `x` of a schema.
@@ -18,7 +18,7 @@ fn check(schema: Value, x: Value, want: &[&str]) {
 }
 
 #[test]
-fn types() {
+fn rejects_values_of_other_types() {
     check(value!({"type": "string"}), value!("a"), &[]);
     check(
         value!({"type": "string"}),
@@ -63,7 +63,7 @@ fn types() {
 }
 
 #[test]
-fn numbers() {
+fn validates_numbers() {
     let schema = || value!({"type": "integer", "minimum": 1i64, "maximum": 5i64, "multipleOf": 2i64});
     check(schema(), value!(4i64), &[]);
     check(
@@ -100,7 +100,7 @@ fn numbers() {
 }
 
 #[test]
-fn texts_and_lists() {
+fn validates_strings_and_arrays() {
     check(value!({"type": "string", "maxLength": 2i64}), value!("abc"), &["x: Too long: may not be more than 2 bytes"]);
     check(value!({"type": "string", "maxLength": 2i64}), value!("éé"), &[]);
     check(
@@ -140,7 +140,7 @@ fn texts_and_lists() {
 }
 
 #[test]
-fn objects() {
+fn validates_objects() {
     let schema = || {
         value!({
             "type": "object", "required": ["a"], "minProperties": 1i64, "maxProperties": 1i64,
@@ -161,7 +161,7 @@ fn objects() {
 }
 
 #[test]
-fn alternatives() {
+fn validates_any_of_one_of_and_not() {
     check(
         value!({"type": "string", "anyOf": [{"pattern": "^a"}, {"minLength": 3i64}]}),
         value!("b"),
@@ -212,7 +212,7 @@ fn alternatives() {
 }
 
 #[test]
-fn what_did_not_change_passes() {
+fn ratchets_unchanged_values() {
     let schema = value!({"type": "object", "properties": {
         "kind": {"type": "integer"},
         "a": {"type": "string", "maxLength": 1i64},
@@ -239,9 +239,9 @@ fn what_did_not_change_passes() {
         ),
         (value!({"all": "x"}), value!({"all": "x"}), vec![]),
     ] {
-        let known = Known::default();
+        let cache = ComparisonCache::default();
         let mut errors = FieldErrors::new();
-        validate_update(&Correlated::new(&new, &old, &schema, &known), &schema, &FieldPath::root(), &mut errors);
+        validate_update(&CorrelatedObject::new(&new, &old, &schema, &cache), &schema, &FieldPath::root(), &mut errors);
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
     }
 }

@@ -1,12 +1,12 @@
 //! Classes of characters and escapes.
 
 use super::{
-    ClassItem, Error, INVALID_CHAR_RANGE, INVALID_ESCAPE, NamedSet, Parsed, Parser, before_end, unicode::is_class,
+    ClassItem, Error, INVALID_CHAR_RANGE, INVALID_ESCAPE, NamedSet, ParseResult, Parser, before_end, unicode::is_class,
 };
 
 impl<'a> Parser<'a> {
     /// Parses `\d`, `\s`, `\w`, `\pL` or `\p{Name}`, or one of their negations, if there is one.
-    pub(super) fn named_class(&mut self) -> Parsed<'a, Option<ClassItem<'a>>> {
+    pub(super) fn named_class(&mut self) -> ParseResult<'a, Option<ClassItem<'a>>> {
         match self.rest.as_bytes() {
             [b'\\', b'p' | b'P', ..] => self.unicode_class().map(Some),
             [b'\\', letter @ (b'd' | b'D' | b's' | b'S' | b'w' | b'W'), ..] => {
@@ -19,7 +19,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn unicode_class(&mut self) -> Parsed<'a, ClassItem<'a>> {
+    fn unicode_class(&mut self) -> ParseResult<'a, ClassItem<'a>> {
         let before = self.rest;
         let mut negated = before.starts_with("\\P");
         self.skip(2);
@@ -42,7 +42,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a class in brackets.
-    pub(super) fn class(&mut self) -> Parsed<'a> {
+    pub(super) fn class(&mut self) -> ParseResult<'a> {
         let whole = self.rest;
         self.skip(1);
         let negated = self.rest.starts_with('^');
@@ -58,7 +58,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn class_item(&mut self, whole: &'a str) -> Parsed<'a, ClassItem<'a>> {
+    fn class_item(&mut self, whole: &'a str) -> ParseResult<'a, ClassItem<'a>> {
         const NAMES: [&str; 14] = [
             "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper",
             "word", "xdigit",
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
         Ok(ClassItem::Range(low, high))
     }
 
-    fn class_char(&mut self, whole: &'a str) -> Parsed<'a, u32> {
+    fn class_char(&mut self, whole: &'a str) -> ParseResult<'a, u32> {
         if self.rest.starts_with('\\') {
             return self.escape();
         }
@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses an escape of a single character.
-    pub(super) fn escape(&mut self) -> Parsed<'a, u32> {
+    pub(super) fn escape(&mut self) -> ParseResult<'a, u32> {
         let before = self.rest;
         self.skip(1);
         let Some(c) = self.next() else {

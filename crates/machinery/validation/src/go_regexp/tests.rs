@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn well_formed() {
+fn accepts_go_syntax() {
     for pattern in [
         "",
         "a",
@@ -32,7 +32,7 @@ fn well_formed() {
 }
 
 #[test]
-fn errors() {
+fn errors_match_go() {
     for (pattern, want) in [
         ("([", "missing closing ]: `[`"),
         ("^(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
@@ -67,7 +67,7 @@ fn errors() {
 }
 
 #[test]
-fn limits() {
+fn enforces_the_limits_of_go() {
     let nested = |depth: usize| "(".repeat(depth) + "a" + &")".repeat(depth);
     assert_eq!(check(&nested(999)), Ok(()));
     let deep = nested(1000);
@@ -86,7 +86,7 @@ fn limits() {
 }
 
 #[test]
-fn sizes() {
+fn computes_program_sizes() {
     for (pattern, size) in
         [("", 3), ("abc", 5), ("a*", 5), ("a+|b", 6), ("(a)", 5), ("a{3}", 5), ("a{2,5}", 10), ("a{2,}", 5)]
     {
@@ -95,7 +95,7 @@ fn sizes() {
 }
 
 #[test]
-fn parsing_is_charged() {
+fn charges_parsing() {
     use binnacle_work::{WorkBudget, WorkLimits};
 
     let budget = WorkBudget::new(WorkLimits::REQUEST);

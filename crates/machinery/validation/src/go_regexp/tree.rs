@@ -1,6 +1,6 @@
 //! Parsed expressions, with the sizes that Go limits.
 
-use super::{Error, Parsed, Parser};
+use super::{Error, ParseResult, Parser};
 
 /// A parsed expression. Nodes refer to others by their numbers.
 #[derive(Debug, Default)]
@@ -183,22 +183,22 @@ impl Item {
 
 impl<'p> Parser<'p> {
     /// Fails if an item exceeds Go's limits.
-    pub(super) fn limited(&self, item: Item) -> Parsed<'p, Item> {
+    pub(super) fn limited(&self, item: Item) -> ParseResult<'p, Item> {
         if item.size > MAX_SIZE {
-            return Err(Error { problem: "expression too large", at: self.whole });
+            return Err(Error { problem: "expression too large", at: self.pattern });
         }
         if item.height > MAX_HEIGHT {
-            return Err(Error { problem: "expression nests too deeply", at: self.whole });
+            return Err(Error { problem: "expression nests too deeply", at: self.pattern });
         }
         Ok(item)
     }
 
     /// Ends the expression.
-    pub(super) fn finish(mut self) -> Parsed<'p, Tree<'p>> {
-        let whole = self.contents()?;
-        self.tree.root = whole.node;
+    pub(super) fn finish(mut self) -> ParseResult<'p, Tree<'p>> {
+        let root = self.contents()?;
+        self.tree.root = root.node;
         // The instruction that ends the program, and one that always fails.
-        self.tree.size = whole.size + 2;
+        self.tree.size = root.size + 2;
         Ok(self.tree)
     }
 }

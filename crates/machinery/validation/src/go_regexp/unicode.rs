@@ -40,7 +40,7 @@ mod tests {
     use super::is_class;
 
     #[test]
-    fn names() {
+    fn accepts_unicode_class_names() {
         for name in
             ["L", "lu", "Cn", "LC", "Letter", "uppercase letter", "Greek", "old-italic", "Phags_Pa", "Any", "ASCII"]
         {

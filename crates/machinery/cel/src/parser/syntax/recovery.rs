@@ -1,28 +1,33 @@
 //! Error recovery of the generated parser: deleted, inserted and skipped tokens.
 
-use super::expected::{Next, Set, bit, names};
-use super::{MAX_ATTEMPTS, MAX_SKIPPED, Recognizer, Rule, Thrown};
+use super::token_set::{FollowSet, TokenSet, bit, names};
+use super::{MAX_ATTEMPTS, MAX_SKIPPED, Recognizer, RuleResult, SyntaxError};
 use crate::lexer::TokenKind as T;
 use crate::source::Location;
 
 impl Recognizer<'_> {
     /// Runs a rule. Its error is reported, and tokens are skipped until one may follow. The number identifies the rule,
     /// because a second error at the same position in the same rule skips a token.
-    pub(super) fn rule(&mut self, follow: Next, state: u32, body: impl FnOnce(&mut Self) -> Rule) -> Rule {
+    pub(super) fn rule(
+        &mut self,
+        follow: FollowSet,
+        state: u32,
+        body: impl FnOnce(&mut Self) -> RuleResult,
+    ) -> RuleResult {
         self.follow.push(follow);
-        let result = body(self).or_else(|thrown| self.catch(thrown, state));
+        let result = body(self).or_else(|error| self.catch(error, state));
         self.follow.pop();
         result
     }
 
-    pub(super) fn catch(&mut self, thrown: Thrown, state: u32) -> Rule {
-        let (message, token) = match thrown {
-            Thrown::GiveUp => return Err(Thrown::GiveUp),
-            Thrown::Mismatch(expected) => {
-                let text = format!("mismatched input {} expecting {}", self.shown(self.at), names(expected));
+    pub(super) fn catch(&mut self, error: SyntaxError, state: u32) -> RuleResult {
+        let (message, token) = match error {
+            SyntaxError::GiveUp => return Err(SyntaxError::GiveUp),
+            SyntaxError::Mismatch(expected) => {
+                let text = format!("mismatched input {} expecting {}", self.display_token(self.at), names(expected));
                 (text, self.at)
             }
-            Thrown::NoViable(start, end) => (self.no_viable(start, end), end),
+            SyntaxError::NoViable(start, end) => (self.no_viable(start, end), end),
         };
         self.error(token, message);
         self.count_attempt()?;
@@ -39,15 +44,15 @@ impl Recognizer<'_> {
     }
 
     /// Recovers before a choice that needs one of these tokens: a single extra token is deleted.
-    pub(super) fn sync(&mut self, expected: Set) -> Rule {
+    pub(super) fn sync(&mut self, expected: TokenSet) -> RuleResult {
         if self.recovering || bit(self.la(1)) & expected != 0 || self.delete(expected) {
             return Ok(());
         }
-        Err(Thrown::Mismatch(expected))
+        Err(SyntaxError::Mismatch(expected))
     }
 
     /// Recovers before another round of a loop: tokens that do not match are skipped.
-    pub(super) fn sync_loop(&mut self, expected: Set) -> Rule {
+    pub(super) fn sync_loop(&mut self, expected: TokenSet) -> RuleResult {
         if self.recovering || bit(self.la(1)) & expected != 0 {
             return Ok(());
         }
@@ -58,7 +63,7 @@ impl Recognizer<'_> {
 
     /// Reads a token. A wrong token is deleted if the expected one follows; or the expected one is inserted, if the
     /// wrong one could follow it.
-    pub(super) fn token(&mut self, kind: T, after: Next) -> Rule {
+    pub(super) fn token(&mut self, kind: T, after: FollowSet) -> RuleResult {
         if self.la(1) == kind {
             self.consume_fitting();
             return Ok(());
@@ -69,27 +74,27 @@ impl Recognizer<'_> {
             return Ok(());
         }
         if self.could_follow(after) & bit(self.la(1)) != 0 {
-            let text = format!("missing {} at {}", kind.display(), self.shown(self.at));
+            let text = format!("missing {} at {}", kind.display(), self.display_token(self.at));
             self.error(self.at, text);
             return Ok(());
         }
-        Err(Thrown::Mismatch(bit(kind)))
+        Err(SyntaxError::Mismatch(bit(kind)))
     }
 
     /// Returns the tokens that may come next, including those of the enclosing rules.
-    pub(super) fn could_follow(&self, mut next: Next) -> Set {
+    pub(super) fn could_follow(&self, mut next: FollowSet) -> TokenSet {
         let mut tokens = next.tokens;
-        for around in self.follow.iter().rev() {
+        for outer in self.follow.iter().rev() {
             if !next.end {
                 return tokens;
             }
-            next = *around;
+            next = *outer;
             tokens |= next.tokens;
         }
         tokens
     }
 
-    pub(super) fn delete(&mut self, expected: Set) -> bool {
+    pub(super) fn delete(&mut self, expected: TokenSet) -> bool {
         if bit(self.la(2)) & expected == 0 || self.la(1) == T::Eof {
             return false;
         }
@@ -100,8 +105,8 @@ impl Recognizer<'_> {
         true
     }
 
-    pub(super) fn unwanted(&mut self, expected: Set) {
-        let text = format!("extraneous input {} expecting {}", self.shown(self.at), names(expected));
+    pub(super) fn unwanted(&mut self, expected: TokenSet) {
+        let text = format!("extraneous input {} expecting {}", self.display_token(self.at), names(expected));
         self.error(self.at, text);
     }
 
@@ -124,29 +129,29 @@ impl Recognizer<'_> {
         self.issues.add(self.source.location(token.start), "unsupported ident kind");
     }
 
-    pub(super) fn count_attempt(&mut self) -> Rule {
+    pub(super) fn count_attempt(&mut self) -> RuleResult {
         self.attempts += 1;
         if self.attempts > MAX_ATTEMPTS {
             self.notify(self.at, format!("error recovery attempt limit exceeded: {MAX_ATTEMPTS}"));
-            return Err(Thrown::GiveUp);
+            return Err(SyntaxError::GiveUp);
         }
         Ok(())
     }
 
-    pub(super) fn skip_until(&mut self, fits: Set) -> Rule {
+    pub(super) fn skip_until(&mut self, fits: TokenSet) -> RuleResult {
         let start = self.at;
         while self.la(1) != T::Eof && bit(self.la(1)) & fits == 0 {
             if self.at - start >= MAX_SKIPPED {
                 let message = format!("error recovery token lookahead limit exceeded: {MAX_SKIPPED}");
                 self.issues.add(Location::NONE, message);
-                return Err(Thrown::GiveUp);
+                return Err(SyntaxError::GiveUp);
             }
             self.at += 1;
         }
         Ok(())
     }
 
-    pub(super) fn skip(&mut self) -> Rule {
+    pub(super) fn skip(&mut self) -> RuleResult {
         if self.la(1) != T::Eof {
             self.at += 1;
         }
@@ -166,7 +171,7 @@ impl Recognizer<'_> {
         self.tokens.get(self.at + ahead - 1).map_or(T::Eof, |token| token.kind)
     }
 
-    pub(super) fn shown(&self, token: usize) -> String {
+    pub(super) fn display_token(&self, token: usize) -> String {
         self.quoted(token, token)
     }
 

@@ -21,7 +21,7 @@ const TOO_LARGE: u8 = 1;
 
 /// Kept bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept<'k> {
+pub(crate) enum CachedBytes<'k> {
     /// The text as it is read.
     Text(&'k [u8]),
     /// The stored text, which is completed at each read.
@@ -30,9 +30,9 @@ pub(crate) enum Kept<'k> {
     TooLarge { why: &'k str, stored: &'k [u8] },
 }
 
-impl<'k> Kept<'k> {
-    pub(crate) fn of(kept: &'k [u8]) -> Self {
-        match kept.split_first() {
+impl<'k> CachedBytes<'k> {
+    pub(crate) fn of(cached: &'k [u8]) -> Self {
+        match cached.split_first() {
             Some((&AS_STORED, stored)) => Self::AsStored(stored),
             Some((&TOO_LARGE, rest)) => {
                 let (length, rest) =
@@ -40,7 +40,7 @@ impl<'k> Kept<'k> {
                 let (why, stored) = rest.split_at(length.min(rest.len()));
                 Self::TooLarge { why: std::str::from_utf8(why).unwrap_or("it is too large"), stored }
             }
-            _ => Self::Text(kept),
+            _ => Self::Text(cached),
         }
     }
 
@@ -64,10 +64,10 @@ pub fn too_large(why: &str, stored: &[u8]) -> Bytes {
 }
 
 /// Returns the reason why an object is too large to be read, if it is.
-pub fn why_too_large(kept: &[u8]) -> Option<&str> {
-    match Kept::of(kept) {
-        Kept::TooLarge { why, .. } => Some(why),
-        Kept::Text(_) | Kept::AsStored(_) => None,
+pub fn why_too_large(cached: &[u8]) -> Option<&str> {
+    match CachedBytes::of(cached) {
+        CachedBytes::TooLarge { why, .. } => Some(why),
+        CachedBytes::Text(_) | CachedBytes::AsStored(_) => None,
     }
 }
 
@@ -150,12 +150,12 @@ impl Growth {
 
 /// Returns the approximate length of the JSON of a value; `None` if it is above the limit.
 pub fn text_length(object: &Value, limit: usize) -> Option<usize> {
-    let mut left = limit;
-    take_text(object, &mut left)?;
-    Some(limit - left)
+    let mut remaining = limit;
+    take_text(object, &mut remaining)?;
+    Some(limit - remaining)
 }
 
-fn take_text(value: &Value, left: &mut usize) -> Option<()> {
+fn take_text(value: &Value, remaining: &mut usize) -> Option<()> {
     charge(1).ok()?;
     let own = match value {
         Value::Null | Value::Bool(_) => 4,
@@ -165,18 +165,18 @@ fn take_text(value: &Value, left: &mut usize) -> Option<()> {
         Value::List(items) => 2 + items.len(),
         Value::Object(object) => 2 + 2 * object.len(),
     };
-    *left = left.checked_sub(own)?;
+    *remaining = remaining.checked_sub(own)?;
     match value {
-        Value::List(items) => items.iter().try_for_each(|item| take_text(item, left)),
-        Value::Object(object) => take_members(object, left),
+        Value::List(items) => items.iter().try_for_each(|item| take_text(item, remaining)),
+        Value::Object(object) => take_members(object, remaining),
         _ => Some(()),
     }
 }
 
-fn take_members(object: &Object, left: &mut usize) -> Option<()> {
+fn take_members(object: &Object, remaining: &mut usize) -> Option<()> {
     object.iter().try_for_each(|(name, member)| {
-        *left = left.checked_sub(escaped(name)?)?;
-        take_text(member, left)
+        *remaining = remaining.checked_sub(escaped(name)?)?;
+        take_text(member, remaining)
     })
 }
 
@@ -195,24 +195,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_bytes_are_told_apart() {
+    fn distinguishes_cached_encodings() {
         let stored = b"{\"a\":1}\n";
         let why = "x".repeat(300);
-        for (kept, want) in [
-            (Bytes::from_static(stored), Kept::Text(stored)),
-            (as_stored(stored), Kept::AsStored(stored)),
-            (too_large("why", stored), Kept::TooLarge { why: "why", stored }),
-            (too_large(&why, stored), Kept::TooLarge { why: &why[..255], stored }),
+        for (cached, want) in [
+            (Bytes::from_static(stored), CachedBytes::Text(stored)),
+            (as_stored(stored), CachedBytes::AsStored(stored)),
+            (too_large("why", stored), CachedBytes::TooLarge { why: "why", stored }),
+            (too_large(&why, stored), CachedBytes::TooLarge { why: &why[..255], stored }),
         ] {
-            assert_eq!(Kept::of(&kept), want);
-            assert_eq!(Kept::of(&kept).stored(), stored);
+            assert_eq!(CachedBytes::of(&cached), want);
+            assert_eq!(CachedBytes::of(&cached).stored(), stored);
         }
         assert_eq!(why_too_large(&too_large("why", stored)), Some("why"));
         assert_eq!(why_too_large(stored), None);
     }
 
     #[test]
-    fn length_of_text() {
+    fn estimates_the_length_of_json() {
         for object in [
             value!({}),
             value!({"a": [1i64, 20i64, true, null], "b": {"c": "text", "d<": "\u{1}"}}),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_bounded_by_what_is_stored() {
+    fn bounds_growth_by_stored_size() {
         let object = |bytes: usize| value!({"a": ("x".repeat(bytes))});
         for (read, stored, want) in [
             (50, 100, Ok((0, true))),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_has_limits_of_its_own() {
+    fn enforces_limits_per_object() {
         let work = || {
             let _ = allocate(WorkLimits::OBJECT.memory + 1);
             Ok(())

@@ -4,19 +4,19 @@ use crate::lexer::TokenKind as T;
 
 /// Tokens, and true if the rule may end instead.
 #[derive(Clone, Copy)]
-pub(super) struct Next {
-    pub(super) tokens: Set,
+pub(super) struct FollowSet {
+    pub(super) tokens: TokenSet,
     pub(super) end: bool,
 }
 
 /// A set of kinds of tokens, one bit for each.
-pub(super) type Set = u64;
+pub(super) type TokenSet = u64;
 
-pub(super) const fn bit(kind: T) -> Set {
+pub(super) const fn bit(kind: T) -> TokenSet {
     1 << kind as u8
 }
 
-pub(super) const fn set(kinds: &[T]) -> Set {
+pub(super) const fn set(kinds: &[T]) -> TokenSet {
     let mut bits = 0;
     let mut i = 0;
     while i < kinds.len() {
@@ -26,27 +26,27 @@ pub(super) const fn set(kinds: &[T]) -> Set {
     bits
 }
 
-pub(super) const LITERAL: Set =
+pub(super) const LITERAL: TokenSet =
     set(&[T::Minus, T::True, T::False, T::Null, T::Float, T::Int, T::Uint, T::String, T::Bytes]);
 /// The tokens that can begin members and expressions.
-pub(super) const MEMBER: Set = LITERAL | set(&[T::LBracket, T::LBrace, T::LParen, T::Dot, T::Identifier]);
-pub(super) const EXPR: Set = MEMBER | bit(T::Exclam);
-pub(super) const RELATION: Set =
+pub(super) const MEMBER: TokenSet = LITERAL | set(&[T::LBracket, T::LBrace, T::LParen, T::Dot, T::Identifier]);
+pub(super) const EXPR: TokenSet = MEMBER | bit(T::Exclam);
+pub(super) const RELATION: TokenSet =
     set(&[T::Equals, T::NotEquals, T::In, T::Less, T::LessEquals, T::GreaterEquals, T::Greater]);
-pub(super) const CALC: Set = set(&[T::Star, T::Slash, T::Percent, T::Plus, T::Minus]);
-pub(super) const MORE: Set = set(&[T::Dot, T::LBracket]);
-pub(super) const FIELD: Set = set(&[T::Identifier, T::EscIdentifier]);
+pub(super) const CALC: TokenSet = set(&[T::Star, T::Slash, T::Percent, T::Plus, T::Minus]);
+pub(super) const MORE: TokenSet = set(&[T::Dot, T::LBracket]);
+pub(super) const FIELD: TokenSet = set(&[T::Identifier, T::EscIdentifier]);
 
-pub(super) const fn only(tokens: Set) -> Next {
-    Next { tokens, end: false }
+pub(super) const fn only(tokens: TokenSet) -> FollowSet {
+    FollowSet { tokens, end: false }
 }
 
-pub(super) const fn or_end(tokens: Set) -> Next {
-    Next { tokens, end: true }
+pub(super) const fn or_end(tokens: TokenSet) -> FollowSet {
+    FollowSet { tokens, end: true }
 }
 
 /// Formats a set of tokens for error messages.
-pub(super) fn names(expected: Set) -> String {
+pub(super) fn names(expected: TokenSet) -> String {
     let names: Vec<&str> = ALL.iter().filter(|kind| expected & bit(**kind) != 0).map(|kind| kind.display()).collect();
     match names[..] {
         [name] => name.to_owned(),

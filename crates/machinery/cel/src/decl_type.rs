@@ -125,15 +125,15 @@ impl DeclType {
         Self::ty_within(ty, &mut Vec::new())
     }
 
-    fn message_within(message: &Message, around: &mut Vec<Text>) -> Self {
-        if around.contains(&message.name) {
+    fn message_within(message: &Message, ancestors: &mut Vec<Text>) -> Self {
+        if ancestors.contains(&message.name) {
             return Self::new(Shape::Dyn);
         }
-        around.push(message.name.clone());
+        ancestors.push(message.name.clone());
         let mut fields = BTreeMap::new();
         for field in message.fields.iter() {
             let Some(escaped) = escape(&field.name) else { continue };
-            let mut ty = Self::ty_within(&field.ty, around);
+            let mut ty = Self::ty_within(&field.ty, ancestors);
             if let (Shape::List { kind, .. }, list) = (&mut ty.shape, &field.list_type) {
                 *kind = match list {
                     ListType::Set => ListKind::Set,
@@ -143,17 +143,17 @@ impl DeclType {
             }
             fields.insert(escaped, DeclField { name: field.name.clone(), ty, required: field.required });
         }
-        around.pop();
+        ancestors.pop();
         let object = ObjectType { name: message.name.clone(), fields };
         Self::new(Shape::Object(Arc::new(object)))
     }
 
-    fn ty_within(ty: &Ty, around: &mut Vec<Text>) -> Self {
+    fn ty_within(ty: &Ty, ancestors: &mut Vec<Text>) -> Self {
         if let Some(element) = ty.element() {
-            return Self::list(Self::ty_within(element, around)).bounded();
+            return Self::list(Self::ty_within(element, ancestors)).bounded();
         }
         if let Some(value) = ty.map_value() {
-            return Self::map(Self::ty_within(value, around)).bounded();
+            return Self::map(Self::ty_within(value, ancestors)).bounded();
         }
         match ty {
             Ty::String | Ty::Quantity | Ty::Duration => Self::new(Shape::String).bounded(),
@@ -163,7 +163,7 @@ impl DeclType {
             Ty::Bytes => Self::new(Shape::Bytes).bounded(),
             Ty::Time | Ty::MicroTime => Self::new(Shape::DateTime),
             Ty::IntOrString => Self::new(Shape::IntOrString),
-            Ty::Message(message) => Self::message_within(message, around),
+            Ty::Message(message) => Self::message_within(message, ancestors),
             _ => Self::new(Shape::Dyn),
         }
     }
@@ -224,7 +224,7 @@ impl ObjectType {
     }
 
     /// Returns the field with a name in JSON.
-    pub(crate) fn field_of_json(&self, name: &str) -> Option<(&Text, &DeclField)> {
+    pub(crate) fn field_by_json_name(&self, name: &str) -> Option<(&Text, &DeclField)> {
         if let Some((escaped, field)) = self.fields.get_key_value(name)
             && field.name == name
         {
@@ -292,7 +292,7 @@ mod tests {
     use crate::{Environment, Version};
 
     #[test]
-    fn members_with_the_name_of_a_keyword_need_no_escape_since_31() {
+    fn accepts_unescaped_keyword_fields_since_1_31() {
         let ty = || DeclType::object("T", [("__namespace__", DeclType::new(Shape::String))]);
         for (minor, expression, compiles) in [
             (31, "self.namespace == self.__namespace__", true),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_escaped() {
+    fn escapes_field_names() {
         for (name, escaped) in [
             ("spec", Some("spec")),
             ("a.b/c-d", Some("a__dot__b__slash__c__dash__d")),

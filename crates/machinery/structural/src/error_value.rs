@@ -4,10 +4,10 @@ use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;
 use binnacle_schema::{Value, json};
 
-use crate::weight::copied;
+use crate::weight::copy_charged;
 
 /// Returns quoted texts, numbers in Go's format, and others as JSON with sorted members.
-pub(crate) fn shown(value: &Value) -> ErrorValue {
+pub(crate) fn error_value(value: &Value) -> ErrorValue {
     match value {
         Value::Null => ErrorValue::raw("null"),
         Value::Bool(b) => ErrorValue::from(*b),
@@ -15,7 +15,7 @@ pub(crate) fn shown(value: &Value) -> ErrorValue {
         Value::Float(n) => ErrorValue::raw(go_double(*n)),
         Value::Str(text) => ErrorValue::from(text),
         value => {
-            let Some(mut value) = copied(value) else { return ErrorValue::raw("") };
+            let Some(mut value) = copy_charged(value) else { return ErrorValue::raw("") };
             binnacle_schema::sort_free_form(&mut value);
             ErrorValue::raw(json::to_string(&value))
         }

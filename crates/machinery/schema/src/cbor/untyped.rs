@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn items() {
+    fn decodes_untyped_items() {
         let overflow = "cbor: cannot unmarshal negative integer into Go value of type int64 \
                         (-9223372036854775809 overflows Go's int64)";
         for (bytes, want) in [
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_alone() {
+    fn decodes_only_maps_as_objects() {
         let array = "cbor: cannot unmarshal array into Go value of type map[string]interface {}";
         for (bytes, want) in [
             (&b"\xd9\xd9\xf7\xa1\x61a\x01"[..], Ok(1)),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn bounds_memory() {
         let limits = Limits { max_memory: 4096, ..Limits::default() };
         let many = [vec![0x98, 200], vec![0xa0; 200]].concat();
         assert!(matches!(parse(&many, &limits), Err(CborError::TooManyElements(_))));

@@ -2,7 +2,7 @@
 
 use super::Library;
 use crate::error::Error;
-use crate::functions::Decl;
+use crate::functions::FunctionDecl;
 use crate::meter::Meter;
 use crate::value::{List, Val, compare, equal};
 use std::cmp::Ordering;
@@ -13,10 +13,10 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-const FUNCTIONS: &[Decl] = &[
-    Decl::each("slice", &[("list_slice", "list(T).(int, int) -> list(T)", Some(slice))]),
+const FUNCTIONS: &[FunctionDecl] = &[
+    FunctionDecl::each("slice", &[("list_slice", "list(T).(int, int) -> list(T)", Some(slice))]),
     // Elements that are no lists are kept, whatever the signature says.
-    Decl::all(
+    FunctionDecl::all(
         "flatten",
         flatten,
         &[
@@ -24,7 +24,7 @@ const FUNCTIONS: &[Decl] = &[
             ("list_flatten_int", "list(dyn).(int) -> list(dyn)", None),
         ],
     ),
-    Decl::all(
+    FunctionDecl::all(
         "sort",
         sort,
         &[
@@ -38,7 +38,7 @@ const FUNCTIONS: &[Decl] = &[
             ("list_bytes_sort", "list(bytes).() -> list(bytes)", None),
         ],
     ),
-    Decl::all(
+    FunctionDecl::all(
         "@sortByAssociatedKeys",
         sort_by,
         &[
@@ -52,9 +52,9 @@ const FUNCTIONS: &[Decl] = &[
             ("list_bytes_sortByAssociatedKeys", "list(T).(list(bytes)) -> list(T)", None),
         ],
     ),
-    Decl::each("lists.range", &[("lists_range", "(int) -> list(int)", Some(range))]),
-    Decl::each("reverse", &[("list_reverse", "list(T).() -> list(T)", Some(reverse))]),
-    Decl::each("distinct", &[("list_distinct", "list(T).() -> list(T)", Some(distinct))]),
+    FunctionDecl::each("lists.range", &[("lists_range", "(int) -> list(int)", Some(range))]),
+    FunctionDecl::each("reverse", &[("list_reverse", "list(T).() -> list(T)", Some(reverse))]),
+    FunctionDecl::each("distinct", &[("list_distinct", "list(T).() -> list(T)", Some(distinct))]),
 ];
 
 fn list<'v, 'a>(meter: &Meter, value: &'v Val<'a>) -> std::result::Result<&'v List<'a>, Error> {
@@ -176,8 +176,8 @@ fn distinct<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let mut values: Vec<Val<'a>> = Vec::new();
     'items: for item in list(meter, &args[0])?.iter() {
         let item = item?;
-        for known in &values {
-            if equal(meter, &item, known)? {
+        for other in &values {
+            if equal(meter, &item, other)? {
                 continue 'items;
             }
         }

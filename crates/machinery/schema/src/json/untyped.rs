@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use binnacle_meta::{GroupVersion, Text};
 
 use super::float_literal;
-use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8, refusal, to_string};
+use super::{Cursor, JsonError, Malformed, check_size, go_utf8, read_error, syntax_error, to_string};
 use crate::findings::{Finding, Findings};
 use crate::free_form::sort_free_form;
 use crate::limits::Budget;
@@ -132,7 +132,7 @@ pub fn type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, JsonError> {
         Ok(meta)
     };
     match (read(&mut cursor, &mut wrong), wrong) {
-        (Err(Malformed), _) => Err(complaint(bytes, limits)),
+        (Err(Malformed), _) => Err(syntax_error(bytes, limits)),
         (Ok(_), Some(wrong)) => Err(JsonError::Type(wrong)),
         (Ok(meta), None) => Ok(meta),
     }
@@ -282,7 +282,7 @@ fn read_any_number(
     let mut cursor = Cursor::within(&text, budget.clone());
     let value = free_form(&mut cursor, limits.max_depth, None, report)
         .and_then(|value| cursor.end().map(|()| value))
-        .map_err(|Malformed| refusal(&cursor, bytes, limits))?;
+        .map_err(|Malformed| read_error(&cursor, bytes, limits))?;
     *budget = cursor.budget;
     Ok(value)
 }
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_as_they_were_sent() {
+    fn detects_rewritten_numbers() {
         let limits = Limits::default();
         for (text, is_rewritten) in [
             ("[0, -1, 12, 1.5, 1.0]", false),
@@ -424,7 +424,7 @@ mod tests {
 
     /// Go's decoder of the type ignores the case of names, and the last of several counts.
     #[test]
-    fn types_under_other_names() {
+    fn decodes_type_meta_case_insensitively() {
         let wrong = |field: &str, found: &str| {
             Err(format!("json: cannot unmarshal {found} into Go struct field .{field} of type string"))
         };

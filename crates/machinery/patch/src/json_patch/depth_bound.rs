@@ -3,26 +3,26 @@
 
 use binnacle_schema::{Limits, Value, depth};
 
-use super::{Failed, Operation};
+use super::{Operation, OperationError};
 
 /// The most exact counts of the depth in one patch: each walks the document, and allows for dozens of steps of a
 /// reasonable patch.
 const MAX_COUNTS: usize = 64;
 
 /// An upper bound of the document's depth.
-pub(super) struct Nesting {
+pub(super) struct DepthBound {
     at_most: usize,
     counts: usize,
 }
 
-impl Nesting {
+impl DepthBound {
     pub(super) fn of(document: &Value) -> Self {
         Self { at_most: depth(document), counts: 0 }
     }
 
     /// Adds the depth of an operation before it is applied; returns an error if the document could become deeper than
     /// decoders accept.
-    pub(super) fn allows(&mut self, operation: &Operation, document: &Value) -> Result<(), Failed> {
+    pub(super) fn allows(&mut self, operation: &Operation, document: &Value) -> Result<(), OperationError> {
         let limit = Limits::default().max_depth;
         let mut after = self.after(operation);
         if after > limit && self.counts < MAX_COUNTS {
@@ -31,7 +31,7 @@ impl Nesting {
             after = self.after(operation);
         }
         if after > limit {
-            return Err(Failed(format!("the document would nest deeper than {limit} levels")));
+            return Err(OperationError(format!("the document would nest deeper than {limit} levels")));
         }
         self.at_most = after;
         Ok(())

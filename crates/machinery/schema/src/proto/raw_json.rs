@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn carried_as_it_is_or_compacted() {
+    fn detects_raw_json_that_is_already_compact() {
         for (raw, plain) in [
             ("{}", true),
             (r#"{"f:a":{}}"#, true),

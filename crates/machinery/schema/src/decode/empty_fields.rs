@@ -9,7 +9,7 @@ use crate::path::{Path, Step};
 use crate::{Field, Object, Presence, Value};
 
 /// The maximum number kept: further ones count as absent in validation.
-const KEPT: usize = 256;
+const MAX_EMPTY_FIELDS: usize = 256;
 
 /// The paths of a document's empty lists and maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub struct Empties(Vec<Empty>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Empty {
-    way: Vec<OwnStep>,
+    steps: Vec<OwnedStep>,
     list: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum OwnStep {
+enum OwnedStep {
     Member(Text),
     Item { at: usize, mark: Option<Mark> },
 }
@@ -33,11 +33,11 @@ enum Mark {
     /// The item's name: an item with the same name is the same one, whatever else changes in it.
     Name(Text),
     /// The hash of the item's contents.
-    Print(u64),
+    Contents(u64),
 }
 
 /// The maximum number of an item's values that are hashed, which bounds the cost of a mark.
-const PRINTED: usize = 64;
+const MAX_HASHED: usize = 64;
 
 impl Empties {
     /// Notes an empty value that is dropped.
@@ -47,13 +47,13 @@ impl Empties {
             Value::Object(map) if map.is_empty() && field.ty.map_value().is_some() => false,
             _ => return,
         };
-        if field.presence == Presence::OmitZero && self.0.len() < KEPT {
+        if field.presence == Presence::OmitZero && self.0.len() < MAX_EMPTY_FIELDS {
             let step = |step: &Step<'_>| match step {
-                Step::Field(_, field) => OwnStep::Member(field.name.clone()),
-                Step::Key(key) => OwnStep::Member(Text::new(*key)),
-                Step::Index(index) => OwnStep::Item { at: *index, mark: None },
+                Step::Field(_, field) => OwnedStep::Member(field.name.clone()),
+                Step::Key(key) => OwnedStep::Member(Text::new(*key)),
+                Step::Index(index) => OwnedStep::Item { at: *index, mark: None },
             };
-            self.0.push(Empty { way: Path::steps(path).iter().map(step).collect(), list });
+            self.0.push(Empty { steps: Path::steps(path).iter().map(step).collect(), list });
         }
     }
 
@@ -84,11 +84,14 @@ impl Empties {
 
     /// Returns true if there was an empty map at the path, which goes through no list.
     pub fn holds_map(&self, path: &[&str]) -> bool {
-        let is_there = |way: &[OwnStep]| {
-            way.len() == path.len()
-                && way.iter().zip(path).all(|(step, name)| matches!(step, OwnStep::Member(member) if member == name))
+        let is_there = |steps: &[OwnedStep]| {
+            steps.len() == path.len()
+                && steps
+                    .iter()
+                    .zip(path)
+                    .all(|(step, name)| matches!(step, OwnedStep::Member(member) if member == name))
         };
-        self.0.iter().any(|empty| !empty.list && is_there(&empty.way))
+        self.0.iter().any(|empty| !empty.list && is_there(&empty.steps))
     }
 
     pub fn has_maps(&self) -> bool {
@@ -104,11 +107,11 @@ impl Empties {
 impl Empty {
     fn mark_items(&mut self, object: &Value) {
         let mut object = Some(object);
-        for step in &mut self.way {
+        for step in &mut self.steps {
             let Some(at) = object else { return };
             object = match step {
-                OwnStep::Member(name) => at.get(name),
-                OwnStep::Item { at: index, mark } => {
+                OwnedStep::Member(name) => at.get(name),
+                OwnedStep::Item { at: index, mark } => {
                     let item = at.as_list().and_then(|items| items.get(*index));
                     *mark = item.map(Mark::of);
                     item
@@ -118,11 +121,11 @@ impl Empty {
     }
 
     /// Returns the field's name, and the struct that it belongs to.
-    fn place<'o>(&self, object: &'o mut Value) -> Option<(&Text, &'o mut Object)> {
-        let (OwnStep::Member(name), parents) = self.way.split_last()? else { return None };
+    fn parent<'o>(&self, object: &'o mut Value) -> Option<(&Text, &'o mut Object)> {
+        let (OwnedStep::Member(name), parents) = self.steps.split_last()? else { return None };
         let parent = parents.iter().try_fold(object, |at, step| match step {
-            OwnStep::Member(name) => at.as_object_mut()?.get_mut(name),
-            OwnStep::Item { at: index, mark } => {
+            OwnedStep::Member(name) => at.as_object_mut()?.get_mut(name),
+            OwnedStep::Item { at: index, mark } => {
                 let items = at.as_list_mut()?;
                 let index = match mark {
                     None => *index,
@@ -136,7 +139,7 @@ impl Empty {
     }
 
     fn withdraw(&self, object: &mut Value) {
-        let Some((name, members)) = self.place(object) else { return };
+        let Some((name, members)) = self.parent(object) else { return };
         let still_empty = match members.get(name) {
             Some(Value::List(items)) => items.is_empty(),
             Some(Value::Object(map)) => map.is_empty(),
@@ -148,7 +151,7 @@ impl Empty {
     }
 
     fn restore(&self, object: &mut Value) {
-        let Some((name, members)) = self.place(object) else { return };
+        let Some((name, members)) = self.parent(object) else { return };
         if members.get(name).is_none_or(Value::is_null) {
             let empty = if self.list { Value::List(Vec::new()) } else { Value::Object(Object::new()) };
             members.insert(name.clone(), empty);
@@ -160,20 +163,20 @@ impl Mark {
     fn of(item: &Value) -> Self {
         match item.get("name").and_then(Value::as_str) {
             Some(name) if !name.is_empty() => Self::Name(Text::new(name)),
-            _ => Self::Print(print(item)),
+            _ => Self::Contents(hash_item(item)),
         }
     }
 
     fn is_of(&self, item: &Value) -> bool {
         match self {
             Self::Name(name) => item.get("name").and_then(Value::as_str) == Some(name.as_str()),
-            Self::Print(known) => print(item) == *known,
+            Self::Contents(contents) => hash_item(item) == *contents,
         }
     }
 }
 
 /// Returns the hash of the first values of an item, without empty lists and maps, which are removed and restored here.
-fn print(item: &Value) -> u64 {
+fn hash_item(item: &Value) -> u64 {
     fn add(value: &Value, left: &mut usize, hasher: &mut DefaultHasher) {
         if *left == 0 {
             return;
@@ -195,7 +198,7 @@ fn print(item: &Value) -> u64 {
             }
         }
     }
-    let (mut hasher, mut left) = (DefaultHasher::new(), PRINTED);
+    let (mut hasher, mut left) = (DefaultHasher::new(), MAX_HASHED);
     add(item, &mut left, &mut hasher);
     hasher.finish()
 }
@@ -216,7 +219,7 @@ mod tests {
     use crate::{Limits, Message, MessageRef, Ty, value};
 
     #[test]
-    fn what_was_empty_can_be_put_back() {
+    fn restores_explicitly_empty_fields() {
         let field = |name: &'static str, ty| Field { presence: Presence::OmitZero, ..Field::new(name, ty) };
         let strings = || Ty::List(Box::new(Ty::String));
         let map = || Ty::Map(Box::new(Ty::String));
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_found_in_another_order() {
+    fn restores_empty_fields_of_reordered_items() {
         let field = |name: &'static str, ty| Field { presence: Presence::OmitZero, ..Field::new(name, ty) };
         let strings = || Ty::List(Box::new(Ty::String));
         let item =
