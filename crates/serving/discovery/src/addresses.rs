@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_match_their_networks() {
+    fn address_rules_match_their_networks() {
         for (network, prefix_length, client, expected) in [
             ("10.0.0.0", 24, "10.0.0.7", true),
             ("10.0.0.0", 24, "::ffff:10.0.0.7", true),

@@ -13,7 +13,7 @@ use crate::respond;
 
 /// Returns a Status in the encoding that the client accepts, or JSON if there is none.
 pub(crate) fn response(request: &Request, status: &Status) -> Response {
-    of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request), Encodings::STANDARD)
+    of_accept(status, request.headers.get(ACCEPT), negotiate::wants_pretty(request), Encodings::STANDARD)
 }
 
 /// As `response`, with the preferences kept from a request.
@@ -30,7 +30,7 @@ pub fn of_preferences_or_cbor(status: &Status, preferences: &Preferences) -> Res
 pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool, encodings: Encodings) -> Response {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
     match negotiate::encoding(accept, encodings) {
-        Some((encoding, asked)) => of_encoding(status, encoding, pretty || asked),
+        Some((encoding, pretty_requested)) => of_encoding(status, encoding, pretty || pretty_requested),
         // Without an accepted encoding, kube-apiserver writes indented JSON.
         None => of_encoding(status, Encoding::Json, true),
     }

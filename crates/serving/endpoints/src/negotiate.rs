@@ -10,7 +10,7 @@ const STREAMING: [&str; 2] = ["application/json;stream=watch", "application/vnd.
 pub(crate) const CBOR_SEQUENCE: &str = "application/cbor-seq";
 
 /// Returns the media types of watches.
-fn streaming(encodings: Encodings) -> Vec<&'static str> {
+fn stream_media_types(encodings: Encodings) -> Vec<&'static str> {
     STREAMING.into_iter().chain(encodings.has_cbor().then_some(CBOR_SEQUENCE)).collect()
 }
 
@@ -64,44 +64,44 @@ pub(crate) enum Offer {
 
 /// Optional forms of an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Forms {
+pub(crate) struct OfferedOutputs {
     pub(crate) table: bool,
     /// True if the object itself has a protobuf form; tables and metadata always have one.
     pub(crate) protobuf: bool,
     pub(crate) encodings: Encodings,
 }
 
-/// Negotiates the form of the response, after the router's check. For watches, `watching` excludes forms without a
+/// Negotiates the form of the response, after the router's check. For watches, `is_watch` excludes forms without a
 /// stream. If a form is not offered, the client's next alternative is used.
-pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<Output, Status> {
+pub(crate) fn output(request: &Request, is_watch: bool, offered_outputs: OfferedOutputs) -> Result<Output, Status> {
     let accept = request.header("accept").unwrap_or("");
-    let pretty = pretty(request);
+    let pretty = wants_pretty(request);
     if accept.is_empty() {
         return Ok(Output { pretty, ..Output::JSON });
     }
     for clause in &accept_clauses(accept) {
-        for encoding in forms.encodings.list().iter().copied() {
+        for encoding in offered_outputs.encodings.list().iter().copied() {
             if !clause.covers(encoding) {
                 continue;
             }
-            let Some((transform, stream)) = options(clause, encoding) else { continue };
+            let Some((transform, stream)) = parse_parameters(clause, encoding) else { continue };
             if stream && encoding == Encoding::Yaml {
                 continue;
             }
-            if !forms.table && matches!(transform, Transform::Table(_)) {
+            if !offered_outputs.table && matches!(transform, Transform::Table(_)) {
                 continue;
             }
-            if !forms.protobuf && encoding == Encoding::Protobuf && transform == Transform::None {
+            if !offered_outputs.protobuf && encoding == Encoding::Protobuf && transform == Transform::None {
                 continue;
             }
             // kube-apiserver tries no other form then.
-            if watching && encoding == Encoding::Yaml {
-                return Err(Status::not_acceptable(&streaming(forms.encodings)));
+            if is_watch && encoding == Encoding::Yaml {
+                return Err(Status::not_acceptable(&stream_media_types(offered_outputs.encodings)));
             }
             return Ok(Output { encoding, transform, pretty: pretty || is_pretty(clause) });
         }
     }
-    Err(Status::not_acceptable(&forms.encodings.media_types()))
+    Err(Status::not_acceptable(&offered_outputs.encodings.media_types()))
 }
 
 /// Returns the encoding of a failure: the first that the client accepts, and whether it asks for human-readable output.
@@ -111,7 +111,7 @@ pub(crate) fn encoding(accept: &str, encodings: Encodings) -> Option<(Encoding, 
         return Some((Encoding::Json, false));
     }
     let plain = |clause: &AcceptClause<'_>, encoding| {
-        clause.covers(encoding) && matches!(options(clause, encoding), Some((Transform::None, _)))
+        clause.covers(encoding) && matches!(parse_parameters(clause, encoding), Some((Transform::None, _)))
     };
     let known = |clause: &AcceptClause<'_>| {
         let encoding = encodings.list().iter().copied().find(|encoding| plain(clause, *encoding))?;
@@ -124,7 +124,7 @@ pub(crate) fn encoding(accept: &str, encodings: Encodings) -> Option<(Encoding, 
 pub(crate) fn pretty_json(request: &Request) -> bool {
     let accept = request.header("accept").unwrap_or("");
     let clauses = accept_clauses(accept);
-    pretty(request) || clauses.iter().find(|clause| clause.covers(Encoding::Json)).is_some_and(is_pretty)
+    wants_pretty(request) || clauses.iter().find(|clause| clause.covers(Encoding::Json)).is_some_and(is_pretty)
 }
 
 fn is_pretty(clause: &AcceptClause<'_>) -> bool {
@@ -145,7 +145,7 @@ pub(crate) fn router_accepts(accept: &str, offer: Offer, encodings: Encodings) -
         return Ok(());
     }
     if offer == Offer::Collection {
-        offered.extend(streaming(encodings));
+        offered.extend(stream_media_types(encodings));
         // This type has no parameters.
         if encodings.has_cbor() && accept_names(accept, &[CBOR_SEQUENCE]) {
             return Ok(());
@@ -155,12 +155,12 @@ pub(crate) fn router_accepts(accept: &str, offer: Offer, encodings: Encodings) -
 }
 
 /// Returns true for `?pretty=`, or for a browser or a similar client.
-pub(crate) fn pretty(request: &Request) -> bool {
+pub(crate) fn wants_pretty(request: &Request) -> bool {
     binnacle_request::pretty(&request.headers, &request.query)
 }
 
 /// Returns the requested transformation, and whether a stream is requested; `None` if the endpoint does not offer it.
-fn options(clause: &AcceptClause<'_>, encoding: Encoding) -> Option<(Transform, bool)> {
+fn parse_parameters(clause: &AcceptClause<'_>, encoding: Encoding) -> Option<(Transform, bool)> {
     let stream = match clause.parameter("stream").filter(|s| !s.is_empty()) {
         None => false,
         Some("watch") => true,
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_no_tables() {
+    fn failures_are_never_transformed() {
         for (accept, want) in [
             ("", Some((Encoding::Json, false))),
             ("*/*", Some((Encoding::Json, false))),

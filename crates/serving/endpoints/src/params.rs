@@ -87,9 +87,9 @@ pub(crate) fn collection(
     let continue_token = query.get("continue").unwrap_or("");
     // Old watch paths follow the rules of lists, unless they also have `watch`.
     let watch = query.flag("watch");
-    let from_now = matches!(params.resource_version.as_str(), "" | "0");
-    let unsaid = params.send_initial_events.is_none() && version_match.is_empty();
-    if watch && from_now && unsaid && features.enabled("WatchList") {
+    let is_default_version = matches!(params.resource_version.as_str(), "" | "0");
+    let is_default_match = params.send_initial_events.is_none() && version_match.is_empty();
+    if watch && is_default_version && is_default_match && features.enabled("WatchList") {
         // Such watches have always begun with the present objects; now a bookmark ends these (KEP 3157).
         params.send_initial_events = Some(true);
         version_match = NOT_OLDER_THAN;
@@ -106,8 +106,8 @@ pub(crate) fn collection(
         params.list.continue_token = Some(continue_token.to_owned());
     }
     if !params.watch {
-        let in_place = !resource.namespaced || !info.namespace.is_empty();
-        let single = in_place && params.list.fields.requires_exact_match("metadata.name").is_some();
+        let in_one_scope = !resource.namespaced || !info.namespace.is_empty();
+        let single = in_one_scope && params.list.fields.requires_exact_match("metadata.name").is_some();
         params.list.version = list_version(&params, version_match, single)?;
     }
     Ok(params)
@@ -265,7 +265,7 @@ pub fn write(query: &Query, kind: WriteKind) -> Result<WriteParams, Status> {
 /// Reads DeleteOptions from the query, for deletes without a body.
 pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
     // Preconditions are plain parameters, but a structure in bodies.
-    let precondition = |name: &str| query.get(name).filter(|given| !given.is_empty()).map(Text::from);
+    let precondition = |name: &str| query.get(name).filter(|value| !value.is_empty()).map(Text::from);
     let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
     Ok(DeleteOptions {
         has_preconditions: uid.is_some() || resource_version.is_some(),
@@ -306,7 +306,7 @@ pub fn dry_run(query: &Query) -> Vec<String> {
 }
 
 /// Errors: 400 for a read that asks for the object without what is of its cluster, as could be done before 1.18.
-pub(crate) fn no_export(query: &Query) -> Result<(), Status> {
+pub(crate) fn reject_export(query: &Query) -> Result<(), Status> {
     match query.flag("export") {
         true => Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported")),
         false => Ok(()),
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_lists() {
+    fn chooses_version_match_of_lists() {
         for (version, version_match, limit, single, want) in [
             ("", "", 0, false, Match::Consistent),
             ("0", "", 0, false, Match::Any),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_as_go_reads_them() {
+    fn parses_resource_versions_like_strconv() {
         for (text, want) in [
             ("0", Ok(0)),
             ("00", Ok(0)),

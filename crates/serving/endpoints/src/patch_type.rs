@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_types_are_compared_by_letters() {
+    fn compares_media_types_case_sensitively() {
         let (router, handler) = ("415: Unsupported Media Type", "the body of the request was in an unknown format");
         for (content_type, of_built_in, of_custom) in [
             ("application/merge-patch+json", Ok(PatchType::Merge), Ok(PatchType::Merge)),

@@ -110,7 +110,7 @@ mod tests {
     const LOW: &str = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
 
     #[test]
-    fn selectors() {
+    fn parses_shard_selectors() {
         let other = "shardRange(object.metadata.namespace, '0x8000000000000000', '0x10000000000000000')";
         for (text, want) in [
             (LOW.to_owned(), Ok(LOW.to_owned())),

@@ -6,7 +6,7 @@ pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod patch;
-pub(crate) mod patched;
+pub(crate) mod patcher;
 pub(crate) mod scale;
 mod scale_admission;
 mod scale_columns;
@@ -24,7 +24,7 @@ use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
 use self::delete::UnsafeDeletes;
-use crate::negotiate::{self, Encoding, Encodings, Forms, Output, Transform};
+use crate::negotiate::{self, Encoding, Encodings, OfferedOutputs, Output, Transform};
 use crate::params::WriteParams;
 use crate::table::Include;
 
@@ -43,7 +43,7 @@ pub(crate) struct Call {
     pub encodings: Encodings,
 }
 
-pub type Answer = Result<Response, Status>;
+pub type HandlerResult = Result<Response, Status>;
 
 impl Call {
     /// Returns the registry's context of the request.
@@ -65,11 +65,11 @@ impl Call {
         &self.request.info.name
     }
 
-    pub(crate) fn output(&self, watching: bool) -> Result<Output, Status> {
+    pub(crate) fn output(&self, is_watch: bool) -> Result<Output, Status> {
         // kube-apiserver has no tables of other subresources.
         let table = self.subresource.is_empty() || matches!(self.subresource.as_str(), "status" | "scale");
         let protobuf = self.resource.collection.kind.custom.is_none();
-        negotiate::output(&self.request, watching, Forms { table, protobuf, encodings: self.encodings })
+        negotiate::output(&self.request, is_watch, OfferedOutputs { table, protobuf, encodings: self.encodings })
     }
 
     /// Returns the encoding of the body.

@@ -5,25 +5,25 @@
 
 mod allocation;
 mod controller;
-mod current;
+mod current_requests;
 mod demand;
-mod dropped;
+mod dropped_requests;
 mod dump;
-mod hand;
 mod level;
 mod metrics;
 mod queues;
 mod ratios;
 mod report;
 mod schema;
+mod shuffle_sharding;
 mod spec;
 mod waiters;
 mod width;
 
-pub use controller::{Admitted, FlowControl, Rejected};
-pub use current::RequestLimits;
-pub use level::{NoSeat, Paused, Seat};
+pub use controller::{AdmittedRequest, FlowControl, RejectedRequest};
+pub use current_requests::RequestLimits;
+pub use level::{PausedRequest, Seat, SeatRejection};
 pub use report::LevelReport;
 pub use spec::{FlowSchema, LevelSpec, PriorityLevel, Queuing};
-pub use waiters::{Entry, Waiter, Waiters};
-pub use width::{Counts, ListSize, Watchers, seats};
+pub use waiters::{WaitOutcome, Waiter, Waiters};
+pub use width::{ListSize, ListSizes, WatcherCounts, seats};

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mandatory_levels() {
+    fn reports_mandatory_levels() {
         let limits = crate::RequestLimits { read_only: 10, mutating: 0 };
         let control = FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).unwrap();
         let levels: Vec<_> =

@@ -3,19 +3,19 @@
 //! Requests are observed, and figures read, only while a page is open. The figures of other parts come through
 //! [`Figures`]; nothing here depends on them.
 
-mod link;
+mod handler;
+mod latency_histogram;
 mod observer;
 mod page;
 mod sampler;
 mod snapshot;
 mod ticket;
-mod times;
 mod top;
 
-pub use link::LiveLink;
+pub use handler::LiveLink;
 pub use observer::Observer;
 pub use sampler::{Figures, Sampler};
 pub use snapshot::{
     Cache, Caches, Client, Clients, FlowControl, Gauges, InFlight, Level, Log, Process, Request, Requests, Server,
-    Slow, Snapshot, Stage, Store, Webhook,
+    SlowRequest, Snapshot, Stage, Store, Webhook,
 };

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_stands_alone() {
+    fn page_has_no_external_resources() {
         for tag in ["script", "style"] {
             assert!(inside(PAGE, tag).len() > 1000, "{tag}");
             assert_eq!(PAGE.matches(&format!("<{tag}")).count(), 1, "{tag}");

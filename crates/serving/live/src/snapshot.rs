@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub requests: Requests,
     pub clients: Clients,
     /// Requests of the last five minutes, the slowest first. Watches and streams are not among them.
-    pub slowest: Vec<Slow>,
+    pub slowest: Vec<SlowRequest>,
     #[serde(flatten)]
     pub gauges: Gauges,
 }
@@ -101,7 +101,7 @@ pub struct Client {
 /// A slow request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Slow {
+pub struct SlowRequest {
     /// The time of its end.
     pub at: u64,
     pub took: f64,

@@ -24,7 +24,7 @@ impl Tickets {
     }
 
     /// Returns a ticket for a user, which is valid for half a minute.
-    pub(crate) fn make(&self, user: &str, now: SystemTime) -> String {
+    pub(crate) fn issue(&self, user: &str, now: SystemTime) -> String {
         let until = seconds(now) + LIFETIME.as_secs();
         let tag = hmac::sign(&self.0, text(until, user).as_bytes());
         format!("{PREFIX}{until}.{}", BASE64_URL_SAFE_NO_PAD.encode(tag))
@@ -61,10 +61,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tickets() {
+    fn accepts_only_own_unexpired_tickets() {
         let tickets = Tickets::new().unwrap();
         let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let ticket = tickets.make("alice", now);
+        let ticket = tickets.issue("alice", now);
         let later = |seconds| now + Duration::from_secs(seconds);
         let (head, tag) = ticket.rsplit_once('.').unwrap();
         let longer = format!("{PREFIX}{}.{tag}", seconds(now) + 9999);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn origins() {
+    fn recognizes_own_origins() {
         for (origin, host, want) in [
             ("https://api.example.com:6443", "api.example.com:6443", true),
             ("https://API.example.com", "api.example.com:443", true),

@@ -2,7 +2,7 @@
 //! for objects: quality values count, and small documents are compressed, too.
 
 /// Returns true if an Accept-Encoding header names gzip with a quality above 0.
-pub(crate) fn accepted(header: &str) -> bool {
+pub(crate) fn accepts_gzip(header: &str) -> bool {
     // The last mention counts, as in kube-apiserver's map; one with an invalid quality is ignored.
     let quality = |mention: &str| {
         let mut parts = mention.split(';').map(str::trim);
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clients_accept() {
+    fn accepts_gzip_with_positive_quality() {
         for (header, want) in [
             ("", false),
             ("gzip", true),
@@ -33,7 +33,7 @@ mod tests {
             ("x-gzip", false),
             ("identity", false),
         ] {
-            assert_eq!(accepted(header), want, "{header}");
+            assert_eq!(accepts_gzip(header), want, "{header}");
         }
     }
 }

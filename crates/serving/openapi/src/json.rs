@@ -5,7 +5,7 @@
 pub(crate) struct Json {
     bytes: Vec<u8>,
     /// True if the first element needs a comma before it.
-    follows: bool,
+    needs_comma: bool,
 }
 
 impl Json {
@@ -14,8 +14,8 @@ impl Json {
     }
 
     /// Returns a writer whose first element follows another one.
-    pub(crate) fn following() -> Self {
-        Self { follows: true, ..Self::default() }
+    pub(crate) fn continuing() -> Self {
+        Self { needs_comma: true, ..Self::default() }
     }
 
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
@@ -76,7 +76,7 @@ impl Json {
     /// member's value.
     fn separate(&mut self) {
         let is_first = match self.bytes.last() {
-            None => !self.follows,
+            None => !self.needs_comma,
             Some(last) => matches!(last, b'{' | b'[' | b':'),
         };
         if !is_first {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commas_and_escapes() {
+    fn writes_commas_and_escapes() {
         let mut json = Json::new();
         json.object(|json| {
             json.text_member("a{", "x:\"\n");

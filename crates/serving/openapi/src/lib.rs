@@ -4,30 +4,30 @@
 //! [`OpenApi`] is pure; [`OpenApiLink`] connects it to the server.
 
 mod accept;
-mod answer;
-mod converted;
-mod custom;
+mod conversion;
+mod custom_resources;
 mod definitions;
+mod descriptions;
 mod documents;
-mod enum_words;
+mod enum_descriptions;
 mod gzip;
+mod handler;
 mod json;
-mod link;
 mod names;
 mod operation;
-mod others;
 mod parameters;
 mod parts;
 mod protobuf;
+mod remote_documents;
+mod response;
 mod routes;
 mod v2;
 mod v3;
-mod words;
 
-pub use answer::{Answer, Ask, Document, OpenApi};
-pub use converted::converted;
-pub use link::OpenApiLink;
-pub use others::{Made, Others, keep_paths};
+pub use conversion::converted;
+pub use handler::OpenApiLink;
+pub use remote_documents::{Made, Others, keep_paths};
+pub use response::{Document, OpenApi, OpenApiRequest, OpenApiResponse};
 
 /// The title of documents; their version is the release that the server emulates.
 const TITLE: &str = "Kubernetes";

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_and_tags() {
+    fn forms_ids_and_tags() {
         for (verb, rest, path, id, tag) in [
             ("list", "PodForAllNamespaces", "/api/v1/pods", "listCoreV1PodForAllNamespaces", "core_v1"),
             (
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn articles() {
+    fn chooses_articles_and_titles() {
         for (noun, want) in [("Pod", " a "), ("Ingress", " an "), ("Endpoints", " "), ("StorageClass", " a ")] {
             assert_eq!(article(noun), want, "{noun}");
         }

@@ -46,7 +46,7 @@ pub(crate) enum Method {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Parameter {
     pub(crate) name: Text,
-    pub(crate) place: ParameterLocation,
+    pub(crate) location: ParameterLocation,
     /// The JSON type.
     pub(crate) ty: &'static str,
     pub(crate) description: Cow<'static, str>,
@@ -90,12 +90,14 @@ impl Path {
         let mut parameters: Vec<Parameter> = Vec::new();
         if let Some((last, others)) = operations.split_last() {
             let shared = |parameter: &&Parameter| {
-                others.iter().all(|operation| operation.parameters.iter().any(|other| other.same_place(parameter)))
+                others
+                    .iter()
+                    .all(|operation| operation.parameters.iter().any(|other| other.is_same_parameter(parameter)))
             };
             parameters = last.parameters.iter().filter(shared).cloned().collect();
         }
         for operation in &mut operations {
-            operation.parameters.retain(|own| !parameters.iter().any(|shared| shared.same_place(own)));
+            operation.parameters.retain(|own| !parameters.iter().any(|shared| shared.is_same_parameter(own)));
             operation.parameters.sort_by(Parameter::compare);
         }
         parameters.sort_by(Parameter::compare);
@@ -130,12 +132,12 @@ impl Method {
 }
 
 impl Parameter {
-    fn same_place(&self, other: &Self) -> bool {
-        (&self.name, self.place) == (&other.name, other.place)
+    fn is_same_parameter(&self, other: &Self) -> bool {
+        (&self.name, self.location) == (&other.name, other.location)
     }
 
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
-        (&self.name, self.place).cmp(&(&other.name, other.place))
+        (&self.name, self.location).cmp(&(&other.name, other.location))
     }
 }
 

@@ -95,11 +95,11 @@ fn write_parameters(parameters: &[Parameter], json: &mut Json) {
         for parameter in parameters {
             json.object(|json| {
                 json.text_member("name", &parameter.name);
-                json.text_member("in", parameter.place.as_str());
+                json.text_member("in", parameter.location.as_str());
                 if !parameter.description.is_empty() {
                     json.text_member("description", &parameter.description);
                 }
-                if parameter.place == ParameterLocation::Path {
+                if parameter.location == ParameterLocation::Path {
                     json.true_member("required");
                 }
                 json.name("schema").object(|json| {

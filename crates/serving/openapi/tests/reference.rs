@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
 use binnacle_kinds::BuiltInKinds;
-use binnacle_openapi::{Answer, Ask, OpenApi};
+use binnacle_openapi::{OpenApi, OpenApiRequest, OpenApiResponse};
 use binnacle_resources::{default_served, groups};
 use binnacle_scheme::{Release, Served, Shared};
 use binnacle_test_requirements::shared;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn documents_of_version_3() {
+fn v3_documents_equal_recorded_ones() {
     let folder = shared("reference/openapi/v3");
     let documents = documents_of(default_served());
     let mut findings = Findings::default();
@@ -33,9 +33,9 @@ fn documents_of_version_3() {
 /// All versions, alpha and beta too, as Kubernetes publishes them with its sources.
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn published_documents_of_all_versions() {
+fn published_documents_of_all_versions_equal_recorded_ones() {
     let folder = shared("reference/openapi/all-v3");
-    let documents = documents_of(everything());
+    let documents = documents_of(all_resources());
     let mut findings = Findings::default();
     let mut compared = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {
@@ -63,7 +63,7 @@ fn published_documents_of_all_versions() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn index_of_version_3() {
+fn v3_index_equals_recorded_one() {
     let folder = shared("reference/openapi/v3");
     let documents = documents_of(default_served());
     let recorded = parse(&std::fs::read(folder.join("index.json")).unwrap());
@@ -74,7 +74,7 @@ fn index_of_version_3() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn document_of_version_2() {
+fn v2_document_equals_recorded_one() {
     let folder = shared("reference/openapi");
     let documents = documents_of(default_served());
     let recorded = parse(&std::fs::read(folder.join("v2.json")).unwrap());
@@ -194,9 +194,9 @@ fn short(value: &Value) -> String {
 }
 
 fn get(documents: &OpenApi, path: &str) -> Vec<u8> {
-    match documents.answer(&Ask { path, ..Ask::default() }) {
-        Some(Answer::Document(document)) => document.body.into_bytes().to_vec(),
-        Some(Answer::Index(body)) => body.to_vec(),
+    match documents.respond(&OpenApiRequest { path, ..OpenApiRequest::default() }) {
+        Some(OpenApiResponse::Document(document)) => document.body.into_bytes().to_vec(),
+        Some(OpenApiResponse::Index(body)) => body.to_vec(),
         other => panic!("{path}: {other:?}"),
     }
 }
@@ -206,7 +206,7 @@ fn parse(bytes: &[u8]) -> Value {
 }
 
 /// Returns all resources.
-fn everything() -> Served {
+fn all_resources() -> Served {
     let release = Release::v1(36);
     Served::built_in(groups(), |_, resource| resource.lifecycle.exists_in(release).then(|| resource.clone()))
 }

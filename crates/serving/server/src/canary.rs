@@ -134,7 +134,7 @@ async fn watch(canary: Weak<Canary>, workers: Handle, times: CanaryTimes) {
         match since {
             None if silent >= times.ready => {
                 since = Some(now.checked_sub(silent).unwrap_or(now));
-                let doing = described(&busy, now, times.tick);
+                let doing = describe_computations(&busy, now, times.tick);
                 *canary.reported.lock() = Some(doing.clone());
                 tracing::error!(seconds = silent.as_secs(), doing, "the workers make no progress");
             }
@@ -212,11 +212,11 @@ impl Stalls {
 }
 
 /// Returns the computations that have lasted for some time, for the log.
-fn described(busy: &[Busy], now: Instant, least: Duration) -> String {
-    const MOST: usize = 16;
+fn describe_computations(busy: &[Busy], now: Instant, least: Duration) -> String {
+    const MAX_LISTED: usize = 16;
     let mut text = String::new();
     let long = busy.iter().map(|busy| (busy, now.saturating_duration_since(busy.since)));
-    for (busy, time) in long.filter(|(_, time)| *time >= least).take(MOST) {
+    for (busy, time) in long.filter(|(_, time)| *time >= least).take(MAX_LISTED) {
         let separator = if text.is_empty() { "" } else { "; " };
         // Writing to a text does not fail.
         let _ = write!(text, "{separator}{} for {:.1} s", busy.subject, time.as_secs_f64());
@@ -231,7 +231,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn only_unchanged_parts_count() {
+    fn counts_only_unchanged_parts() {
         let (mut stalls, now) = (Stalls::new(SECOND), Instant::now());
         let task = |count| (Part::Task, Progress::Count(count));
         let worker = |number, worked| (Part::Worker(number), Progress::Worker(2, SECOND * worked));
@@ -262,7 +262,7 @@ mod tests {
             Busy { since, charged: since, subject: subject.to_owned() }
         };
         let all = [busy(7, "GET /a by \"jane\""), busy(2, "task \"b\""), busy(0, "GET /short")];
-        assert_eq!(described(&all, now, SECOND), "GET /a by \"jane\" for 7.0 s; task \"b\" for 2.0 s");
-        assert_eq!(described(&all[2..], now, SECOND), "work that is not part of a request");
+        assert_eq!(describe_computations(&all, now, SECOND), "GET /a by \"jane\" for 7.0 s; task \"b\" for 2.0 s");
+        assert_eq!(describe_computations(&all[2..], now, SECOND), "work that is not part of a request");
     }
 }

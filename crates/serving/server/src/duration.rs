@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn parses_go_durations() {
         for (text, want) in [
             ("0", Ok(Some(Duration::ZERO))),
             ("5s", Ok(Some(Duration::from_secs(5)))),

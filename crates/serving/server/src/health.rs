@@ -16,7 +16,7 @@ use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::{HeaderValue, StatusCode};
 use tokio::sync::Mutex;
 
-use crate::answer::{error_text, page_not_found, plain_text};
+use crate::response::{error_text, page_not_found, plain_text};
 use crate::slis::HealthMetrics;
 use probe::Probe;
 
@@ -48,10 +48,10 @@ struct Check {
 }
 
 impl Check {
-    async fn ask(&self) -> Result<(), String> {
+    async fn run(&self) -> Result<(), String> {
         match self.grace {
             Some(until) if Instant::now() < until => Ok(()),
-            _ => self.probe.ask().await,
+            _ => self.probe.run().await,
         }
     }
 
@@ -146,9 +146,9 @@ impl Health {
     /// Moves the checks that `order` names behind all others, in that order.
     #[must_use]
     pub fn in_order(mut self, order: &[&str]) -> Self {
-        let place = |check: &Check| order.iter().position(|name| *name == check.name()).map_or(0, |at| at + 1);
+        let rank = |check: &Check| order.iter().position(|name| *name == check.name()).map_or(0, |at| at + 1);
         for checks in [&mut self.healthz, &mut self.livez, &mut self.readyz] {
-            checks.sort_by_key(place);
+            checks.sort_by_key(rank);
         }
         self
     }
@@ -174,14 +174,14 @@ impl Link for Health {
             let Some((name, checks, rest)) = self.find(&request.info.path) else { return page_not_found() };
             if rest.is_empty() {
                 request.record.note(|facts| facts.served = true);
-                let answer = all(name, checks, &request.query, &self.metrics).await;
-                if name == "readyz" && answer.status().is_success() {
+                let response = run_all(name, checks, &request.query, &self.metrics).await;
+                if name == "readyz" && response.status().is_success() {
                     self.has_been_ready.0.store(true, Ordering::Release);
                 }
-                return answer;
+                return response;
             }
             match checks.iter().find(|check| check.name() == &rest[1..]) {
-                Some(check) => one(check).await,
+                Some(check) => run_one(check).await,
                 None => page_not_found(),
             }
         })
@@ -197,38 +197,38 @@ impl Link for Health {
     }
 }
 
-async fn one(check: &Check) -> Response {
-    match check.ask().await {
+async fn run_one(check: &Check) -> Response {
+    match check.run().await {
         Ok(()) => plain_text("ok"),
         Err(error) => error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {error}")),
     }
 }
 
-async fn all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetrics) -> Response {
+async fn run_all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetrics) -> Response {
     let mut unknown: Vec<&str> = query.get_all("exclude").collect();
     unknown.sort_unstable();
     unknown.dedup();
     let excluded = unknown.clone();
-    let (mut shown, mut logged, mut failed) = (String::new(), String::new(), Vec::new());
+    let (mut report, mut logged, mut failed) = (String::new(), String::new(), Vec::new());
     for check in checks {
         let check_name = check.name();
         if excluded.contains(&check_name) {
             unknown.retain(|name| *name != check_name);
-            shown.push_str(&format!("[+]{check_name} excluded: ok\n"));
+            report.push_str(&format!("[+]{check_name} excluded: ok\n"));
             continue;
         }
         if let Some(group) = check.group().filter(|group| excluded.contains(group)) {
             unknown.retain(|name| *name != group);
-            shown.push_str(&format!("[+]{check_name} excluded with {group}: ok\n"));
+            report.push_str(&format!("[+]{check_name} excluded with {group}: ok\n"));
             continue;
         }
-        let result = check.ask().await;
+        let result = check.run().await;
         metrics.observe(name, check_name, result.is_ok());
         match result {
-            Ok(()) => shown.push_str(&format!("[+]{check_name} ok\n")),
+            Ok(()) => report.push_str(&format!("[+]{check_name} ok\n")),
             Err(error) => {
                 // These endpoints are public, so the reason is only logged.
-                shown.push_str(&format!("[-]{check_name} failed: reason withheld\n"));
+                report.push_str(&format!("[-]{check_name} failed: reason withheld\n"));
                 logged.push_str(&format!("[-]{check_name} failed: {error}\n"));
                 failed.push(check_name);
             }
@@ -236,14 +236,14 @@ async fn all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetric
     }
     if !unknown.is_empty() {
         let names = unknown.iter().map(|name| go_quote(name)).collect::<Vec<_>>().join(",");
-        shown.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
+        report.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
     }
     if !failed.is_empty() {
         tracing::info!("{} check failed: {name}\n{logged}", failed.join(","));
-        return error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("{shown}{name} check failed"));
+        return error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("{report}{name} check failed"));
     }
     let mut response =
-        if query.contains("verbose") { plain_text(format!("{shown}{name} check passed\n")) } else { plain_text("ok") };
+        if query.contains("verbose") { plain_text(format!("{report}{name} check passed\n")) } else { plain_text("ok") };
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
@@ -274,12 +274,12 @@ impl HealthCheck for LogCheck {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
         Box::pin(async {
-            let flushed = tokio::time::timeout(PATIENCE, async {
-                let turn = self.attempt.clone().lock_owned().await;
+            let flushed = tokio::time::timeout(FLUSH_TIMEOUT, async {
+                let guard = self.attempt.clone().lock_owned().await;
                 tokio::task::spawn_blocking(move || {
-                    let _turn = turn;
+                    let _guard = guard;
                     std::io::stderr().lock().flush()
                 })
                 .await
@@ -311,12 +311,12 @@ mod tests {
 
     use super::*;
 
-    struct Fixed(&'static str, Result<(), &'static str>);
+    struct FixedCheck(&'static str, Result<(), &'static str>);
 
     /// A check that another name can exclude.
-    struct Second;
+    struct GroupedCheck;
 
-    impl HealthCheck for Second {
+    impl HealthCheck for GroupedCheck {
         fn name(&self) -> &str {
             "good-2"
         }
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    impl HealthCheck for Fixed {
+    impl HealthCheck for FixedCheck {
         fn name(&self) -> &str {
             self.0
         }
@@ -347,11 +347,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn texts() {
-        let good = Probe::new(Arc::new(Fixed("good", Ok(()))));
-        let bad = Probe::new(Arc::new(Fixed("bad", Err("why"))));
+    async fn formats_results_of_checks() {
+        let good = Probe::new(Arc::new(FixedCheck("good", Ok(()))));
+        let bad = Probe::new(Arc::new(FixedCheck("bad", Err("why"))));
         let healthy = [Probe::new(Arc::new(PingCheck)).into(), good.clone().into()];
-        let grouped = [good.clone().into(), Probe::new(Arc::new(Second)).into()];
+        let grouped = [good.clone().into(), Probe::new(Arc::new(GroupedCheck)).into()];
         let sick: [Check; 2] = [good.into(), bad.clone().into()];
         let metrics = HealthMetrics::new().unwrap();
         for (checks, query, want) in [
@@ -376,16 +376,16 @@ mod tests {
             ),
             (&grouped, "exclude=good-2", (200, "ok")),
         ] {
-            let (status, body) = text(all("readyz", checks, &Query::parse(query), &metrics).await).await;
+            let (status, body) = text(run_all("readyz", checks, &Query::parse(query), &metrics).await).await;
             assert_eq!((status, body.as_str()), want, "{query}");
         }
-        assert_eq!(text(one(&sick[1]).await).await, (500, "internal server error: why\n".to_owned()));
+        assert_eq!(text(run_one(&sick[1]).await).await, (500, "internal server error: why\n".to_owned()));
         let patient = Check { probe: bad, grace: Some(Instant::now() + Duration::from_secs(3600)) };
-        assert_eq!(text(one(&patient).await).await, (200, "ok".to_owned()));
+        assert_eq!(text(run_one(&patient).await).await, (200, "ok".to_owned()));
     }
 
     #[tokio::test]
-    async fn real_checks() {
+    async fn log_and_shutdown_checks_report_state() {
         assert_eq!(LogCheck::default().check().await, Ok(()));
         let (trigger, shutdown) = ShutdownTrigger::new();
         let check = ShutdownCheck(shutdown);
@@ -395,9 +395,9 @@ mod tests {
     }
 
     #[test]
-    fn order() {
+    fn orders_named_checks_last() {
         let metrics = HealthMetrics::new().unwrap();
-        let fixed = |name| Arc::new(Fixed(name, Ok(())));
+        let fixed = |name| Arc::new(FixedCheck(name, Ok(())));
         let health = Health::new(metrics).everywhere(fixed("b")).everywhere(fixed("x")).ready(fixed("a"));
         let health = health.everywhere(fixed("c")).everywhere(fixed("y")).in_order(&["a", "b", "c"]);
         let names = |checks: &[Check]| checks.iter().map(|check| check.name().to_owned()).collect::<Vec<_>>();
@@ -408,9 +408,9 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn lists_and_matches_paths_of_checks() {
         let metrics = HealthMetrics::new().unwrap();
-        let health = Health::new(metrics).everywhere(Arc::new(PingCheck)).ready(Arc::new(Fixed("a/b", Ok(()))));
+        let health = Health::new(metrics).everywhere(Arc::new(PingCheck)).ready(Arc::new(FixedCheck("a/b", Ok(()))));
         assert_eq!(
             health.paths(),
             ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/readyz", "/readyz/ping", "/readyz/a/b"]

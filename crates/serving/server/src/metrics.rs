@@ -20,7 +20,8 @@ use prometheus::IntGauge;
 
 use self::families::{ComponentFamilies, Families, build_labels};
 use self::labels::{
-    COMPONENT, Handled, code_label, component, compressed, field_validation, names, system_client, verb_with_body,
+    COMPONENT, HandlerLabels, code_label, component, field_validation, names, system_client, username_category,
+    verb_with_body,
 };
 use self::work::WorkMetrics;
 use crate::exposition::{exposition, reset};
@@ -28,7 +29,7 @@ use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, RequestKind};
-use crate::slow;
+use crate::slow_requests;
 use crate::version::Build;
 
 /// The server's own families; other parts register theirs with [`Metrics::registry`].
@@ -90,7 +91,7 @@ impl Metrics {
             read_only: count(self.inflight.highest(RequestKind::ReadOnly)),
             mutating: count(self.inflight.highest(RequestKind::Mutating)),
             long_running: count(self.inflight.now(RequestKind::LongRunning)),
-            sent_bytes: self.inflight.progress(),
+            sent_bytes: self.inflight.sent_bytes(),
         }
     }
 
@@ -110,12 +111,12 @@ impl Metrics {
         &self.connections
     }
 
-    pub(crate) fn authenticated(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
+    pub(crate) fn observe_authentication(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
         let label = match result {
             Err(_) => "error",
             Ok(None) => "failure",
             Ok(Some(known)) => {
-                self.families.authenticated_users.with_label_values(&[compressed(&known.user.name)]).inc();
+                self.families.authenticated_users.with_label_values(&[username_category(&known.user.name)]).inc();
                 "success"
             }
         };
@@ -123,7 +124,7 @@ impl Metrics {
         self.families.authentication_duration.with_label_values(&[label]).observe(took.as_secs_f64());
     }
 
-    pub(crate) fn authorized(&self, result: Result<&Decision, &AuthzError>, took: Duration) {
+    pub(crate) fn observe_authorization(&self, result: Result<&Decision, &AuthzError>, took: Duration) {
         let label = match result {
             Ok(Decision::Allow(_)) => "allowed",
             Ok(Decision::Deny(_)) => "denied",
@@ -136,7 +137,7 @@ impl Metrics {
 
     /// Counts a request that the server aborted to protect itself. The handler may not have checked that its resource
     /// exists, so names in the path do not become labels.
-    pub(crate) fn terminated(&self, info: &RequestInfo, record: &Record, code: &str) {
+    pub(crate) fn count_termination(&self, info: &RequestInfo, record: &Record, code: &str) {
         let mut verb = "";
         record.note(|facts| verb = facts.metric_verb);
         self.families.terminations.with_label_values(&[verb, "", "", "", "", info.scope(), COMPONENT, code]).inc();
@@ -147,7 +148,7 @@ impl Metrics {
     }
 
     /// Counts a request as long-running, if it is, until the result is dropped.
-    pub(crate) fn long_running(&self, record: &Record) -> Option<LongRunning> {
+    pub(crate) fn long_running(&self, record: &Record) -> Option<LongRunningGuard> {
         let mut gauge = None;
         record.note(|facts| {
             let info = facts.info.as_ref().filter(|info| facts.served && info.is_long_running());
@@ -159,7 +160,7 @@ impl Metrics {
         });
         gauge.map(|gauge| {
             gauge.inc();
-            LongRunning(gauge)
+            LongRunningGuard(gauge)
         })
     }
 
@@ -183,9 +184,9 @@ pub struct InFlightCounts {
 }
 
 /// A guard for a long-running request.
-pub(crate) struct LongRunning(IntGauge);
+pub(crate) struct LongRunningGuard(IntGauge);
 
-impl Drop for LongRunning {
+impl Drop for LongRunningGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -194,7 +195,7 @@ impl Drop for LongRunning {
 impl RecordSink for Metrics {
     fn finished(&self, record: &Record, facts: &Facts) {
         access_log(record, facts);
-        slow::log(record, facts);
+        slow_requests::log(record, facts);
         traces::finish(record, facts);
         if let Some(observer) = self.observer.get() {
             observer.finished(record, facts);
@@ -208,7 +209,8 @@ impl RecordSink for Metrics {
             self.families.terminations.with_label_values(&labels).inc();
         }
         let Some(info) = facts.info.as_ref().filter(|_| facts.served) else { return };
-        let Handled { verb, scope, reads } = Handled::of(info, facts.metric_verb, facts.routed);
+        let HandlerLabels { verb, scope, counts_response_size } =
+            HandlerLabels::of(info, facts.metric_verb, facts.routed);
         let [group, version, resource, subresource] = names(info);
         if facts.user.as_ref().is_some_and(|user| user.name == User::APISERVER) {
             self.families.self_requests.with_label_values(&[verb, group, resource, subresource]).inc();
@@ -242,9 +244,9 @@ impl RecordSink for Metrics {
         let labels = [verb, group, version, resource, subresource, scope, component(info)];
         // Watches last as long as clients keep them.
         if facts.dry_run.is_empty() && info.verb != "watch" {
-            let elsewhere = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
-            let elsewhere: Duration = elsewhere.into_iter().map(|part| record.latency(part)).sum();
-            self.families.request_sli_duration.with_label_values(&labels).observe(seconds - elsewhere.as_secs_f64());
+            let excluded = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
+            let excluded: Duration = excluded.into_iter().map(|part| record.latency(part)).sum();
+            self.families.request_sli_duration.with_label_values(&labels).observe(seconds - excluded.as_secs_f64());
         }
         if record.uri().contains("fieldValidation") {
             self.families.field_validation.with_label_values(&[field_validation(record.uri())]);
@@ -253,7 +255,7 @@ impl RecordSink for Metrics {
             let labels = [info.api_group.as_str(), info.resource.as_str(), verb];
             self.families.request_bodies.with_label_values(&labels).observe(record.request_bytes() as f64);
         }
-        if reads {
+        if counts_response_size {
             self.families.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);
         }
     }
@@ -278,14 +280,14 @@ fn access_log(record: &Record, facts: &Facts) {
         apf_fs = facts.flow.as_ref().map(|flow| flow.schema.as_str()),
         hijacked,
         resp = hijacked.is_none().then_some(facts.status),
-        addedInfo = added.map(|(from, to)| format!("{} is impersonating {}", shown(from), shown(to))),
+        addedInfo = added.map(|(from, to)| format!("{} is impersonating {}", describe_user(from), describe_user(to))),
         user = info.and(facts.user.as_ref()).map(|user| user.name.as_str()),
         bytes = record.response_bytes(),
         "HTTP"
     );
 }
 
-fn shown(user: &User) -> String {
+fn describe_user(user: &User) -> String {
     let name = if user.name.is_empty() { "<empty>" } else { &user.name };
     match user.groups.join(",") {
         groups if groups.is_empty() => name.to_owned(),

@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(target_os = "linux"), ignore = "needs /proc")]
-    fn numbers_are_plausible() {
+    fn reads_plausible_numbers() {
         let now = snapshot().unwrap();
         assert!(now.resident > 100_000.0 && now.virtual_memory >= now.resident && now.open_files >= 3.0);
         assert!(now.most_files >= now.open_files && now.most_virtual_memory >= now.virtual_memory);

@@ -11,9 +11,9 @@ use crate::inflight::RequestKind;
 
 /// The longest wait for the next connection to end, once no short requests are left: watches have been ended, so only
 /// connections whose clients do not read remain.
-const STALL: Duration = Duration::from_millis(300);
+const MAX_STALL: Duration = Duration::from_millis(300);
 /// The longest time for all of them to end.
-const DRAIN_CONNECTIONS: Duration = Duration::from_secs(10);
+const MAX_DRAIN: Duration = Duration::from_secs(10);
 
 /// A bound listener and the chain behind it.
 pub struct Server {
@@ -64,7 +64,7 @@ impl Server {
 
     /// Serves until `stop` resolves, then shuts down. On return, all requests have been answered or aborted.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let mut listening = self.listener.start(
+        let mut handle = self.listener.start(
             self.chain.clone(),
             self.chain.shutdown().clone(),
             self.chain.metrics().connections().clone(),
@@ -77,23 +77,23 @@ impl Server {
         tokio::time::sleep(stopping.delay).await;
         if let Some(draining) = &stopping.draining {
             draining.fire();
-            let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().all_made()).await;
+            let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().wait_for_short_requests()).await;
         }
         // Ends the accept loop and the listener, tells connections to take no more requests, and ends watches.
         self.trigger.fire();
-        listening.ended().await;
-        let (inflight, connections) = (self.chain.inflight(), &listening);
-        let _ = tokio::time::timeout(stopping.drain_short, inflight.all_made()).await;
+        handle.wait_until_closed().await;
+        let (inflight, connections) = (self.chain.inflight(), &handle);
+        let _ = tokio::time::timeout(stopping.drain_short, inflight.wait_for_short_requests()).await;
         // A connection ends when its last answer has been sent and its client knows. Clients that read are waited for.
         let closed = async {
-            let mut before = inflight.progress();
+            let mut before = inflight.sent_bytes();
             loop {
-                let changed = connections.changed();
-                if connections.left() == 0 {
+                let changed = connections.next_change();
+                if connections.open_connections() == 0 {
                     return;
                 }
-                if tokio::time::timeout(STALL.max(stopping.watch_grace), changed).await.is_err() {
-                    let now = inflight.progress();
+                if tokio::time::timeout(MAX_STALL.max(stopping.watch_grace), changed).await.is_err() {
+                    let now = inflight.sent_bytes();
                     if now == before {
                         return;
                     }
@@ -102,9 +102,11 @@ impl Server {
             }
         };
         // Sessions on upgraded connections are no longer counted there: they end by themselves.
-        let sessions =
-            tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(RequestKind::LongRunning));
-        let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);
+        let sessions = tokio::time::timeout(
+            MAX_STALL.max(stopping.watch_grace),
+            inflight.wait_until_none(RequestKind::LongRunning),
+        );
+        let _ = tokio::join!(tokio::time::timeout(MAX_DRAIN.max(stopping.watch_grace), closed), sessions);
         let left = [RequestKind::ReadOnly, RequestKind::Mutating, RequestKind::LongRunning]
             .map(|kind| inflight.now(kind))
             .iter()

@@ -42,9 +42,9 @@ impl HealthMetrics {
     }
 
     /// Records a result of the check `name` for `endpoint`.
-    pub(crate) fn observe(&self, endpoint: &str, name: &str, well: bool) {
-        self.families.latest.with_label_values(&[name, endpoint]).set(i64::from(well));
-        self.families.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
+    pub(crate) fn observe(&self, endpoint: &str, name: &str, is_healthy: bool) {
+        self.families.latest.with_label_values(&[name, endpoint]).set(i64::from(is_healthy));
+        self.families.total.with_label_values(&[name, if is_healthy { "success" } else { "error" }, endpoint]).inc();
     }
 
     fn families(&self, exposed: &Exposed) -> Gathered {
@@ -85,12 +85,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results() {
+    fn records_results_of_checks() {
         let metrics = HealthMetrics::new().unwrap();
-        for (endpoint, name, well) in
+        for (endpoint, name, is_healthy) in
             [("healthz", "etcd", false), ("healthz", "etcd", true), ("livez", "ping", true), ("livez", "ping", true)]
         {
-            metrics.observe(endpoint, name, well);
+            metrics.observe(endpoint, name, is_healthy);
         }
         let text = binnacle_metrics::text(&metrics.families(&Exposed::default()).families);
         for line in [
@@ -102,7 +102,7 @@ mod tests {
             "kubernetes_healthchecks_total{name=\"etcd\",status=\"success\",type=\"healthz\"} 1",
             "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"livez\"} 2",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use binnacle_request::{BoxFuture, Link, Preferences, Request, RequestInfo, Respo
 use http::Method;
 
 use crate::FailureWriter;
-use crate::answer::raw_json;
+use crate::response::raw_json;
 
 /// The Kubernetes release whose API this server implements. Clients compare it with their own and with feature tables.
 pub const KUBERNETES_VERSION: &str = "v1.36.2";
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raw_versions_are_written_as_in_go() {
+    fn formats_raw_version_like_go() {
         let raw = Build { git_commit: "abc", git_tree_state: "clean", ..Build::default() }.raw();
         let begin = "version.Info{Major:\"1\", Minor:\"36\", EmulationMajor:\"\", EmulationMinor:\"\", \
                      MinCompatibilityMajor:\"\", MinCompatibilityMinor:\"\", GitVersion:\"v1.36.2\", GitCommit:\"abc\", \

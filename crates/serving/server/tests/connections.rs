@@ -10,11 +10,11 @@ use binnacle_testkit::https::Client;
 use http_body_util::BodyExt;
 use rustls::ProtocolVersion;
 
-use rig::{Running, identity};
+use rig::{TestServer, identity};
 
 #[tokio::test]
-async fn protocols() {
-    let server = Running::start().await;
+async fn negotiates_tls_and_http_versions() {
+    let server = TestServer::start().await;
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         for (alpn, want) in [
             (&["h2", "http/1.1"][..], Some("h2")),
@@ -43,9 +43,9 @@ async fn protocols() {
 }
 
 #[tokio::test]
-async fn certificates_of_strangers_are_a_401() {
-    let server = Running::start().await;
-    let stranger = Running::start().await;
+async fn rejects_certificates_of_unknown_authorities() {
+    let server = TestServer::start().await;
+    let stranger = TestServer::start().await;
     for alpn in ["h2", "http/1.1"] {
         let handshake = identity(server.handshake(), "admin", &stranger.issuer).alpn(&[alpn]);
         let mut client = server.connect(&handshake).await;
@@ -56,8 +56,8 @@ async fn certificates_of_strangers_are_a_401() {
 }
 
 #[tokio::test]
-async fn nobody_keeps_an_http2_connection() {
-    let server = Running::start().await;
+async fn closes_http2_connections_of_anonymous_users() {
+    let server = TestServer::start().await;
     let mut client = server.connect(&server.handshake().alpn(&["h2"])).await;
     assert_eq!(client.get("/who").await.unwrap().body, "system:anonymous");
     tokio::time::timeout(Duration::from_secs(5), &mut client.connection).await.unwrap().unwrap();
@@ -68,8 +68,8 @@ async fn nobody_keeps_an_http2_connection() {
 }
 
 #[tokio::test]
-async fn bodies_have_a_limit() {
-    let server = Running::start().await;
+async fn limits_request_bodies() {
+    let server = TestServer::start().await;
     for alpn in ["h2", "http/1.1"] {
         for (size, want) in [(0, (200, "0 bytes")), (100, (200, "100 bytes")), (101, (413, "limit is 100"))] {
             let mut client = server.connect(&server.identity("me").alpn(&[alpn])).await;
@@ -82,7 +82,7 @@ async fn bodies_have_a_limit() {
 
 #[tokio::test]
 async fn head_has_no_body() {
-    let server = Running::start().await;
+    let server = TestServer::start().await;
     for alpn in ["h2", "http/1.1"] {
         let mut client = server.connect(&server.identity("me").alpn(&[alpn])).await;
         let answer = client.send("HEAD", "/who", &[], "").await.unwrap();
@@ -92,8 +92,8 @@ async fn head_has_no_body() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopping_lets_a_thousand_watches_go() {
-    let server = Running::start().await;
+async fn shutdown_ends_a_thousand_watches() {
+    let server = TestServer::start().await;
     let mut watches = Vec::new();
     let mut clients = Vec::new();
     let handshake = server.identity("me");
@@ -120,8 +120,8 @@ async fn stopping_lets_a_thousand_watches_go() {
 }
 
 #[tokio::test]
-async fn stopping_waits_for_short_requests_and_not_for_stubborn_streams() {
-    let server = Running::start().await;
+async fn shutdown_waits_for_short_requests_but_not_for_stubborn_streams() {
+    let server = TestServer::start().await;
     let mut client = server.connect(&server.identity("me")).await;
     let mut other = server.connect(&server.identity("me")).await;
     let stubborn = other.open("GET", "/api/v1/stubborn?watch=1", &[], "").await.unwrap();

@@ -17,24 +17,24 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-use rig::{Options, Running};
+use rig::{Options, TestServer};
 
 /// The number of requests of one user that may wait without a seat.
-const SHARE: usize = 64;
+const MAX_PER_USER: usize = 64;
 
-async fn start() -> Running {
+async fn start() -> TestServer {
     let limits = RequestLimits { read_only: 1, mutating: 0 };
     let control = FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).unwrap();
-    Running::with(Options { fairness: Some(control), ..Options::default() }).await
+    TestServer::with(Options { fairness: Some(control), ..Options::default() }).await
 }
 
 /// Repeats a request until there is a seat for it.
-async fn seated(client: &mut Client, path: &str) -> Answer {
-    as_user(client, path, &[]).await
+async fn send_until_seated(client: &mut Client, path: &str) -> Answer {
+    send_with_headers_until_seated(client, path, &[]).await
 }
 
-/// As [`seated`], with headers.
-async fn as_user(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> Answer {
+/// As [`send_until_seated`], with headers.
+async fn send_with_headers_until_seated(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
         let answer = client.send("GET", path, headers, "").await.unwrap();
@@ -50,15 +50,15 @@ async fn as_user(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> A
 const NO_SEAT: &str = "Too many requests, please try again later.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_are_served_while_requests_wait() {
+async fn serves_others_while_requests_wait() {
     let server = start().await;
     let mut waiting = JoinSet::new();
     let mut other = server.connect(&server.identity("other")).await;
     for _ in 0..10 {
         // Each takes the seat until it has waited for a moment.
         let mut client = server.connect(&server.identity("jane")).await;
-        waiting.spawn(async move { seated(&mut client, "/wait").await });
-        assert_eq!(seated(&mut other, "/who").await.body, "other");
+        waiting.spawn(async move { send_until_seated(&mut client, "/wait").await });
+        assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
     }
     assert!(waiting.try_join_next().is_none());
     for answer in finish(&server, waiting).await {
@@ -72,10 +72,10 @@ const TRY_LATER: &str = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\"
     \"details\":{\"retryAfterSeconds\":1},\"code\":429}\n";
 
 /// Ends the waits.
-async fn finish(server: &Running, mut waiting: JoinSet<Answer>) -> Vec<Answer> {
+async fn finish(server: &TestServer, mut waiting: JoinSet<Answer>) -> Vec<Answer> {
     let mut answers = Vec::new();
     while !waiting.is_empty() {
-        server.waited.notify_waiters();
+        server.end_wait.notify_waiters();
         if let Ok(Some(answer)) = tokio::time::timeout(Duration::from_millis(10), waiting.join_next()).await {
             answers.push(answer.unwrap());
         }
@@ -84,15 +84,15 @@ async fn finish(server: &Running, mut waiting: JoinSet<Answer>) -> Vec<Answer> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_user_cannot_have_endless_waiting_requests() {
+async fn limits_waiting_requests_per_user() {
     let server = start().await;
     let mut clients = JoinSet::new();
-    for user in 0..SHARE + 8 {
+    for user in 0..MAX_PER_USER + 8 {
         // Impersonated users count for the user that has authenticated.
         let mut client = server.connect(&server.identity("jane")).await;
         clients.spawn(async move {
             let user = format!("user-{user}");
-            as_user(&mut client, "/wait", &[("impersonate-user", &user)]).await
+            send_with_headers_until_seated(&mut client, "/wait", &[("impersonate-user", &user)]).await
         });
     }
     for _ in 0..8 {
@@ -102,11 +102,11 @@ async fn one_user_cannot_have_endless_waiting_requests() {
     }
     assert!(clients.try_join_next().is_none());
     let mut other = server.connect(&server.identity("other")).await;
-    assert_eq!(seated(&mut other, "/who").await.body, "other");
+    assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_body_has_no_seat() {
+async fn slow_bodies_release_the_seat() {
     let server = start().await;
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let connector = TlsConnector::from(Arc::new(server.identity("jane").alpn(&["http/1.1"]).config()));
@@ -115,10 +115,10 @@ async fn a_slow_body_has_no_seat() {
         "POST /api/v1/namespaces/a/pods HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nConnection: close\r\n\r\n01234";
     slow.write_all(head.as_bytes()).await.unwrap();
     let mut other = server.connect(&server.identity("other")).await;
-    assert_eq!(seated(&mut other, "/who").await.body, "other");
+    assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
     slow.write_all(b"56789").await.unwrap();
     let mut answer = String::new();
     slow.read_to_string(&mut answer).await.unwrap();
     assert!(answer.ends_with("10 bytes"), "{answer}");
-    assert_eq!(seated(&mut other, "/who").await.body, "other");
+    assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_authz::{Authorizer, ask};
-use binnacle_endpoints::Answer;
+use binnacle_endpoints::HandlerResult;
 use binnacle_features::Features;
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::PartialObjectMetadata;
@@ -57,7 +57,7 @@ impl Caller {
 
 /// Checks that a caller who may `get` may also `create`, which running commands requires. WebSockets are opened by GET
 /// and SPDY connections by POST, so that the verb depended on the protocol (<https://issues.k8s.io/133515>).
-pub(crate) async fn may_create(
+pub(crate) async fn require_create(
     features: &Features,
     authorizer: &dyn Authorizer,
     caller: &Caller,
@@ -68,8 +68,8 @@ pub(crate) async fn may_create(
     }
     let attributes =
         binnacle_authz::Attributes { verb: "create", ..binnacle_authz::Attributes::of(info, &caller.user) };
-    let asked = ask(authorizer, &attributes).await;
-    let (decision, permit) = asked.map_err(|error| Status::unknown(500, &error.to_string()))?;
+    let authorized = ask(authorizer, &attributes).await;
+    let (decision, permit) = authorized.map_err(|error| Status::unknown(500, &error.to_string()))?;
     match permit {
         Some(_) => Ok(()),
         None => Err(Status::forbidden(&info.group_resource(), &info.name, decision.reason())),
@@ -77,9 +77,9 @@ pub(crate) async fn may_create(
 }
 
 /// Waits for an answer, at most until the server stops.
-pub(crate) async fn unless_stopped(shutdown: &Shutdown, answer: impl Future<Output = Answer>) -> Answer {
+pub(crate) async fn until_shutdown(shutdown: &Shutdown, result: impl Future<Output = HandlerResult>) -> HandlerResult {
     tokio::select! {
-        answer = answer => answer,
+        result = result => result,
         () = shutdown.fired() => Err(Status::service_unavailable("apiserver is shutting down.")),
     }
 }

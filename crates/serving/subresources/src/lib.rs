@@ -1,5 +1,5 @@
 //! Handlers of resources that are not stored: reviews of users and their rights, the statuses of components, bindings
-//! and evictions of pods, streams to their containers, and proxies into the cluster. Each is an [`UnstoredHandler`] of
+//! and evictions of pods, streams to their containers, and proxies into the cluster. Each is an [`SubresourceHandler`] of
 //! the API link.
 //!
 //! Bodies are read, validated and admitted as those of stored objects; the rest depends on the handler.
@@ -8,7 +8,7 @@ mod component_statuses;
 mod connect;
 mod https;
 mod pods;
-mod posted;
+mod posted_object;
 mod proxies;
 mod reviews;
 mod streams;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_client::{Verification, client_config};
-use binnacle_endpoints::{UnstoredHandler, UnstoredKey};
+use binnacle_endpoints::{SubresourceHandler, SubresourceKey};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
@@ -31,9 +31,9 @@ use rustls::ClientConfig;
 
 use crate::component_statuses::ComponentStatuses;
 use crate::pods::{Binding, Eviction};
-use crate::proxies::{Behind, Proxy};
+use crate::proxies::{Proxy, ProxyKind};
 use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
-use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
+use crate::streams::{Log, Nodes, RemoteHandler, Session, StreamMetrics};
 use crate::token_request::TokenRequest;
 pub use crate::token_request::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 
@@ -81,41 +81,42 @@ pub enum OutboundError {
 }
 
 /// Returns all handlers of built-in groups.
-pub fn all(server: &Server) -> HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> {
-    let mut handlers: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> = HashMap::new();
-    let mut add = |group, version, plural, subresource, handler: Arc<dyn UnstoredHandler>| {
+pub fn all(dependencies: &Server) -> HashMap<SubresourceKey, Arc<dyn SubresourceHandler>> {
+    let mut handlers: HashMap<SubresourceKey, Arc<dyn SubresourceHandler>> = HashMap::new();
+    let mut add = |group, version, plural, subresource, handler: Arc<dyn SubresourceHandler>| {
         let text = Text::new_static;
         handlers.insert((text(group), text(version), text(plural), text(subresource)), handler);
     };
-    let admission = || server.admission.clone();
+    let admission = || dependencies.admission.clone();
     add(
         "",
         "v1",
         "componentstatuses",
         "",
-        Arc::new(ComponentStatuses::new(server.store.clone(), server.resources.features().clone())),
+        Arc::new(ComponentStatuses::new(dependencies.store.clone(), dependencies.resources.features().clone())),
     );
-    add("", "v1", "bindings", "", Arc::new(Binding::collection(server.resources.clone(), admission())));
-    add("", "v1", "pods", "binding", Arc::new(Binding::subresource(server.resources.clone(), admission())));
-    add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));
-    let requests = TokenRequest::new(server.resources.clone(), admission(), server.token_issuer.clone());
+    add("", "v1", "bindings", "", Arc::new(Binding::collection(dependencies.resources.clone(), admission())));
+    add("", "v1", "pods", "binding", Arc::new(Binding::subresource(dependencies.resources.clone(), admission())));
+    add("", "v1", "pods", "eviction", Arc::new(Eviction::new(dependencies.resources.clone(), admission())));
+    let requests = TokenRequest::new(dependencies.resources.clone(), admission(), dependencies.token_issuer.clone());
     add("", "v1", "serviceaccounts", "token", Arc::new(requests));
-    let nodes = Nodes { resources: server.resources.clone(), kubelets: server.outward.kubelets.clone() };
-    let metrics = || server.outward.metrics.clone();
+    let nodes = Nodes { resources: dependencies.resources.clone(), kubelets: dependencies.outward.kubelets.clone() };
+    let metrics = || dependencies.outward.metrics.clone();
     add("", "v1", "pods", "log", Arc::new(Log::new(nodes.clone(), metrics())));
     for (name, session) in [("exec", Session::Exec), ("attach", Session::Attach), ("portforward", Session::PortForward)]
     {
-        let remote = Remote::new(session, nodes.clone(), admission(), server.authorizer.clone(), metrics());
+        let remote =
+            RemoteHandler::new(session, nodes.clone(), admission(), dependencies.authorizer.clone(), metrics());
         add("", "v1", "pods", name, Arc::new(remote));
     }
-    for (plural, behind) in [("pods", Behind::Pod), ("services", Behind::Service), ("nodes", Behind::Node)] {
-        let (authorizer, tls) = (server.authorizer.clone(), server.outward.tls.clone());
-        let proxy = Proxy::new(behind, nodes.clone(), admission(), authorizer, tls);
+    for (plural, kind) in [("pods", ProxyKind::Pod), ("services", ProxyKind::Service), ("nodes", ProxyKind::Node)] {
+        let (authorizer, tls) = (dependencies.authorizer.clone(), dependencies.outward.tls.clone());
+        let proxy = Proxy::new(kind, nodes.clone(), admission(), authorizer, tls);
         add("", "v1", plural, "proxy", Arc::new(proxy));
     }
     let authentication = "authentication.k8s.io";
     add(authentication, "v1", "selfsubjectreviews", "", Arc::new(SelfReview::new(admission())));
-    let tokens = TokenReview::new(admission(), server.authenticator.clone(), server.api_audiences.clone());
+    let tokens = TokenReview::new(admission(), dependencies.authenticator.clone(), dependencies.api_audiences.clone());
     add(authentication, "v1", "tokenreviews", "", Arc::new(tokens));
     let authorization = "authorization.k8s.io";
     for (plural, subject) in [
@@ -123,10 +124,10 @@ pub fn all(server: &Server) -> HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> {
         ("localsubjectaccessreviews", Subject::NamedIn),
         ("selfsubjectaccessreviews", Subject::Caller),
     ] {
-        let review = AccessReview::new(subject, admission(), server.authorizer.clone());
+        let review = AccessReview::new(subject, admission(), dependencies.authorizer.clone());
         add(authorization, "v1", plural, "", Arc::new(review));
     }
-    let rules = RulesReview::new(admission(), server.authorizer.clone());
+    let rules = RulesReview::new(admission(), dependencies.authorizer.clone());
     add(authorization, "v1", "selfsubjectrulesreviews", "", Arc::new(rules));
     handlers
 }

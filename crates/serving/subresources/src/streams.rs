@@ -13,4 +13,4 @@ pub(crate) use log::Log;
 pub(crate) use metrics::StreamMetrics;
 pub(crate) use node::Nodes;
 pub(crate) use options::StreamOptions;
-pub(crate) use remote::{Remote, Session};
+pub(crate) use remote::{RemoteHandler, Session};

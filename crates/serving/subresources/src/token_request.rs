@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use binnacle_authn::service_account::username;
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_fields::authentication::v1::{
     self, BoundObjectReference as Reference, TokenRequestSpec as Spec, TokenRequestStatus,
 };
@@ -19,15 +19,15 @@ use binnacle_request::{BoxFuture, Record};
 use binnacle_schema::Value;
 use serde_json::{Map, json};
 
-use crate::posted::{ExpectedKind, PostedObject};
+use crate::posted_object::{PostedKind, PostedObject};
 
-const KIND: ExpectedKind = ExpectedKind {
+const KIND: PostedKind = PostedKind {
     keeps_uid: true,
     set_defaults: |request| {
         let mut request = FieldMut::<v1::TokenRequest>::root(request);
         request.entry(v1::TokenRequest::SPEC).default_nil(Spec::EXPIRATION_SECONDS, DEFAULT_SECONDS);
     },
-    ..ExpectedKind::new("authentication.k8s.io", "v1", "TokenRequest")
+    ..PostedKind::new("authentication.k8s.io", "v1", "TokenRequest")
 };
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
@@ -75,7 +75,7 @@ pub(crate) struct TokenRequest {
 
 /// The object of a bound token, besides its account.
 #[derive(Default)]
-struct Bound {
+struct BoundObjects {
     pod: Option<(Text, Text)>,
     secret: Option<(Text, Text)>,
     /// The uid is empty if a pod's node does not exist.
@@ -87,46 +87,48 @@ impl TokenRequest {
         Self { resources, admission, issuer }
     }
 
-    async fn issue(&self, call: UnstoredCall) -> Answer {
+    async fn issue(&self, call: SubresourceCall) -> HandlerResult {
         let record = call.request.record.clone();
         let mut posted = PostedObject::read(call, &KIND, &self.admission).await?;
         let name = Text::new(posted.name());
         let namespace = posted.context.namespace.clone();
         let account = self.get("serviceaccounts", &namespace, &name);
-        agree(&posted.object, &name, &namespace)?;
+        check_identity(&posted.object, &name, &namespace)?;
         let account = account.await?;
         self.complete(&mut posted, &account, &record)?;
         posted.validate(&self.admission).await?;
 
-        let bound = self.bound(&posted.context, &posted.object, &name).await?;
+        let bound = self.bound_objects(&posted.context, &posted.object, &name).await?;
         let request = FieldRef::<v1::TokenRequest>::root(&posted.object);
         let mut seconds = request.at(v1::TokenRequest::SPEC).at(Spec::EXPIRATION_SECONDS).int_or_zero();
-        let longest = self.issuer.max_seconds;
-        if longest > 0 && seconds > longest {
-            posted.context.warn(format!("requested expiration of {seconds} seconds shortened to {longest} seconds"));
-            seconds = longest;
+        let max_seconds = self.issuer.max_seconds;
+        if max_seconds > 0 && seconds > max_seconds {
+            posted
+                .context
+                .warn(format!("requested expiration of {seconds} seconds shortened to {max_seconds} seconds"));
+            seconds = max_seconds;
         }
         let audiences = audiences(&posted.object);
         let is_mounted = bound.pod.is_some()
             && seconds == INJECTED_SECONDS
             && audiences.iter().all(|audience| self.issuer.audiences.iter().any(|own| own == audience));
         let now = posted.context.now_seconds();
-        let (life, warn_after) = match self.issuer.extended {
+        let (lifetime, warn_after) = match self.issuer.extended {
             Some(extended) if is_mounted => (extended, Some(now + seconds)),
             _ => (seconds, None),
         };
 
         let id = uuid::Uuid::new_v4().to_string();
-        let mut own = Map::new();
-        own.insert("namespace".into(), json!(namespace.as_str()));
-        own.insert("serviceaccount".into(), reference(&name, object::uid(&account)));
+        let mut private_claims = Map::new();
+        private_claims.insert("namespace".into(), json!(namespace.as_str()));
+        private_claims.insert("serviceaccount".into(), reference(&name, object::uid(&account)));
         for (member, part) in [("pod", &bound.pod), ("secret", &bound.secret), ("node", &bound.node)] {
             if let Some((name, uid)) = part {
-                own.insert(member.into(), reference(name, uid));
+                private_claims.insert(member.into(), reference(name, uid));
             }
         }
         if let Some(at) = warn_after {
-            own.insert("warnafter".into(), json!(at));
+            private_claims.insert("warnafter".into(), json!(at));
         }
         let claims = json!({
             "iss": self.issuer.issuer.as_str(),
@@ -134,31 +136,32 @@ impl TokenRequest {
             "aud": audiences,
             "iat": now,
             "nbf": now,
-            "exp": now + life,
+            "exp": now + lifetime,
             "jti": id,
-            "kubernetes.io": own,
+            "kubernetes.io": private_claims,
         });
         let token = self.issuer.signer.sign(&claims).await;
         let token = token.map_err(|error| Status::internal(format!("failed to generate token: {error}")))?;
         record.annotate(ISSUED_ID, &format!("JTI={id}"));
 
         let expires = UNIX_EPOCH + Duration::from_secs(u64::try_from(now + seconds).unwrap_or_default());
-        let mut answer = Value::clone(&posted.object);
-        let mut response = FieldMut::<v1::TokenRequest>::root(&mut answer);
+        let mut response_object = Value::clone(&posted.object);
+        let mut response = FieldMut::<v1::TokenRequest>::root(&mut response_object);
         response.entry(v1::TokenRequest::SPEC).set(Spec::EXPIRATION_SECONDS, seconds);
         let mut status = response.entry(v1::TokenRequest::STATUS);
         status.set(TokenRequestStatus::TOKEN, token);
         status.set(TokenRequestStatus::EXPIRATION_TIMESTAMP, rfc3339(expires));
-        posted.respond(answer)
+        posted.respond(response_object)
     }
 
     /// Completes and validates the request.
     fn complete(&self, posted: &mut PostedObject, account: &Value, record: &Record) -> Result<(), Status> {
         let uid = object::uid(account);
-        let said = object::uid(&posted.object);
-        if !said.is_empty() && said != uid {
-            let why =
-                format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
+        let requested_uid = object::uid(&posted.object);
+        if !requested_uid.is_empty() && requested_uid != uid {
+            let why = format!(
+                "the UID in the token request ({requested_uid}) does not match the UID of the service account ({uid})"
+            );
             if self.resources.features().enabled(UID_GATE) {
                 return Err(Status::conflict(&GroupResource::new(KIND.group, KIND.kind), posted.name(), why));
             }
@@ -167,7 +170,7 @@ impl TokenRequest {
                 .warn(format!("{why} but {UID_GATE} is not enabled. In the future, this will return a conflict error"));
             record.annotate(UID_MISMATCH, &why);
         }
-        let said = if said.is_empty() { uid } else { said }.to_owned();
+        let requested_uid = if requested_uid.is_empty() { uid } else { requested_uid }.to_owned();
         let created = rfc3339(posted.context.now);
         let mut request = FieldMut::<v1::TokenRequest>::root(&mut posted.object);
         if request.read().at(v1::TokenRequest::SPEC).at(Spec::AUDIENCES).is_empty() {
@@ -176,7 +179,7 @@ impl TokenRequest {
         let mut metadata = request.entry(v1::TokenRequest::METADATA);
         metadata.set(ObjectMeta::NAME, object::name(account));
         metadata.set(ObjectMeta::NAMESPACE, object::namespace(account));
-        metadata.set(ObjectMeta::UID, said);
+        metadata.set(ObjectMeta::UID, requested_uid);
         metadata.set(ObjectMeta::CREATION_TIMESTAMP, created);
         request.remove(v1::TokenRequest::STATUS);
 
@@ -194,13 +197,13 @@ impl TokenRequest {
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&group_kind(), "", &errors)) }
     }
 
-    async fn bound(&self, context: &Context, request: &Value, account: &str) -> Result<Bound, Status> {
-        let mut bound = Bound::default();
+    async fn bound_objects(&self, context: &Context, request: &Value, account: &str) -> Result<BoundObjects, Status> {
+        let mut bound = BoundObjects::default();
         let request = FieldRef::<v1::TokenRequest>::root(request);
         let spec = request.at(v1::TokenRequest::SPEC);
-        let Some(wanted) = spec.at(Spec::BOUND_OBJECT_REF).set() else { return Ok(bound) };
-        let (name, kind) = (wanted.at(Reference::NAME).str(), wanted.at(Reference::KIND).str());
-        let api_version = wanted.at(Reference::API_VERSION).str();
+        let Some(bound_ref) = spec.at(Spec::BOUND_OBJECT_REF).set() else { return Ok(bound) };
+        let (name, kind) = (bound_ref.at(Reference::NAME).str(), bound_ref.at(Reference::KIND).str());
+        let api_version = bound_ref.at(Reference::API_VERSION).str();
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let of = |object: &Value| (Text::new(name), Text::new(object::uid(object)));
         let uid = match (group, kind) {
@@ -227,14 +230,14 @@ impl TokenRequest {
             ("", "Node") => &bound.node.insert(of(&self.get("nodes", "", name).await?)).1,
             ("", "Secret") => &bound.secret.insert(of(&self.get("secrets", &context.namespace, name).await?)).1,
             _ => {
-                let what = format!("{group}/{version}, Kind={kind}");
-                return Err(Status::bad_request(format!("cannot bind token to object of type {what}")));
+                let object_type = format!("{group}/{version}, Kind={kind}");
+                return Err(Status::bad_request(format!("cannot bind token to object of type {object_type}")));
             }
         };
-        let said = wanted.at(Reference::UID).str();
-        if !said.is_empty() && said != uid {
+        let requested_uid = bound_ref.at(Reference::UID).str();
+        if !requested_uid.is_empty() && requested_uid != uid {
             let why = format!(
-                "the UID in the bound object reference ({said}) does not match the UID in record. The object might have \
+                "the UID in the bound object reference ({requested_uid}) does not match the UID in record. The object might have \
                  been deleted and then recreated"
             );
             return Err(Status::conflict(&GroupResource::new(group, kind), name, why));
@@ -249,21 +252,21 @@ impl TokenRequest {
     }
 }
 
-impl UnstoredHandler for TokenRequest {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for TokenRequest {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(self.issue(call))
     }
 }
 
 /// Checks that name and namespace in the body, if set, are those of the path.
-fn agree(request: &Value, name: &str, namespace: &str) -> Result<(), Status> {
+fn check_identity(request: &Value, name: &str, namespace: &str) -> Result<(), Status> {
     let request = FieldRef::<v1::TokenRequest>::root(request);
     let metadata = request.at(v1::TokenRequest::METADATA);
-    for (field, wanted) in [(ObjectMeta::NAME, name), (ObjectMeta::NAMESPACE, namespace)] {
-        let said = metadata.at(field);
-        if !said.is_empty() && said.str() != wanted {
+    for (field, expected) in [(ObjectMeta::NAME, name), (ObjectMeta::NAMESPACE, namespace)] {
+        let requested_uid = metadata.at(field);
+        if !requested_uid.is_empty() && requested_uid.str() != expected {
             let why = format!("must match the service account {} if specified", field.name());
-            let errors = FieldErrors::from([said.invalid(why)]);
+            let errors = FieldErrors::from([requested_uid.invalid(why)]);
             return Err(Status::invalid(&group_kind(), name, &errors));
         }
     }

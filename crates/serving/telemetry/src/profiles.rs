@@ -8,5 +8,5 @@ mod tasks;
 
 pub use cpu::{CpuError, cpu};
 pub use format::{Frame, Stacks, ValueType};
-pub use symbols::name_of;
+pub use symbols::function_name;
 pub use tasks::{tasks, threads};

@@ -18,10 +18,10 @@ use http_body::Body as HttpBody;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
-use crate::answer::{CloseConnection, SendBy};
-use crate::connections::{Answering, Connection, Taken};
+use crate::connections::{ActiveRequest, Connection, PendingRequest};
 use crate::cork::PendingFlush;
-use crate::handlers::{Handlers, Outgoing};
+use crate::handlers::{Handlers, OutgoingBody};
+use crate::serve_stream::{CloseConnection, SendBy};
 use crate::service::Service;
 use incoming::Incoming;
 
@@ -50,7 +50,7 @@ pub(crate) async fn serve<T, S>(
     handlers: &Handlers<S>,
     info: &Arc<ConnectionInfo>,
     connection: &Arc<Connection>,
-    leave: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
 ) -> Result<(), h2::Error>
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -64,58 +64,61 @@ where
         .max_send_buffer_size(SEND_BUFFER)
         .max_header_list_size(MAX_HEADER_BYTES)
         .max_local_error_reset_streams(Some(LOCAL_RESETS));
-    let beginning = pin!(builder.handshake::<_, Pieces>(stream));
-    let Ok(begun) = tokio::time::timeout(PREFACE_TIMEOUT, beginning).await else { return Ok(()) };
-    let mut streams = begun?;
-    let mut alive = Alive::new(streams.ping_pong());
-    let (mut leave, mut left) = (pin!(leave), false);
+    let handshake = pin!(builder.handshake::<_, Pieces>(stream));
+    let Ok(connected) = tokio::time::timeout(PREFACE_TIMEOUT, handshake).await else { return Ok(()) };
+    let mut streams = connected?;
+    let mut keep_alive = KeepAlive::new(streams.ping_pong());
+    let (mut shutdown, mut is_shutting_down) = (pin!(shutdown), false);
     let running = pin!(poll_fn(|cx| {
-        if !left && leave.as_mut().poll(cx).is_ready() {
-            left = true;
-            connection.leaves();
+        if !is_shutting_down && shutdown.as_mut().poll(cx).is_ready() {
+            is_shutting_down = true;
+            connection.mark_shutdown();
             streams.graceful_shutdown();
         }
-        if alive.poll_gone(cx, connection).is_ready() {
+        if keep_alive.poll_dead(cx, connection).is_ready() {
             streams.abrupt_shutdown(Reason::NO_ERROR);
         }
         while let Some(accepted) = ready!(streams.poll_accept(cx)) {
             let (request, reply) = accepted?;
             let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-            let taken = connection.take();
-            binnacle_work::spawn("HTTP/2 request", answer(request, reply, handlers, info, connection, taken));
+            let pending_request = connection.add_pending_request();
+            binnacle_work::spawn(
+                "HTTP/2 request",
+                serve_stream(request, reply, handlers, info, connection, pending_request),
+            );
         }
         Poll::Ready(Ok(()))
     }));
-    pending_flush.watch(running, || connection.answers_several()).await
+    pending_flush.watch(running, || connection.has_several_requests()).await
 }
 
 /// Detects clients that disconnected without closing the connection.
-struct Alive {
+struct KeepAlive {
     pings: Option<PingPong>,
     next: Pin<Box<Sleep>>,
-    asked: Option<Instant>,
+    pinged_at: Option<Instant>,
 }
 
-impl Alive {
+impl KeepAlive {
     fn new(pings: Option<PingPong>) -> Self {
-        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), asked: None }
+        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), pinged_at: None }
     }
 
     /// Resolves when the client does not answer.
-    fn poll_gone(&mut self, cx: &mut Context<'_>, connection: &Connection) -> Poll<()> {
+    fn poll_dead(&mut self, cx: &mut Context<'_>, connection: &Connection) -> Poll<()> {
         let Some(pings) = &mut self.pings else { return Poll::Pending };
         let _ = pings.poll_pong(cx);
         while self.next.as_mut().poll(cx).is_ready() {
             let silent = Duration::from_millis(connection.silent_ms());
             // Any bytes since then count as an answer.
-            if self.asked.take().is_some_and(|asked| silent >= asked.elapsed()) {
+            if self.pinged_at.take().is_some_and(|pinged_at| silent >= pinged_at.elapsed()) {
                 self.pings = None;
                 return Poll::Ready(());
             }
             let wait = if silent < PING_INTERVAL {
                 PING_INTERVAL - silent
             } else {
-                self.asked = pings.send_ping(Ping::opaque()).ok().map(|()| Instant::now());
+                self.pinged_at = pings.send_ping(Ping::opaque()).ok().map(|()| Instant::now());
                 PING_TIMEOUT
             };
             self.next.as_mut().reset(tokio::time::Instant::now() + wait);
@@ -125,76 +128,79 @@ impl Alive {
 }
 
 /// Answers the request of one stream.
-async fn answer<S: Service>(
+async fn serve_stream<S: Service>(
     request: http::Request<RecvStream>,
     reply: SendResponse<Pieces>,
     handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
-    taken: Taken,
+    pending_request: PendingRequest,
 ) {
     // State that is only needed to make the answer is not kept while sending it, which may take long for a watch.
-    let making = Box::pin(begin_answer(request, reply, handlers, info, connection, taken));
-    let Some(Begun { mut body, mut stream, deadline, answering: _answering }) = making.await else { return };
+    let starting = Box::pin(begin_response(request, reply, handlers, info, connection, pending_request));
+    let Some(StartedResponse { mut body, mut stream, deadline, active_request: _active_request }) = starting.await
+    else {
+        return;
+    };
     let sent = send(&mut body, &mut stream);
     let sent = match deadline {
         Some(deadline) => within(deadline, pin!(sent)).await,
         None => Some(sent.await),
     };
     match sent {
-        Some(Ok(()) | Err(Unsent::Gone)) => {}
-        Some(Err(Unsent::Broken)) | None => stream.send_reset(Reason::INTERNAL_ERROR),
+        Some(Ok(()) | Err(SendFailure::Gone)) => {}
+        Some(Err(SendFailure::Broken)) | None => stream.send_reset(Reason::INTERNAL_ERROR),
     }
 }
 
 /// An answer whose head has been sent.
-struct Begun<B> {
-    body: Outgoing<B>,
+struct StartedResponse<B> {
+    body: OutgoingBody<B>,
     stream: SendStream<Pieces>,
     /// The deadline for sending all of it.
     deadline: Option<Instant>,
-    answering: Answering,
+    active_request: ActiveRequest,
 }
 
 /// Sends the head of the answer; `None` if there is no body.
-async fn begin_answer<S: Service>(
+async fn begin_response<S: Service>(
     request: http::Request<RecvStream>,
     mut reply: SendResponse<Pieces>,
     handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
-    taken: Taken,
-) -> Option<Begun<S::Body>> {
-    let turn = tokio::select! {
+    pending_request: PendingRequest,
+) -> Option<StartedResponse<S::Body>> {
+    let permit = tokio::select! {
         biased;
-        turn = connection.turn() => turn,
+        permit = connection.acquire_request_permit() => permit,
         _ = poll_fn(|cx| reply.poll_reset(cx)) => return None,
     };
-    if turn.is_err() {
+    if permit.is_err() {
         // The request is unprocessed, so the client may send it again on another connection.
         reply.send_reset(Reason::REFUSED_STREAM);
         return None;
     }
-    let answering = connection.begin();
-    drop(taken);
+    let active_request = connection.begin_request();
+    drop(pending_request);
     let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let request = request.map(|stream| Body::new(Incoming::new(stream, length)));
     let response = {
         // A client that resets the stream cancels the request.
-        let mut made = pin!(handlers.serve(request, info));
-        let made = poll_fn(|cx| match made.as_mut().poll(cx) {
+        let mut response = pin!(handlers.serve(request, info));
+        let response = poll_fn(|cx| match response.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
             Poll::Pending => reply.poll_reset(cx).map(|_| None),
         });
-        made.await?
+        response.await?
     };
     if response.extensions().get::<CloseConnection>().is_some() {
-        connection.leave();
+        connection.begin_shutdown();
     }
     let deadline = response.extensions().get::<SendBy>().map(|by| by.0);
     let (head, body) = response.into_parts();
     let mut head = http::Response::from_parts(head, ());
-    tidy(head.headers_mut());
+    adapt_headers(head.headers_mut());
     if body.is_end_stream() {
         // The connection may be closed, so the result does not matter.
         let _ = reply.send_response(head, true);
@@ -204,11 +210,11 @@ async fn begin_answer<S: Service>(
         head.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
     }
     let stream = reply.send_response(head, false).ok()?;
-    Some(Begun { body, stream, deadline, answering })
+    Some(StartedResponse { body, stream, deadline, active_request })
 }
 
 /// Removes headers that HTTP/2 forbids, and adds the date.
-fn tidy(headers: &mut HeaderMap) {
+fn adapt_headers(headers: &mut HeaderMap) {
     const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
     const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
     for name in [KEEP_ALIVE, PROXY_CONNECTION, TRANSFER_ENCODING, UPGRADE, TE] {
@@ -238,7 +244,7 @@ async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F
 }
 
 /// The reason why an answer was not sent as a whole.
-enum Unsent {
+enum SendFailure {
     /// The client disconnected or reset the stream.
     Gone,
     /// Making the body failed.
@@ -247,31 +253,31 @@ enum Unsent {
 
 /// Sends a body as the client's windows open. The library never gets more than it can send, so no bytes wait in it
 /// without a timeout.
-async fn send<B>(body: &mut B, stream: &mut SendStream<Pieces>) -> Result<(), Unsent>
+async fn send<B>(body: &mut B, stream: &mut SendStream<Pieces>) -> Result<(), SendFailure>
 where
     B: HttpBody<Data = Pieces> + Unpin,
 {
     loop {
         let next = poll_fn(|cx| match Pin::new(&mut *body).poll_frame(cx) {
             Poll::Ready(next) => Poll::Ready(Ok(next)),
-            Poll::Pending => stream.poll_reset(cx).map(|_| Err(Unsent::Gone)),
+            Poll::Pending => stream.poll_reset(cx).map(|_| Err(SendFailure::Gone)),
         });
         let frame = match next.await? {
-            None => return stream.send_data(Pieces::default(), true).map_err(|_| Unsent::Gone),
-            Some(Err(_)) => return Err(Unsent::Broken),
+            None => return stream.send_data(Pieces::default(), true).map_err(|_| SendFailure::Gone),
+            Some(Err(_)) => return Err(SendFailure::Broken),
             Some(Ok(frame)) => frame,
         };
         let mut data = match frame.into_data() {
             Ok(data) => data,
             Err(frame) => {
                 let Ok(trailers) = frame.into_trailers() else { continue };
-                return stream.send_trailers(trailers).map_err(|_| Unsent::Gone);
+                return stream.send_trailers(trailers).map_err(|_| SendFailure::Gone);
             }
         };
         let last = body.is_end_stream();
         // Bodies from elsewhere may end with an empty frame.
         if last && data.is_empty() {
-            return stream.send_data(data, true).map_err(|_| Unsent::Gone);
+            return stream.send_data(data, true).map_err(|_| SendFailure::Gone);
         }
         while !data.is_empty() {
             stream.reserve_capacity(data.len().min(SEND_BUFFER));
@@ -280,7 +286,7 @@ where
                     match stream.capacity() {
                         0 => {
                             if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
-                                return Poll::Ready(Err(Unsent::Gone));
+                                return Poll::Ready(Err(SendFailure::Gone));
                             }
                         }
                         room => return Poll::Ready(Ok(room)),
@@ -290,7 +296,7 @@ where
             let room = room.await?;
             let piece = data.split_to(room.min(data.len()));
             let ends = last && data.is_empty();
-            stream.send_data(piece, ends).map_err(|_| Unsent::Gone)?;
+            stream.send_data(piece, ends).map_err(|_| SendFailure::Gone)?;
         }
         if last {
             return Ok(());

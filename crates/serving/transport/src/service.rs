@@ -10,7 +10,7 @@ use http_body::Body as HttpBody;
 /// crossing this seam.
 pub trait Service: Send + Sync + 'static {
     /// The body of its answers.
-    type Body: AnswerBody;
+    type Body: ResponseBody;
 
     /// Answers one request of a connection. Must not panic.
     fn serve(
@@ -24,11 +24,11 @@ pub trait Service: Send + Sync + 'static {
     fn is_probe(&self, path: &str) -> bool;
 
     /// Reports whether the server is about to stop, so that HTTP/1 connections should end with their next answer.
-    fn is_leaving(&self) -> bool;
+    fn is_shutting_down(&self) -> bool;
 }
 
 /// The body of an answer, polled by the connection until it has been sent.
-pub trait AnswerBody: HttpBody<Data = Pieces, Error = BoxError> + Send + Unpin + 'static {
+pub trait ResponseBody: HttpBody<Data = Pieces, Error = BoxError> + Send + Unpin + 'static {
     /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
     fn hold(&self, guard: impl Any + Send);
 }

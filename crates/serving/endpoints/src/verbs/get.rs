@@ -8,13 +8,13 @@ use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Pieces};
 use bytes::Bytes;
 
-use super::{Answer, Call};
+use super::{Call, HandlerResult};
 use crate::negotiate::{Encoding, Transform};
 use crate::{params, respond};
 
-pub(crate) async fn handle(call: Call) -> Answer {
+pub(crate) async fn handle(call: Call) -> HandlerResult {
     let output = call.output(false)?;
-    params::no_export(&call.request.query)?;
+    params::reject_export(&call.request.query)?;
     let context = call.read_context();
     let resource = Arc::clone(&call.resource);
     let text = call.request.query.get("resourceVersion").unwrap_or("");

@@ -24,7 +24,7 @@ fn kind_of(body: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forms_and_encodings() {
+async fn returns_each_transform_in_each_encoding() {
     let server = Server::new().with_config_maps(&["a", "b"]).await;
     let (one, list) = (format!("{CONFIG_MAPS}/a"), CONFIG_MAPS.to_owned());
     let protobuf = "application/vnd.kubernetes.protobuf";
@@ -54,7 +54,7 @@ async fn forms_and_encodings() {
 
 /// Kinds that are read as they are stored, that a read completes, and that are stored in another version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_answer_in_protobuf_what_a_get_answers() {
+async fn protobuf_write_response_equals_get_response() {
     let server = Server::new();
     let accept = "accept: application/vnd.kubernetes.protobuf";
     let hpa = json!({"metadata": {"name": "a"}, "spec": {
@@ -80,7 +80,7 @@ async fn writes_answer_in_protobuf_what_a_get_answers() {
         let json_body = "content-type: application/json";
         let created = server.send(&format!("POST {path}"), &[accept, json_body], &body).await;
         assert_eq!(created.status, 201, "{path}: {}", created.text());
-        let get = || server.send_get(&one, accept);
+        let get = || server.get(&one, accept);
         assert_eq!(created.body, get().await.body, "{path}");
         let patch = json!({"metadata": {"annotations": {"a": "b"}}}).to_string();
         let merge = "content-type: application/merge-patch+json";
@@ -100,7 +100,7 @@ async fn writes_answer_in_protobuf_what_a_get_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_acceptable() {
+async fn negotiates_by_accept_header() {
     let server = Server::new().with_config_maps(&["a"]).await;
     let one = format!("GET {CONFIG_MAPS}/a");
     for (accept, status, kind, what) in [
@@ -152,7 +152,7 @@ async fn tables_have_columns_and_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_in_each_encoding() {
+async fn decodes_bodies_by_content_type() {
     let server = Server::new();
     let json = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "NAME"}}"#;
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: NAME\n";

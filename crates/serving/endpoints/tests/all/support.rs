@@ -27,14 +27,14 @@ pub(crate) struct Server {
 
 /// A response, read to its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) kind: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -62,10 +62,10 @@ impl Server {
         Self { api: Api::new(catalog, HashMap::new(), addresses, Arc::new(AlwaysAllow)), shutdown, _trigger }
     }
 
-    /// Sends a request: `what` is a method and a path with its query, `headers` are lines such as `accept:
+    /// Sends a request: `request_line` is a method and a path with its query, `headers` are lines such as `accept:
     /// application/yaml`.
-    pub(crate) async fn send(&self, what: &str, headers: &[&str], body: &str) -> Answer {
-        let (method, target) = what.split_once(' ').unwrap();
+    pub(crate) async fn send(&self, request_line: &str, headers: &[&str], body: &str) -> TestResponse {
+        let (method, target) = request_line.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         let uri: Uri = target.parse().unwrap();
         let query = Query::parse(uri.query().unwrap_or_default());
@@ -99,11 +99,11 @@ impl Server {
         let (kind, warnings) = (all("content-type").join(", "), all("warning"));
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.map(|body| body.to_bytes().to_vec()).unwrap();
-        Answer { status, kind, warnings, body }
+        TestResponse { status, kind, warnings, body }
     }
 
     /// Reads an object with a header.
-    pub(crate) async fn send_get(&self, path: &str, header: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str, header: &str) -> TestResponse {
         self.send(&format!("GET {path}"), &[header], "").await
     }
 

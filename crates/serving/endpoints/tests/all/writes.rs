@@ -5,12 +5,12 @@ use serde_json::{Value as Json, json};
 use crate::support::{CONFIG_MAPS, Server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dry_runs() {
+async fn dry_runs_do_not_persist() {
     let server = Server::new().with_config_maps(&["a"]).await;
     let (post, one) = (format!("POST {CONFIG_MAPS}"), format!("{CONFIG_MAPS}/a"));
     let new = r#"{"metadata": {"name": "new"}}"#;
     let changed = r#"{"metadata": {"name": "a"}, "data": {"k": "changed"}}"#;
-    for (what, body, status) in [
+    for (request_line, body, status) in [
         (format!("{post}?dryRun=All"), new, 201),
         (format!("{post}?dryRun=All&dryRun=All"), new, 201),
         (format!("{post}?dryRun=Some"), new, 422),
@@ -28,7 +28,7 @@ async fn dry_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fields_that_nobody_knows() {
+async fn handles_unknown_and_duplicate_fields_by_field_validation() {
     let server = Server::new();
     let unknown = r#"{"metadata": {"generateName": "a-"}, "dta": {"k": "v"}}"#;
     let twice = r#"{"metadata": {"generateName": "a-"}, "data": {"k": "v"}, "data": {"k": "w"}}"#;
@@ -55,14 +55,14 @@ async fn fields_that_nobody_knows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn conflicts_and_preconditions() {
+async fn rejects_conflicts_and_failed_preconditions() {
     let server = Server::new().with_config_maps(&["a"]).await;
     let one = format!("{CONFIG_MAPS}/a");
     let put = |metadata: Json| json!({"metadata": metadata, "data": {"k": "w"}}).to_string();
     let delete = |preconditions: Json| {
         json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}).to_string()
     };
-    for (about, what, body, status, reason) in [
+    for (case, what, body, status, reason) in [
         ("another name", "PUT", put(json!({"name": "b"})), 400, json!("BadRequest")),
         ("another namespace", "PUT", put(json!({"name": "a", "namespace": "x"})), 400, json!("BadRequest")),
         ("an older version", "PUT", put(json!({"name": "a", "resourceVersion": "1"})), 409, json!("Conflict")),
@@ -75,13 +75,13 @@ async fn conflicts_and_preconditions() {
         ("what is gone", "PUT", put(json!({"name": "a"})), 404, json!("NotFound")),
     ] {
         let answer = server.send(&format!("{what} {one}"), &[], &body).await;
-        assert_eq!(answer.status, status, "{about}: {}", answer.text());
-        assert_eq!(answer.at("/reason"), reason, "{about}");
+        assert_eq!(answer.status, status, "{case}: {}", answer.text());
+        assert_eq!(answer.at("/reason"), reason, "{case}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn names_made_by_the_server() {
+async fn generates_names() {
     let server = Server::new();
     for (metadata, status, prefix, length) in [
         (json!({"generateName": "a-"}), 201, "a-", 7),

@@ -7,20 +7,20 @@ use binnacle_meta::Text;
 
 /// A request in a queue.
 #[derive(Debug)]
-pub(crate) struct Waiting<T> {
+pub(crate) struct QueuedRequest<T> {
     pub(crate) id: u64,
     pub(crate) seats: usize,
     pub(crate) schema: Text,
     pub(crate) flow: Text,
-    pub(crate) arrived: Instant,
+    pub(crate) arrived_at: Instant,
     /// The virtual time of the arrival.
     pub(super) arrived_r: f64,
-    pub(super) turn: T,
+    pub(super) notifier: T,
 }
 
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    pub(crate) waiting: VecDeque<Waiting<T>>,
+    pub(crate) waiting: VecDeque<QueuedRequest<T>>,
     pub(crate) running: usize,
     pub(crate) seats: usize,
     /// The virtual time at which its next request begins.
@@ -30,7 +30,7 @@ pub(crate) struct Queue<T> {
 /// The assumed duration of a request, before it is known.
 pub(super) const SERVICE_SECONDS: f64 = 0.003;
 
-impl<T> Waiting<T> {
+impl<T> QueuedRequest<T> {
     /// Returns the work of the request in seat-seconds.
     pub(crate) fn work(&self) -> f64 {
         self.seats as f64 * SERVICE_SECONDS

@@ -2,7 +2,7 @@
 
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 
-use crate::answer::plain_text;
+use crate::response::plain_text;
 
 /// Serves one page; it is not in the index of paths.
 pub struct DebugTextLink {

@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, StatusCode};
 
-use crate::answer::{Panicked, Refusal, Unaudited};
+use crate::response::{AuditExempt, PanicMessage, Rejection};
 
 /// Headers in which intermediaries name the client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -35,12 +35,12 @@ pub(crate) fn open(
 }
 
 /// Notes that the request was received and its caller is known.
-pub(crate) async fn received(
+pub(crate) async fn record_received(
     trail: Option<&Arc<Trail>>,
     info: &Arc<RequestInfo>,
     user: &Arc<User>,
     record: &Record,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     let Some(trail) = trail else { return Ok(()) };
     if !trail.begin(info, Some(user)) || trail.received().await {
         return Ok(());
@@ -50,7 +50,7 @@ pub(crate) async fn received(
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     // This failure has been reported; the answer is not audited.
     trail.end();
-    Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
+    Err(Rejection::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
 /// The kinds of credentials that a request presents, valid or not.
@@ -92,11 +92,11 @@ impl PresentedCredentials {
 }
 
 /// The facts about an answer that audit events report.
-pub(crate) struct Head {
-    unaudited: bool,
+pub(crate) struct ResponseHead {
+    audit_exempt: bool,
     code: StatusCode,
     status: Option<Arc<Status>>,
-    panicked: Option<Panicked>,
+    panic_message: Option<PanicMessage>,
     media_type: Text,
     /// True for compressed bodies, which are not recorded.
     compressed: bool,
@@ -104,16 +104,16 @@ pub(crate) struct Head {
     whole: Option<Bytes>,
 }
 
-impl Head {
+impl ResponseHead {
     /// `body` is what the answer has to say before its body is left out for a HEAD.
     pub(crate) fn of(response: &Response, body: Option<Bytes>) -> Self {
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let stays_open = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         Self {
-            unaudited: response.extensions().get::<Unaudited>().is_some(),
+            audit_exempt: response.extensions().get::<AuditExempt>().is_some(),
             code: response.status(),
             status: response.extensions().get::<AnsweredStatus>().map(|status| status.0.clone()),
-            panicked: response.extensions().get().cloned(),
+            panic_message: response.extensions().get().cloned(),
             media_type: media_type.unwrap_or_default().into(),
             compressed: response.headers().contains_key(CONTENT_ENCODING),
             whole: body.or_else(|| response.body().whole()).filter(|_| !stays_open),
@@ -122,36 +122,36 @@ impl Head {
 }
 
 /// Reports an answer. If it has a body after its head, [`Ending`] reports that.
-pub(crate) async fn answered(
+pub(crate) async fn record_response(
     trail: Arc<Trail>,
-    tried: PresentedCredentials,
+    presented: PresentedCredentials,
     info: Option<Arc<RequestInfo>>,
-    head: Head,
-) -> Option<Ending> {
-    let info = info.filter(|_| !head.unaudited)?;
+    head: ResponseHead,
+) -> Option<ResponseAuditor> {
+    let info = info.filter(|_| !head.audit_exempt)?;
     // A request that is refused before its caller is known only has an event for the head of the answer.
     let unknown_caller = !trail.is_begun();
     if unknown_caller && !trail.begin(&info, None) {
         return None;
     }
-    if let Some(Panicked(message)) = head.panicked {
+    if let Some(PanicMessage(message)) = head.panic_message {
         trail.panicked(&message).await;
         return None;
     }
     let failed = head.status.is_some();
     // A Status says it better.
     if unknown_caller && head.code == StatusCode::UNAUTHORIZED && !failed {
-        trail.unauthenticated(&tried.names());
+        trail.unauthenticated(&presented.names());
     }
     trail.answered(&Answered { code: head.code.as_u16(), status: head.status });
     let limit = if head.compressed { 0 } else { trail.wants_body() };
-    let record_whole = |body: &Bytes| {
+    let record_body = |body: &Bytes| {
         if limit > 0 {
             trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));
         }
     };
     if unknown_caller {
-        head.whole.iter().for_each(record_whole);
+        head.whole.iter().for_each(record_body);
         trail.started().await;
         trail.end();
         return None;
@@ -159,13 +159,13 @@ pub(crate) async fn answered(
     let long_running = info.is_long_running();
     if long_running {
         // What a stream sends is not recorded, but a failure instead of it is.
-        head.whole.iter().filter(|_| failed).for_each(record_whole);
+        head.whole.iter().filter(|_| failed).for_each(record_body);
         trail.started().await;
     }
     let mut limit = if long_running { 0 } else { limit };
     if let Some(body) = &head.whole {
         if !long_running {
-            record_whole(body);
+            record_body(body);
         }
         // Events of slow requests also have the time that sending took.
         if !trail.is_slow() {
@@ -174,7 +174,7 @@ pub(crate) async fn answered(
         }
         limit = 0;
     }
-    Some(Ending {
+    Some(ResponseAuditor {
         trail,
         media_type: head.media_type,
         captured: (limit > 0).then(BytesMut::new),
@@ -185,7 +185,7 @@ pub(crate) async fn answered(
 }
 
 /// Reports the end of an answer that is sent in pieces.
-pub(crate) struct Ending {
+pub(crate) struct ResponseAuditor {
     trail: Arc<Trail>,
     media_type: Text,
     captured: Option<BytesMut>,
@@ -195,7 +195,7 @@ pub(crate) struct Ending {
     finished: bool,
 }
 
-impl Ending {
+impl ResponseAuditor {
     /// Notes that some pieces are about to be sent.
     pub(crate) fn pieces(&mut self, pieces: &Pieces) {
         let fits = self.captured.as_ref().is_some_and(|captured| captured.len() + pieces.len() <= self.limit);
@@ -231,7 +231,7 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for ResponseAuditor {
     /// Reports that the client disconnected before the end.
     fn drop(&mut self) {
         if !self.finished {
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials() {
+    fn names_presented_credentials() {
         let connection = ConnectionInfo::default();
         for (header, query, want) in [
             ("", "", ""),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn lists_source_addresses() {
         let peer = Some(SocketAddr::from(([10, 0, 0, 9], 1)));
         for (forwarded, real, want) in [
             ("", "", "10.0.0.9"),

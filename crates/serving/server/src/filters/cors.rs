@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns() {
+    fn rejects_unanchored_patterns() {
         for (pattern, begin) in [
             ("", "empty value in --cors-allowed-origins, help: List"),
             (
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn origins() {
+    fn allows_configured_origins_only() {
         let cors = Cors::new(&["//example\\.com(:|$)", "^https://.*\\.other\\.org$"]).unwrap();
         for (origin, allowed) in [
             ("https://example.com", true),

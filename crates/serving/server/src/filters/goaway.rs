@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn about_as_often_as_asked_for() {
+    fn closes_about_the_configured_fraction() {
         let over = |alpn: &[u8]| ConnectionInfo::new(([127, 0, 0, 1], 1).into(), Vec::new(), Some(alpn.to_vec()));
         let times = |chance: f64, alpn: &[u8]| (0..10_000).filter(|_| decide(chance, &over(alpn))).count();
         assert_eq!((times(0.0, b"h2"), times(0.02, b"http/1.1")), (0, 0));

@@ -9,7 +9,7 @@ use http_body::Body as _;
 pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// Adds the headers that operators configure.
-pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origin: Option<HeaderValue>) {
+pub(crate) fn add_configured(response: &mut Response, hsts: Option<&HeaderValue>, origin: Option<HeaderValue>) {
     let headers = response.headers_mut();
     if let Some(hsts) = hsts {
         headers.entry(STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
@@ -20,7 +20,7 @@ pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origi
 }
 
 /// Adds the audit ID, and `Cache-Control`: caches may keep nothing because everything is subject to authorization.
-pub(crate) fn finish(mut response: Response, record: &Record, is_head: bool) -> Response {
+pub(crate) fn add_standard(mut response: Response, record: &Record, is_head: bool) -> Response {
     let status = response.status().as_u16();
     let mut warnings = Vec::new();
     record.note(|facts| {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use binnacle_request::{RequestInfo, User};
 use http::StatusCode;
 
-use crate::answer::Refusal;
-use crate::inflight::{Guard, InFlight, RequestKind};
+use crate::inflight::{InFlight, RequestGuard, RequestKind};
+use crate::response::Rejection;
 
 /// Limits on short requests in flight (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct InFlightLimits {
     pub mutating: i64,
 }
 
-pub(crate) fn count(inflight: &Arc<InFlight>, info: &RequestInfo) -> Guard {
+pub(crate) fn count(inflight: &Arc<InFlight>, info: &RequestInfo) -> RequestGuard {
     inflight.begin(kind(info))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn check(
     inflight: &InFlight,
     info: &RequestInfo,
     user: &User,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     let Some(limits) = limits else { return Ok(()) };
     let kind = kind(info);
     let limit = match kind {
@@ -38,7 +38,7 @@ pub(crate) fn check(
     if limit == 0 || inflight.now(kind) <= limit || user.is_in(User::MASTERS) {
         return Ok(());
     }
-    Err(Refusal::TryLater {
+    Err(Rejection::RetryAfter {
         code: StatusCode::TOO_MANY_REQUESTS,
         text: "Too many requests, please try again later.",
         seconds: 1,
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits() {
+    fn rejects_requests_above_the_limit() {
         let inflight = InFlight::new();
         let info = |method: Method| RequestInfo::parse(&method, "/api/v1/nodes", &Query::default(), "").unwrap();
         let (get, post) = (info(Method::GET), info(Method::POST));

@@ -7,7 +7,7 @@ use binnacle_request::{Record, Response};
 use futures::FutureExt;
 use http::StatusCode;
 
-use crate::answer::{Panicked, error_text};
+use crate::response::{PanicMessage, error_text};
 
 /// Runs a handler; a panic results in a 500.
 pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Response>) -> Response {
@@ -19,7 +19,7 @@ pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Respo
             let message = report(record, panic.as_ref());
             let text = "This request caused apiserver to panic. Look in the logs for details.";
             let mut response = error_text(StatusCode::INTERNAL_SERVER_ERROR, text.to_owned());
-            response.extensions_mut().insert(Panicked(message));
+            response.extensions_mut().insert(PanicMessage(message));
             response
         }
     }

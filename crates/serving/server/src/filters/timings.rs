@@ -79,7 +79,7 @@ impl<'a> FilterTimings<'a> {
         self.metrics.observe(filter, took);
         // The trace begins after authentication, which has its own span.
         if filter != Filter::Authentication && self.record.trace().is_some_and(|trace| trace.is_sampled()) {
-            traces::entered(self.record, filter.as_str(), SystemTime::now() - took);
+            traces::enter_filter(self.record, filter.as_str(), SystemTime::now() - took);
         }
         self.began = now;
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_filters_that_were_passed_are_told_of() {
+    fn observes_only_passed_filters() {
         let registry = Registry::new();
         let metrics = FilterMetrics::register(&registry).unwrap();
         let record = Record::open(http::Method::GET, "/".into(), None, None);

@@ -54,21 +54,25 @@ pub(super) fn component(info: &RequestInfo) -> &'static str {
 
 /// The labels of a request that depend on which handler of kube-apiserver would have had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Handled {
+pub(super) struct HandlerLabels {
     pub(super) verb: &'static str,
     pub(super) scope: &'static str,
     /// True if the size of the answer is counted: the handler is for reads, whatever the request does with it.
-    pub(super) reads: bool,
+    pub(super) counts_response_size: bool,
 }
 
-impl Handled {
+impl HandlerLabels {
     /// `verb` is the label from the request; `routed` is true if the resource is a built-in one.
     pub(super) fn of(info: &RequestInfo, verb: &'static str, routed: bool) -> Self {
         if !info.is_resource_request {
-            return Self { verb, scope: "", reads: true };
+            return Self { verb, scope: "", counts_response_size: true };
         }
         if !routed {
-            return Self { verb, scope: info.scope(), reads: matches!(info.verb.as_str(), "get" | "list") };
+            return Self {
+                verb,
+                scope: info.scope(),
+                counts_response_size: matches!(info.verb.as_str(), "get" | "list"),
+            };
         }
         let scope = match () {
             () if info.parts.len() > 1 || info.verb == "create" => "resource",
@@ -78,9 +82,9 @@ impl Handled {
         // A name in the field selector does not make a list a get.
         let verb = if verb == "GET" && scope != "resource" { "LIST" } else { verb };
         let version = if info.api_prefix == "api" { 2 } else { 3 };
-        let old_watch = info.path.split('/').nth(version + 1) == Some("watch");
-        let reads = matches!(verb, "GET" | "LIST") || verb == "WATCH" && !old_watch;
-        Self { verb, scope, reads }
+        let is_watch_path = info.path.split('/').nth(version + 1) == Some("watch");
+        let counts_response_size = matches!(verb, "GET" | "LIST") || verb == "WATCH" && !is_watch_path;
+        Self { verb, scope, counts_response_size }
     }
 }
 
@@ -105,7 +109,7 @@ pub(super) fn system_client(agent: &HeaderValue) -> &'static str {
 }
 
 /// Returns one of a few categories instead of a user name: metrics must neither grow with users nor reveal them.
-pub(super) fn compressed(name: &str) -> &'static str {
+pub(super) fn username_category(name: &str) -> &'static str {
     match name {
         "admin" => "admin",
         "client" => "client",
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_field_validation() {
+    fn labels_field_validation() {
         for (uri, want) in [
             ("/a?fieldValidation=Strict", "Strict"),
             ("/a?fieldManager=x&fieldValidation=Warn", "Warn"),
@@ -136,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_paths() {
+    fn labels_paths_and_components() {
         for (path, names_wanted, component_wanted) in [
             ("/healthz", ["", "", "", "/healthz"], ""),
             ("/readyz/ping", ["", "", "", "/readyz/ping"], ""),
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn handlers() {
+    fn derives_labels_from_the_handler() {
         for (uri, verb, routed, want) in [
             ("/healthz", "PATCH", false, ("PATCH", "", true)),
             ("/api/v1/namespaces/a/pods", "LIST", true, ("LIST", "namespace", true)),
@@ -177,8 +181,8 @@ mod tests {
         ] {
             let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
             let info = RequestInfo::parse(&http::Method::GET, path, &Query::parse(query), uri).unwrap();
-            let handled = Handled::of(&info, verb, routed);
-            assert_eq!((handled.verb, handled.scope, handled.reads), want, "{uri}");
+            let labels = HandlerLabels::of(&info, verb, routed);
+            assert_eq!((labels.verb, labels.scope, labels.counts_response_size), want, "{uri}");
         }
     }
 }

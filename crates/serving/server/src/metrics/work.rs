@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_largest_and_counts_the_exceeded() {
+    fn records_the_largest_work_and_exceeded_limits() {
         let metrics = WorkMetrics::register(&Registry::new()).expect("valid families");
         for steps in [5_000, 200_000, 10_000] {
             let budget = WorkBudget::new(WorkLimits { steps: 100_000, memory: 1 });

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_features::Features;
 use binnacle_fields::core::v1::{self, ObjectReference, Pod, PodSpec, PodStatus};
 use binnacle_fields::meta::v1::ObjectMeta;
@@ -16,12 +16,12 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value, value};
 
 use super::conditions;
-use crate::posted::{ExpectedKind, PostedObject};
+use crate::posted_object::{PostedKind, PostedObject};
 
-const KIND: ExpectedKind = ExpectedKind::new("", "v1", "Binding");
+const KIND: PostedKind = PostedKind::new("", "v1", "Binding");
 
 pub(crate) struct Binding {
-    kind: ExpectedKind,
+    kind: PostedKind,
     resources: Catalog,
     admission: Arc<dyn Admission>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Binding {
 impl Binding {
     /// `POST .../pods/NAME/binding`: a uid in the binding must be the pod's.
     pub(crate) fn subresource(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
-        Self { kind: ExpectedKind { keeps_uid: true, ..KIND }, resources, admission }
+        Self { kind: PostedKind { keeps_uid: true, ..KIND }, resources, admission }
     }
 
     /// `POST .../bindings`: the binding's name is the pod's, and its uid is ignored.
@@ -37,7 +37,7 @@ impl Binding {
         Self { kind: KIND, resources, admission }
     }
 
-    async fn bind(&self, call: UnstoredCall) -> Answer {
+    async fn bind(&self, call: SubresourceCall) -> HandlerResult {
         let posted = PostedObject::read(call, &self.kind, &self.admission).await?;
         if object::name(&posted.object) != posted.name() {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -49,12 +49,12 @@ impl Binding {
         posted.validate(&self.admission).await?;
         let pods = self.resources.require("", "v1", "pods")?;
         assign(self.resources.features(), &pods, &posted.context, &posted.object).await?;
-        Ok(posted.carried_out())
+        Ok(posted.success_response())
     }
 }
 
-impl UnstoredHandler for Binding {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for Binding {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(self.bind(call))
     }
 }
@@ -77,9 +77,9 @@ fn validate(binding: &Value) -> FieldErrors {
 async fn assign(features: &Features, pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
     let name = object::name(binding);
     let now = rfc3339(context.now);
-    let wanted =
+    let preconditions =
         Preconditions { uid: object::uid(binding).into(), resource_version: object::resource_version(binding).into() };
-    pods.rewrite(context, name, &wanted, &mut |pod| match refusal(pod) {
+    pods.rewrite(context, name, &preconditions, &mut |pod| match bind_error(pod) {
         Some(why) => Err(Status::conflict(&GroupResource::new("", "pods/binding"), name, why)),
         None => {
             bind(features, pod, binding, &now);
@@ -90,7 +90,7 @@ async fn assign(features: &Features, pods: &Resource, context: &Context, binding
 }
 
 /// Returns the reason why a pod cannot be bound.
-fn refusal(pod: &Value) -> Option<String> {
+fn bind_error(pod: &Value) -> Option<String> {
     let name = object::name(pod);
     let pod_ref = FieldRef::<Pod>::root(pod);
     let spec = pod_ref.at(Pod::SPEC);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals() {
+    fn refuses_bound_gated_and_deleted_pods() {
         for (pod, want) in [
             (value!({"metadata": {"name": "a"}}), None),
             (
@@ -146,12 +146,12 @@ mod tests {
                 Some("pod a has non-empty .spec.schedulingGates"),
             ),
         ] {
-            assert_eq!(refusal(&pod).as_deref(), want);
+            assert_eq!(bind_error(&pod).as_deref(), want);
         }
     }
 
     #[test]
-    fn what_changes() {
+    fn sets_node_labels_annotations_and_condition() {
         let mut pod = value!({
             "metadata": {"name": "a", "labels": {"a": "1", "b": "2"}},
             "status": {"nominatedNodeName": "m", "conditions": [
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_bindings() {
+    fn rejects_invalid_bindings() {
         for (binding, want) in [
             (
                 value!({"target": {"kind": "Pod"}}),

@@ -14,16 +14,16 @@ pub(super) fn set(mut status: FieldMut<PodStatus>, mut condition: Value, now: &s
     new.set(PodCondition::LAST_TRANSITION_TIME, now);
     let conditions = status.list_entry(PodStatus::CONDITIONS);
     let of_type = new.str(PodCondition::TYPE);
-    match conditions.iter_mut().find(|there| FieldRef::root(there).at(PodCondition::TYPE).str() == of_type) {
+    match conditions.iter_mut().find(|existing| FieldRef::root(existing).at(PodCondition::TYPE).str() == of_type) {
         None => conditions.push(condition),
-        Some(there) => {
-            let mut old = FieldMut::<PodCondition>::root(there);
+        Some(existing) => {
+            let mut old = FieldMut::<PodCondition>::root(existing);
             if old.get(PodCondition::STATUS) == new.get(PodCondition::STATUS)
                 && let Some(since) = old.remove(PodCondition::LAST_TRANSITION_TIME)
             {
                 new.set(PodCondition::LAST_TRANSITION_TIME, since);
             }
-            *there = condition;
+            *existing = condition;
         }
     }
 }
@@ -33,13 +33,13 @@ pub(super) fn set_of_budget(mut status: FieldMut<PodDisruptionBudgetStatus>, mut
     let mut new = FieldMut::<Condition>::root(&mut condition);
     let conditions = status.list_entry(PodDisruptionBudgetStatus::CONDITIONS);
     let of_type = new.str(Condition::TYPE);
-    let found = conditions.iter_mut().find(|there| FieldRef::root(there).at(Condition::TYPE).str() == of_type);
-    let Some(there) = found else {
+    let found = conditions.iter_mut().find(|existing| FieldRef::root(existing).at(Condition::TYPE).str() == of_type);
+    let Some(existing) = found else {
         new.set(Condition::LAST_TRANSITION_TIME, now);
         conditions.push(condition);
         return;
     };
-    let mut old = FieldMut::<Condition>::root(there);
+    let mut old = FieldMut::<Condition>::root(existing);
     if old.get(Condition::STATUS) != new.get(Condition::STATUS) {
         old.set(Condition::LAST_TRANSITION_TIME, now);
     }

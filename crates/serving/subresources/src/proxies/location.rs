@@ -45,7 +45,7 @@ impl<'a> Location<'a> {
 }
 
 /// Returns the target of a server in the cluster, with one address.
-pub(super) fn at(ip: &str, port: Option<u16>, tls: Option<Arc<ClientConfig>>) -> Target {
+pub(super) fn target_at(ip: &str, port: Option<u16>, tls: Option<Arc<ClientConfig>>) -> Target {
     Target { host: ip.to_owned(), port, tls, addresses: None, server_name: None, way: Way::default() }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn parses_scheme_name_and_port() {
         let location = |scheme, name, port| Some(Location { scheme, name, port });
         for (id, want) in [
             ("a", location("", "a", "")),

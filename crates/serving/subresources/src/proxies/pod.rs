@@ -10,7 +10,7 @@ use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 use rustls::ClientConfig;
 
-use super::location::{Location, at};
+use super::location::{Location, target_at};
 use crate::streams::Nodes;
 
 pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientConfig>) -> Result<Target, Status> {
@@ -32,7 +32,7 @@ fn target(location: &Location<'_>, pod: &Value, tls: &Arc<ClientConfig>) -> Resu
         Some(port) => Some(port),
         None => first_port(pod.at(Pod::SPEC)),
     };
-    Ok(at(ip, port, location.tls(tls)))
+    Ok(target_at(ip, port, location.tls(tls)))
 }
 
 /// Returns the first port of any container.
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets() {
+    fn locates_pods_by_address_and_port() {
         let tls = client_config(Verification::None, None).unwrap();
         let ports =
             value!([{"name": "c"}, {"name": "d", "ports": [{"containerPort": 8080i64}, {"containerPort": 1i64}]}]);

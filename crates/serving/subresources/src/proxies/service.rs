@@ -16,7 +16,7 @@ use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 use rustls::ClientConfig;
 
-use super::location::{Location, at};
+use super::location::{Location, target_at};
 use crate::streams::Nodes;
 
 pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientConfig>) -> Result<Target, Status> {
@@ -37,7 +37,7 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
     for candidate in candidates(endpoints, &port_name, random()) {
         if is_of_pod(nodes, info, candidate.address).await? {
             let port = u16::try_from(candidate.port).ok();
-            return Ok(at(candidate.address.at(EndpointAddress::IP).str(), port, location.tls(tls)));
+            return Ok(target_at(candidate.address.at(EndpointAddress::IP).str(), port, location.tls(tls)));
         }
     }
     Err(none(id))
@@ -93,7 +93,7 @@ async fn is_of_pod(
         Ok(pod) => {
             let pod = FieldRef::<Pod>::root(&pod);
             let status = pod.at(Pod::STATUS);
-            Ok(status.at(PodStatus::POD_IPS).items().any(|own| own.at(PodIP::IP).str() == ip))
+            Ok(status.at(PodStatus::POD_IPS).items().any(|pod_ip| pod_ip.at(PodIP::IP).str() == ip))
         }
         Err(status) if status.code() == 404 => Ok(false),
         Err(status) => Err(status),
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_by_number() {
+    fn finds_port_names_by_number() {
         let service = value!({
             "metadata": {"name": "s"}, "spec": {"ports": [{"name": "web", "port": 80i64}, {"port": 81i64}]}
         });
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_endpoint_is_tried_once() {
+    fn tries_every_endpoint_once() {
         let endpoints = value!({"subsets": [
             {"addresses": [{"ip": "1"}, {"ip": "2"}], "ports": [{"name": "web", "port": 8080i64}]},
             {"addresses": [{"ip": "3"}], "ports": [{"name": "web", "port": 9090i64}, {"name": "x", "port": 1i64}]},
@@ -145,8 +145,8 @@ mod tests {
         ] {
             let found = candidates(FieldRef::root(&endpoints), name, random);
             let ip = |candidate: &Candidate<'_>| candidate.address.at(EndpointAddress::IP).str().to_owned();
-            let shown: Vec<_> = found.iter().map(|found| format!("{}:{}", ip(found), found.port)).collect();
-            assert_eq!(shown.join(" "), want, "{name} {random}");
+            let addresses: Vec<_> = found.iter().map(|found| format!("{}:{}", ip(found), found.port)).collect();
+            assert_eq!(addresses.join(" "), want, "{name} {random}");
         }
     }
 }

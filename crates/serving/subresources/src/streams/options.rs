@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kubelet_is_told() {
+    fn encodes_command_options_for_kubelet() {
         for (query, want) in [
             ("", ""),
             ("stdin=true&stdout=1&stderr&tty=false", "?error=1&input=1&output=1"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn ports() {
+    fn encodes_ports_for_kubelet() {
         for (query, want) in [
             ("", Ok("")),
             ("ports=80", Ok("?port=80")),

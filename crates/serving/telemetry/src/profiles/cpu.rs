@@ -33,8 +33,8 @@ pub async fn cpu(duration: Duration) -> Result<Vec<u8>, CpuError> {
         })?;
     tokio::time::sleep(duration).await;
     // Resolving symbols takes a while.
-    let made = tokio::task::spawn_blocking(move || encode(&guard, duration)).await;
-    made.map_err(|error| CpuError::Failed(error.to_string()))?
+    let encoded = tokio::task::spawn_blocking(move || encode(&guard, duration)).await;
+    encoded.map_err(|error| CpuError::Failed(error.to_string()))?
 }
 
 fn encode(guard: &ProfilerGuard<'_>, duration: Duration) -> Result<Vec<u8>, CpuError> {

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_share_what_they_have_in_common() {
+    fn shares_functions_and_locations_of_stacks() {
         let frame = |name: &str, line| Frame { function: name.to_owned(), line, ..Frame::default() };
         let mut stacks = Stacks::new(vec![("samples", "count")], (("cpu", "nanoseconds"), 10));
         stacks.add(vec![frame("leaf", 1), frame("root", 7)], vec![2]);

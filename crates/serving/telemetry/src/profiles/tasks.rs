@@ -17,8 +17,8 @@ pub fn tasks() -> Stacks {
         stacks.add(vec![frame(name), frame("tasks that go on for as long as the server")], vec![count(running)]);
     }
     // Supervised tasks may also run in other runtimes, or be threads.
-    let others = Handle::current().metrics().num_alive_tasks().saturating_sub(named);
-    stacks.add(vec![frame("connections, requests and what they wait for")], vec![count(others)]);
+    let other_tasks = Handle::current().metrics().num_alive_tasks().saturating_sub(named);
+    stacks.add(vec![frame("connections, requests and what they wait for")], vec![count(other_tasks)]);
     stacks
 }
 

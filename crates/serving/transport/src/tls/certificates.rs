@@ -17,7 +17,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use super::{TlsError, TlsFiles};
 
 /// The interval between checks of the files.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A certificate and its key in files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct Certificates {
 }
 
 enum Source {
-    Made(ArcSwap<CertifiedKey>),
+    Generated(ArcSwap<CertifiedKey>),
     Files(CertificateFiles),
 }
 
@@ -69,38 +69,38 @@ impl Certificates {
     ) -> Result<Arc<Self>, TlsError> {
         let default = match default {
             DefaultCertificate::Files(files) => Source::Files(files),
-            DefaultCertificate::Made(files) => Source::Made(ArcSwap::new(certified(&provider, files)?)),
+            DefaultCertificate::Made(files) => Source::Generated(ArcSwap::new(certified_key(&provider, files)?)),
         };
-        let current = ArcSwap::from_pointee(read(&provider, &default, &named)?);
+        let current = ArcSwap::from_pointee(read_certificates(&provider, &default, &named)?);
         Ok(Arc::new(Self { provider, default, named, current }))
     }
 
     /// Reads the files again. On an error nothing changes.
     pub fn reload(&self) -> Result<(), TlsError> {
-        self.current.store(Arc::new(read(&self.provider, &self.default, &self.named)?));
+        self.current.store(Arc::new(read_certificates(&self.provider, &self.default, &self.named)?));
         Ok(())
     }
 
     /// Uses another certificate that the server made for new connections. Does nothing if the certificate is in a file.
     pub fn replace_made(&self, files: TlsFiles) -> Result<(), TlsError> {
-        let Source::Made(made) = &self.default else { return Ok(()) };
-        made.store(certified(&self.provider, files)?);
+        let Source::Generated(generated) = &self.default else { return Ok(()) };
+        generated.store(certified_key(&self.provider, files)?);
         self.reload()
     }
 
     /// Watches the files for as long as the server runs.
-    pub async fn follow(self: Arc<Self>) {
-        let mut seen = self.fingerprint();
+    pub async fn watch_files(self: Arc<Self>) {
+        let mut loaded = self.fingerprint();
         loop {
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(RELOAD_INTERVAL).await;
             let now = self.fingerprint();
-            if now == seen {
+            if now == loaded {
                 continue;
             }
             match self.reload() {
                 Ok(()) => {
                     tracing::info!("serving certificates were read again");
-                    seen = now;
+                    loaded = now;
                 }
                 // A certificate is often written before its key: the pair matches a little later.
                 Err(error) => tracing::error!("serving certificates changed and cannot be read: {error}"),
@@ -110,8 +110,8 @@ impl Certificates {
 
     /// Returns true for a certificate in use.
     pub fn shows(&self, certificate: &CertificateDer<'_>) -> bool {
-        let shown = self.current.load();
-        let mut all = std::iter::once(&shown.default).chain(shown.by_name.values());
+        let current = self.current.load();
+        let mut all = std::iter::once(&current.default).chain(current.by_name.values());
         all.any(|pair| pair.cert.first() == Some(certificate))
     }
 
@@ -130,7 +130,7 @@ impl Certificates {
         use std::os::unix::fs::MetadataExt;
         let default = match &self.default {
             Source::Files(files) => Some(files),
-            Source::Made(_) => None,
+            Source::Generated(_) => None,
         };
         let files = default.into_iter().chain(self.named.iter().map(|named| &named.files));
         files
@@ -143,20 +143,20 @@ impl Certificates {
     }
 
     fn choose(&self, name: Option<&str>, address: Option<IpAddr>) -> Arc<CertifiedKey> {
-        let shown = self.current.load();
+        let current = self.current.load();
         let found = match (name, address) {
-            (Some(name), _) => shown.named(name),
-            (None, Some(address)) => shown.by_name.get(&address.to_string()).cloned(),
+            (Some(name), _) => current.find(name),
+            (None, Some(address)) => current.by_name.get(&address.to_string()).cloned(),
             (None, None) => None,
         };
-        found.unwrap_or_else(|| shown.default.clone())
+        found.unwrap_or_else(|| current.default.clone())
     }
 }
 
 impl CertificateSet {
     /// Returns the certificate of the exact name, or else of the name with its first segments replaced by `*`, one
     /// after the other.
-    fn named(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+    fn find(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         if self.by_name.is_empty() {
             return None;
         }
@@ -176,27 +176,31 @@ impl CertificateSet {
 }
 
 /// Chooses certificates for connections to one of our addresses.
-pub(crate) struct Chooser {
+pub(crate) struct CertResolver {
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) address: Option<IpAddr>,
 }
 
-impl std::fmt::Debug for Chooser {
+impl std::fmt::Debug for CertResolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Chooser").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("CertResolver").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-impl ResolvesServerCert for Chooser {
+impl ResolvesServerCert for CertResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.certificates.choose(hello.server_name(), self.address))
     }
 }
 
-fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate]) -> Result<CertificateSet, TlsError> {
-    let load = |files: &CertificateFiles| certified(provider, TlsFiles::load(&files.certificate, &files.key)?);
+fn read_certificates(
+    provider: &CryptoProvider,
+    default: &Source,
+    named: &[NamedCertificate],
+) -> Result<CertificateSet, TlsError> {
+    let load = |files: &CertificateFiles| certified_key(provider, TlsFiles::load(&files.certificate, &files.key)?);
     let default = match default {
-        Source::Made(made) => made.load_full(),
+        Source::Generated(generated) => generated.load_full(),
         Source::Files(files) => load(files)?,
     };
     let mut by_name = HashMap::new();
@@ -217,7 +221,7 @@ fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate])
 }
 
 /// Fails if key and certificate do not match.
-fn certified(provider: &CryptoProvider, files: TlsFiles) -> Result<Arc<CertifiedKey>, TlsError> {
+fn certified_key(provider: &CryptoProvider, files: TlsFiles) -> Result<Arc<CertifiedKey>, TlsError> {
     let certified = CertifiedKey::from_der(files.chain, files.key, provider);
     certified.map(Arc::new).map_err(|error| {
         TlsError::Unusable(match error {
@@ -269,14 +273,14 @@ mod tests {
         CertificateFiles { certificate: certificate_path, key: key_path }
     }
 
-    fn shown(certificates: &Certificates, name: Option<&str>, address: Option<IpAddr>) -> String {
+    fn chosen_name(certificates: &Certificates, name: Option<&str>, address: Option<IpAddr>) -> String {
         let chosen = certificates.choose(name, address);
         let (_, certificate) = X509Certificate::from_der(&chosen.cert[0]).unwrap();
         certificate.subject().iter_common_name().next().unwrap().as_str().unwrap().to_owned()
     }
 
     #[test]
-    fn by_name_and_again_after_a_change() {
+    fn chooses_by_name_and_reloads_changed_files() {
         let dir = binnacle_testkit::TempDir::new();
         let default = write(dir.path(), "default", "default", &["example.com"]);
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -309,17 +313,17 @@ mod tests {
             (None, ten, "given"),
             (Some("own.org"), ten, "Own Names"),
         ] {
-            assert_eq!(shown(&certificates, name, address), want, "{name:?} {address:?}");
+            assert_eq!(chosen_name(&certificates, name, address), want, "{name:?} {address:?}");
         }
         assert!(certificates.is_named(named_address) && certificates.has_files());
 
         let before = certificates.fingerprint();
         std::fs::write(&default.certificate, "half of a file").unwrap();
         assert!(certificates.reload().is_err());
-        assert_eq!(shown(&certificates, None, None), "default");
+        assert_eq!(chosen_name(&certificates, None, None), "default");
         write(dir.path(), "default", "renewed", &["example.com"]);
         assert_ne!(certificates.fingerprint(), before);
         certificates.reload().unwrap();
-        assert_eq!(shown(&certificates, None, None), "renewed");
+        assert_eq!(chosen_name(&certificates, None, None), "renewed");
     }
 }

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions() {
+    fn sets_minimum_version() {
         let mut settings = TlsSettings::default();
         for (name, want) in [("", 2), ("VersionTLS10", 2), ("VersionTLS12", 2), ("VersionTLS13", 1)] {
             settings.set_min_version(name).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn suites() {
+    fn sets_suites_by_name() {
         let of = |names: &[&str]| {
             let mut settings = TlsSettings::default();
             settings
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn preference() {
+    fn prefers_aes_with_hardware_support() {
         use CipherSuite as C;
         let (aes128, aes256) = (C::TLS13_AES_128_GCM_SHA256, C::TLS13_AES_256_GCM_SHA384);
         let (chacha, cbc) = (C::TLS13_CHACHA20_POLY1305_SHA256, C::TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA);
@@ -206,13 +206,13 @@ mod tests {
             (&[], Preference::ChaCha, chacha),
         ] {
             assert_eq!(Preference::of_client(offered), want, "{offered:?}");
-            let taken = TlsSettings::default().provider(want).cipher_suites[0].suite();
-            assert_eq!(taken, if has_aes() { first } else { chacha }, "{offered:?}");
+            let first_suite = TlsSettings::default().provider(want).cipher_suites[0].suite();
+            assert_eq!(first_suite, if has_aes() { first } else { chacha }, "{offered:?}");
         }
     }
 
     #[test]
-    fn groups() {
+    fn sets_groups_by_number() {
         let of = |numbers: &[i64]| {
             let mut settings = TlsSettings::default();
             settings.set_groups(numbers).map(|()| settings.provider(Preference::Aes).kx_groups.len())
