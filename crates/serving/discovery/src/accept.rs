@@ -2,19 +2,19 @@
 
 use binnacle_meta::{AcceptClause, Encoding, Encodings, accept_clauses};
 
-/// The negotiated form of a response.
+/// The negotiated format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Format {
-    /// All groups with all their resources in one document.
+    /// True for a single document with all groups and their resources.
     pub(crate) aggregated: bool,
     /// True for the profile `nopeer`: only this server's resources, without those of its peers.
     pub(crate) excludes_peers: bool,
     pub(crate) encoding: Encoding,
 }
 
-/// Negotiates the form of the response; `None` if no accepted form is available.
+/// Negotiates the format of the response; `None` if no accepted format is available.
 ///
-/// A clause for the aggregated document precedes plain ones, regardless of their order, if the endpoint offers one.
+/// If the endpoint offers the aggregated document, clauses for it precede plain ones, regardless of their order.
 pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Format> {
     if accept.is_empty() {
         return Some(Format { aggregated: false, excludes_peers: false, encoding: Encoding::Json });
@@ -33,7 +33,7 @@ pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Format
     aggregated_offered.then(|| first(true)).flatten().or_else(|| first(false))
 }
 
-/// Returns true if the parameters of a clause allow this form.
+/// Returns true if the parameters of a clause allow this format.
 fn allows(clause: &AcceptClause<'_>, aggregated: bool, encoding: Encoding) -> bool {
     // Discovery documents have no YAML stream and no other server version.
     let stream = clause.parameter("stream").unwrap_or("");

@@ -1,4 +1,4 @@
-//! The server's address for a client, as shown by `/api`.
+//! The address of the server for a client, as reported by `/api`.
 
 use std::net::IpAddr;
 

@@ -150,7 +150,7 @@ pub(crate) struct ResponseKind<'a> {
     pub(crate) kind: &'a str,
 }
 
-/// Returns the hash that tells clients when the storage version of a resource changes.
+/// Returns the hash by which clients detect a change of a resource's storage version.
 pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
     STANDARD.encode(&hash[..8])

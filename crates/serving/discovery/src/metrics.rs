@@ -23,7 +23,7 @@ families! {
     }
 }
 
-/// Counters of requests for aggregated documents, and of built documents.
+/// Counters of requests for aggregated documents and of document builds.
 #[derive(Clone, Debug)]
 pub struct DiscoveryMetrics {
     families: Families,
@@ -31,15 +31,17 @@ pub struct DiscoveryMetrics {
 }
 
 impl DiscoveryMetrics {
-    /// `with_peers` is true if the gate UnknownVersionInteroperabilityProxy is on. Fails if the registry already has
-    /// families with these names.
+    /// Registers the families; `with_peers` is true if the gate UnknownVersionInteroperabilityProxy is on.
+    ///
+    /// # Errors
+    /// Fails if the registry already has families with these names.
     pub fn register(registry: &Registry, with_peers: bool) -> Result<Self, prometheus::Error> {
         let peers = if with_peers { Some(PeerFamilies::register(registry)?) } else { None };
         Ok(Self { families: Families::register(registry)?, peers })
     }
 
-    /// Counts a request for an aggregated document: `excludes_peers` for this server only, `includes_peers` with the resources of
-    /// peers, and `is_cached` if the document was built before.
+    /// Counts a request for an aggregated document: `excludes_peers` for this server only, `includes_peers` with the
+    /// resources of peers, and `is_cached` if the document was already built.
     pub(crate) fn count(&self, excludes_peers: bool, includes_peers: bool, is_cached: bool) {
         if let Some(counters) = &self.peers {
             if excludes_peers {

@@ -1,4 +1,4 @@
-//! Discovery of all servers of a cluster, whose resources differ during an upgrade (KEP-4020).
+//! Aggregated discovery of all servers of a cluster, whose resources differ during an upgrade (KEP-4020).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub struct DiscoveredVersion {
     pub resources: Arc<[RemoteResource]>,
 }
 
-/// Merges the groups of all servers. `own` is the name of this server among its peers: where documents differ, the
-/// server with the first name decides, so that all servers return the same.
+/// Merges the groups of all servers. `own` is the name of this server among its peers: if documents differ, the server
+/// with the first name takes precedence, so that all servers return the same document.
 #[must_use]
 pub fn merge_peers(
     own: &str,
@@ -105,7 +105,7 @@ fn merge_resources(a: &[RemoteResource], b: &[RemoteResource]) -> Option<Arc<[Re
     Some(order.iter().filter_map(|name| resources.remove(name)).collect())
 }
 
-/// Adds the verbs and subresources of the same resource on another server. Everything else stays.
+/// Adds the verbs and subresources of the same resource on another server. All other fields remain.
 fn add_capabilities(merged_entry: &mut RemoteResource, other: &RemoteResource) {
     let verbs: BTreeSet<Text> =
         [&merged_entry.verbs, &other.verbs].into_iter().flatten().flat_map(|verbs| &**verbs).cloned().collect();
@@ -116,7 +116,7 @@ fn add_capabilities(merged_entry: &mut RemoteResource, other: &RemoteResource) {
     merged_entry.subresources = subresources.into_values().collect();
 }
 
-/// Merges the orders of two lists; `None` if the order is the same and nothing has changed.
+/// Merges the orders of two lists; `None` if neither the order nor the elements change.
 fn merge_order(ours: Vec<Text>, theirs: Vec<Text>, is_changed: bool) -> Option<Vec<Text>> {
     match (ours == theirs, is_changed) {
         (true, false) => None,
@@ -129,8 +129,8 @@ fn names<T>(items: &[T], name: impl Fn(&T) -> &Text) -> Vec<Text> {
     items.iter().map(|item| name(item).clone()).collect()
 }
 
-/// Merges lists of names: each name is after those that precede it in any list; if no list decides, names are sorted.
-/// Contradicting lists are sorted too.
+/// Merges lists of names: each name follows those that precede it in any list; names without such an order, or with
+/// contradicting ones, are sorted.
 fn merge_orders(lists: Vec<Vec<Text>>) -> Vec<Text> {
     let mut after: BTreeMap<&Text, BTreeSet<&Text>> = BTreeMap::new();
     for list in &lists {
@@ -282,7 +282,7 @@ mod tests {
             ("a=v1:x(watch+get)", &[("p", "a=v1:x(list)")], "a=v1:x(get+list+watch)"),
             // The peer has fewer resources: none is removed.
             ("a=v1:x(get),y(get) b=v1:z(get)", &[("p", "a=v1:y(get)")], "a=v1:x(get),y(get) b=v1:z(get)"),
-            // Contradicting orders: the first server's order is used.
+            // If orders contradict each other, the first server's order is used.
             ("b=v1:x(get) a=v1:x(get)", &[("p", "a=v1:x(get) b=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),
             ("b=v1:x(get) a=v1:x(get)", &[("a", "a=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),
         ] {

@@ -17,7 +17,7 @@ use crate::metrics::DiscoveryMetrics;
 use crate::peers::DiscoveredGroup;
 use crate::protobuf::{Message, envelope};
 
-/// Discovery of one immutable [`Served`]. When the resources change, a new value replaces it.
+/// Discovery of an immutable [`Served`]. A new value replaces it when the resources change.
 #[derive(Debug, Default)]
 pub struct Discovery {
     served: Arc<Served>,
@@ -51,7 +51,7 @@ pub struct DiscoveryRequest<'a> {
 pub enum DiscoveryResponse {
     /// 200 with this document.
     Document(Document),
-    /// 304: the client's copy is up to date.
+    /// 304: the client's copy is current.
     NotModified { etag: String },
     /// 404 for an unknown group, as plain text: `404 page not found` and a line feed.
     NotFound,
@@ -93,7 +93,7 @@ impl Discovery {
         Self { served, addresses, ..Self::default() }
     }
 
-    /// Sets the groups of `/apis` and `/apis/GROUP`: there may be more or fewer registered groups than served ones.
+    /// Sets the groups of `/apis` and `/apis/GROUP`, since registered groups may differ from served ones.
     #[must_use]
     pub fn listing(self, groups: Vec<ListedGroup>) -> Self {
         Self { listed: Some(groups), ..self }
@@ -135,15 +135,15 @@ impl Discovery {
         &self.served
     }
 
-    /// Returns true for the paths of discovery documents, served or not.
+    /// Returns true for paths of discovery documents, served or not.
     pub fn matches(path: &str) -> bool {
         DocumentPath::of(path).is_some()
     }
 
     /// Returns the response for `/api`, `/apis` or a group or version below; `None` for other paths.
     ///
-    /// Requests for dynamic versions that another server serves must be proxied by the caller first.
-    pub fn answer(&self, request: &DiscoveryRequest<'_>) -> Option<DiscoveryResponse> {
+    /// The caller must first proxy requests for dynamic versions that another server serves.
+    pub fn respond(&self, request: &DiscoveryRequest<'_>) -> Option<DiscoveryResponse> {
         let document_path = DocumentPath::of(request.path)?;
         Some(self.respond_to(document_path, request).unwrap_or_else(DiscoveryResponse::Failure))
     }
@@ -225,7 +225,7 @@ impl Discovery {
             Encoding::Yaml => {
                 ("application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", yaml(&aggregated.json))
             }
-            // Discovery is never told in CBOR.
+            // Discovery is never encoded in CBOR.
             Encoding::Protobuf | Encoding::Cbor => (
                 "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
                 envelope(AGGREGATED[0], AGGREGATED[1], &list()).into(),
@@ -273,7 +273,7 @@ impl AggregatedDocument {
     }
 }
 
-/// Checks a request for a path of kube-apiserver's router: only GET, and a known media type.
+/// Checks a request for a path of kube-apiserver's router, which accepts only GET and known media types.
 fn check_router_rules(request: &DiscoveryRequest<'_>) -> Result<(), Status> {
     if request.method != "GET" {
         return Err(Status::method_not_allowed());
@@ -284,7 +284,7 @@ fn check_router_rules(request: &DiscoveryRequest<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns a document without an aggregated form.
+/// Returns a document that has no aggregated format.
 fn plain(
     request: &DiscoveryRequest<'_>,
     encode_as: impl FnOnce(Encoding) -> Bytes,
@@ -306,7 +306,7 @@ fn encode(encoding: Encoding, api_version: &str, kind: &str, document: &(impl Se
     }
 }
 
-/// Encodes compact JSON with the line feed that ends every JSON response.
+/// Encodes compact JSON with the line feed at the end of every JSON response.
 fn json(document: &impl Serialize) -> Bytes {
     let mut bytes = Vec::new();
     // Serialization of strings, lists and structs to memory cannot fail.

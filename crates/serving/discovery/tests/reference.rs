@@ -49,7 +49,7 @@ fn assert_same(ours: &[u8], file: &Path, path: &str) {
 #[test]
 fn returns_status_by_method_path_and_accept() {
     let discovery = discovery();
-    let status = |answer: &DiscoveryResponse| match answer {
+    let status = |response: &DiscoveryResponse| match response {
         DiscoveryResponse::Document(_) => 200,
         DiscoveryResponse::NotModified { .. } => 304,
         DiscoveryResponse::NotFound => 404,
@@ -77,15 +77,15 @@ fn returns_status_by_method_path_and_accept() {
         ("GET", "/apis/apps/v1/deployments", "", None),
         ("GET", "/healthz", "", None),
     ] {
-        let answer = discovery.answer(&DiscoveryRequest { method, path, accept, ..DiscoveryRequest::default() });
-        assert_eq!(answer.as_ref().map(status), expected, "{method} {path} {accept}");
+        let response = discovery.respond(&DiscoveryRequest { method, path, accept, ..DiscoveryRequest::default() });
+        assert_eq!(response.as_ref().map(status), expected, "{method} {path} {accept}");
     }
-    // Only a built-in group returns a Status for its missing versions.
-    let answer = |path| discovery.answer(&DiscoveryRequest { method: "GET", path, ..DiscoveryRequest::default() });
-    assert_eq!(answer("/apis/nothing.test/v1"), Some(DiscoveryResponse::NotFound));
-    let Some(DiscoveryResponse::Failure(failure)) = answer("/apis/apps/v9") else { panic!() };
+    // Only a built-in group returns a Status for missing versions.
+    let respond = |path| discovery.respond(&DiscoveryRequest { method: "GET", path, ..DiscoveryRequest::default() });
+    assert_eq!(respond("/apis/nothing.test/v1"), Some(DiscoveryResponse::NotFound));
+    let Some(DiscoveryResponse::Failure(failure)) = respond("/apis/apps/v9") else { panic!() };
     assert_eq!(failure.message(), "the server could not find the requested resource");
-    let Some(DiscoveryResponse::Failure(failure)) = discovery.answer(&DiscoveryRequest {
+    let Some(DiscoveryResponse::Failure(failure)) = discovery.respond(&DiscoveryRequest {
         method: "GET",
         path: "/api",
         accept: "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
@@ -111,8 +111,8 @@ fn returns_not_modified_for_matching_etag() {
         if_none_match,
         client: None,
     };
-    assert_eq!(discovery.answer(&request(&etag)), Some(DiscoveryResponse::NotModified { etag: etag.clone() }));
-    assert!(matches!(discovery.answer(&request("\"other\"")), Some(DiscoveryResponse::Document(_))));
+    assert_eq!(discovery.respond(&request(&etag)), Some(DiscoveryResponse::NotModified { etag: etag.clone() }));
+    assert!(matches!(discovery.respond(&request("\"other\"")), Some(DiscoveryResponse::Document(_))));
     assert_ne!(get(&discovery, "/api", AGGREGATED).etag.unwrap(), etag);
 
     let mut served = Served::clone(discovery.served());
@@ -154,7 +154,7 @@ fn lists_custom_resources() {
         ]}]})
     );
     let missing =
-        discovery.answer(&DiscoveryRequest { method: "GET", path: "/apis/a.test/v2", ..DiscoveryRequest::default() });
+        discovery.respond(&DiscoveryRequest { method: "GET", path: "/apis/a.test/v2", ..DiscoveryRequest::default() });
     assert_eq!(missing, Some(DiscoveryResponse::NotFound));
 }
 
@@ -172,7 +172,7 @@ fn returns_server_address_by_client_network() {
             client: Some(client.into()),
             ..DiscoveryRequest::default()
         };
-        let Some(DiscoveryResponse::Document(document)) = discovery.answer(&request) else { panic!() };
+        let Some(DiscoveryResponse::Document(document)) = discovery.respond(&request) else { panic!() };
         serde_json::from_slice::<Value>(&document.body).unwrap()["serverAddressByClientCIDRs"].clone()
     };
     let default = json!({"clientCIDR": "0.0.0.0/0", "serverAddress": "192.0.2.2:6443"});
@@ -192,7 +192,7 @@ fn yaml_sorts_members_by_name() {
         "apiVersion: v1\nkind: APIGroup\nname: policy\npreferredVersion:\n  groupVersion: policy/v1\n  version: v1\n\
          versions:\n- groupVersion: policy/v1\n  version: v1\n"
     );
-    // YAML 1.1 reads some short names as booleans, so they are quoted.
+    // YAML 1.1 parses some short names as booleans, so they are quoted.
     let nodes = get(&discovery(), "/api/v1", "application/yaml");
     assert!(String::from_utf8_lossy(&nodes.body).contains("shortNames:\n  - \"no\"\n"));
 }
@@ -221,7 +221,7 @@ fn discovery() -> Discovery {
 }
 
 fn get(discovery: &Discovery, path: &str, accept: &str) -> Document {
-    match discovery.answer(&DiscoveryRequest { method: "GET", path, accept, ..DiscoveryRequest::default() }) {
+    match discovery.respond(&DiscoveryRequest { method: "GET", path, accept, ..DiscoveryRequest::default() }) {
         Some(DiscoveryResponse::Document(document)) => document,
         other => panic!("{path}: {other:?}"),
     }

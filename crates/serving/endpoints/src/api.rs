@@ -1,4 +1,4 @@
-//! The handler of built-in resources: routes parsed paths to the handlers of verbs, and serves discovery.
+//! The handler of resources: it routes requests to the handlers of verbs, and serves discovery.
 
 mod custom_resource;
 mod route;
@@ -28,37 +28,37 @@ use crate::{discover, failure, respond};
 pub trait SubresourceHandler: Send + Sync + 'static {
     fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult>;
 
-    /// Returns true if the response can be a table; otherwise a client's next alternative is used.
+    /// Returns true if the response can be a table; otherwise the next alternative that the client accepts is used.
     fn has_table(&self) -> bool {
         false
     }
 
-    /// Returns true if the response is an object in the negotiated form; false for a stream of text, or another
-    /// server's response.
+    /// Returns true if the response is an object in the negotiated output; false for text streams and proxied
+    /// responses.
     fn negotiates(&self) -> bool {
         true
     }
 }
 
-/// A request to an unstored handler, with its negotiated output.
+/// A call of a subresource handler, with its negotiated output.
 pub struct SubresourceCall {
     pub request: Request,
     /// The stored resource of a subresource, if there is one.
     pub resource: Option<Arc<Resource>>,
     pub output: Output,
     pub warnings: Warnings,
-    /// The encodings that the body may have.
+    /// The accepted encodings of the body.
     pub encodings: Encodings,
 }
 
-/// The group, version, plural and, for a subresource, its name.
+/// Group, version, plural, and the name of the subresource if there is one.
 pub type SubresourceKey = (Text, Text, Text, Text);
 
 pub struct Api {
     catalog: Catalog,
     subresources: HashMap<SubresourceKey, Arc<dyn SubresourceHandler>>,
     addresses: Addresses,
-    /// The documents of the last snapshot that was used.
+    /// The discovery documents of the last snapshot.
     discovery: ArcSwapOption<Discovery>,
     discovery_metrics: Option<DiscoveryMetrics>,
     watch_timeout: Duration,
@@ -68,7 +68,8 @@ pub struct Api {
 }
 
 impl Api {
-    /// Returns a handler without discovery metrics. `authorizer` authorizes requests that turn into another verb.
+    /// Returns a handler without discovery metrics. `authorizer` authorizes requests whose verb changes, such as an
+    /// update that creates.
     pub fn new(
         catalog: Catalog,
         subresources: HashMap<SubresourceKey, Arc<dyn SubresourceHandler>>,
@@ -90,19 +91,19 @@ impl Api {
         }
     }
 
-    /// Counts aggregated discovery documents.
+    /// Sets the metrics of aggregated discovery.
     #[must_use]
     pub fn discovery_metrics(self, metrics: DiscoveryMetrics) -> Self {
         Self { discovery_metrics: Some(metrics), ..self }
     }
 
-    /// Sets the authorizer of deletes of objects that cannot be read; without it, they are refused.
+    /// Sets the authorizer for deletes of objects that cannot be decoded; without it, they are rejected.
     #[must_use]
     pub fn unsafe_deletes(self, authorizer: Arc<dyn UnsafeDeletes>) -> Self {
         Self { unsafe_deletes: Some(authorizer), ..self }
     }
 
-    /// Sets the least duration of a watch without a timeout (`--min-request-timeout`).
+    /// Sets the minimum duration of a watch without a timeout (`--min-request-timeout`).
     #[must_use]
     pub fn min_request_timeout(self, watch_timeout: Duration) -> Self {
         Self { watch_timeout, ..self }
@@ -132,13 +133,13 @@ impl Api {
         let record = request.record.clone();
         let result = self.dispatch(request, info, &snapshot, &warnings).await;
         if result.as_ref().is_err_and(is_router_error) {
-            // There is no such path or method. kube-apiserver counts requests behind its router only, so that clients cannot
-            // make up labels, such as the names of subresources.
+            // No handler has this path or method. kube-apiserver counts only requests that its router matches, so that
+            // clients cannot create arbitrary label values, such as names of subresources.
             record.note(|facts| facts.served = false);
         }
         let response = match result {
             Ok(response) => response,
-            // A path of no built-in group gets kube-apiserver's plain text, from the end of its chain.
+            // Paths of groups that are not built-in get the plain text from the end of kube-apiserver's handler chain.
             Err(status) if status == Status::path_not_found() && !is_built_in(&snapshot, info) => {
                 failure::plain_not_found()
             }
@@ -147,7 +148,7 @@ impl Api {
         respond::with_warnings(&warnings, response)
     }
 
-    /// Returns the encodings that a failure may have. The router's own refusals precede any support of CBOR.
+    /// Returns the encodings that a failure may have. CBOR does not apply to errors of the router.
     fn encodings_of(&self, status: &Status) -> Encodings {
         match self.encodings.has_cbor() && is_router_error(status) {
             true => Encodings::STANDARD,
@@ -239,7 +240,7 @@ impl Api {
         handler.handle(SubresourceCall { request, resource, output, warnings, encodings }).await
     }
 
-    /// Returns the discovery documents, which are kept until the snapshot changes.
+    /// Returns the discovery documents, which are cached until the snapshot changes.
     fn discovery_documents(&self, served: &Arc<Served>) -> Arc<Discovery> {
         if let Some(cached) = &*self.discovery.load()
             && Arc::ptr_eq(cached.served(), served)
@@ -260,8 +261,8 @@ impl Api {
 }
 
 impl Link for Api {
-    /// Claims every path below `/api`, and those below `/apis` in a served group. Repeated slashes in front do not
-    /// match.
+    /// Matches all paths below `/api`, and those below `/apis` in a served group. Paths with repeated leading slashes
+    /// do not match.
     fn claims(&self, info: &RequestInfo) -> bool {
         let mut segments = info.path.strip_prefix('/').unwrap_or_default().split('/');
         match segments.next() {
@@ -279,7 +280,7 @@ impl Link for Api {
         Box::pin(self.route(request))
     }
 
-    /// Returns the present discovery paths.
+    /// Returns the current discovery paths.
     fn paths(&self) -> Vec<String> {
         let mut paths = vec!["/api".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
         for group in self.catalog.snapshot().served().groups() {
@@ -291,7 +292,7 @@ impl Link for Api {
     }
 }
 
-/// Returns true for refusals of paths, methods and media types that have no handler.
+/// Returns true for errors about paths, methods and media types without a handler.
 fn is_router_error(status: &Status) -> bool {
     let router_errors = [Status::path_not_found, Status::method_not_allowed, Status::router_unsupported_media_type];
     router_errors.iter().any(|error| *status == error())
@@ -306,7 +307,8 @@ fn subresource_key(info: &RequestInfo, subresource: &str) -> SubresourceKey {
     (info.api_group.clone(), info.api_version.clone(), info.resource.clone(), subresource.into())
 }
 
-/// Handles a request for a collection. Large futures are boxed, as a request's future is as large as its largest verb.
+/// Handles a request for a collection. Large futures are boxed, because the future of a request is as large as that of
+/// its largest verb.
 async fn handle_collection(call: Call, verb: Verb, watch_path: bool) -> HandlerResult {
     let offer = if verb == Verb::Create { Offer::Object } else { Offer::Collection };
     check_router_rules(&call, verb, offer)?;
@@ -338,7 +340,7 @@ async fn call_item_verb(call: Call, verb: Verb) -> HandlerResult {
     }
 }
 
-/// Refuses requests that kube-apiserver's router refuses before the handler; adds deprecation warnings to others.
+/// Rejects requests that kube-apiserver's router would reject before the handler; adds deprecation warnings to others.
 fn check_router_rules(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
     let (request, resource) = (&call.request, &call.resource);
     // Custom resources have no router.

@@ -1,4 +1,4 @@
-//! The objects in audit events: request objects as they were decoded, and response objects.
+//! The objects in audit events: decoded request objects, and response objects.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::negotiate::Encoding;
 use crate::patch_type::{ApplyFormat, PatchType};
 
-/// Records the request object, with its defaults, before any further step.
+/// Records the request object with its defaults, before any further step.
 pub fn record_request_object(record: &Record, object: &Value) {
     let Some(notes) = record.audit() else { return };
     let text = |name: &str| object.str_at(&["metadata", name]).into();
@@ -31,7 +31,7 @@ pub fn record_request_object(record: &Record, object: &Value) {
     });
 }
 
-/// Notes a patch, which is taken as it was sent.
+/// Records a patch as sent by the client.
 pub(crate) fn record_patch(record: &Record, patch: &[u8], kind: PatchType) {
     let Some(notes) = record.audit().filter(|notes| notes.level() >= Some(AuditLevel::Request)) else { return };
     let limits = Limits::default();
@@ -44,7 +44,7 @@ pub(crate) fn record_patch(record: &Record, patch: &[u8], kind: PatchType) {
     notes.note(|noted| noted.request_object = Some(encode_json(&value, false)));
 }
 
-/// Returns the JSON of the API object in a body of any encoding; `None` if it has none.
+/// Returns the JSON of the API object in a body of any encoding; `None` if the body has none.
 pub fn read_object(kinds: &dyn Kinds, media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes> {
     let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
     let essence = media_type.split(';').next().unwrap_or_default().trim();
@@ -78,7 +78,7 @@ fn encode_json(object: &Value, omit_managed_fields: bool) -> Bytes {
     if omit_managed_fields {
         remove_managed_fields(object.to_mut());
     }
-    // A kind and version that the client omitted were added after all other members.
+    // A kind and version that the client omitted are appended to the other members.
     let added = object.as_object().is_some_and(|members| {
         members.get("kind").is_some() && members.iter().next().is_some_and(|(name, _)| name != "kind")
     });
@@ -91,7 +91,7 @@ fn encode_json(object: &Value, omit_managed_fields: bool) -> Bytes {
     out.into()
 }
 
-/// Removes the managed fields of the object itself, of the items of a list, and of the objects in the rows of a table.
+/// Removes the managed fields of the object, of the items of a list, and of the objects in table rows.
 fn remove_managed_fields(object: &mut Value) {
     let drop_from = |object: &mut Value| {
         if let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut) {

@@ -14,9 +14,9 @@ use crate::custom_resource;
 use crate::negotiate::Encoding;
 use crate::params::FieldValidation;
 
-/// kube-apiserver's limit on request bodies: twice what etcd accepts.
+/// kube-apiserver's limit on request bodies, which is twice etcd's limit.
 pub(crate) const MAX: usize = 3 * 1024 * 1024;
-/// The number of bytes of an undecodable body that an error quotes.
+/// The number of bytes of an undecodable body that errors quote.
 const SUMMARY: usize = 30;
 
 pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
@@ -25,7 +25,7 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
         BodyError::Unwaited(error) => Status::from(error),
         BodyError::Broken(error) => Status::bad_request(error.to_string()),
     })?;
-    // Called here so that no handler can forget it.
+    // Called here so that every handler is covered.
     binnacle_work::large(body.len()).await;
     binnacle_work::charge_bytes(4 * body.len())?;
     Ok(body)
@@ -33,7 +33,7 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
 
 /// Decodes an object that a client sent for a resource.
 ///
-/// `kind` and `apiVersion` may be omitted; otherwise they must be the resource's.
+/// `kind` and `apiVersion` may be omitted; otherwise they must match the resource.
 pub(crate) fn decode_object(
     context: &Context,
     resource: &Resource,
@@ -76,8 +76,8 @@ impl<'a> ExpectedKind<'a> {
     }
 }
 
-/// Decodes a body as an object of a kind, and returns it with its empty members; unknown and duplicate fields become
-/// errors or warnings.
+/// Decodes a body as an object of a kind, and returns it with explicitly empty fields; unknown and duplicate fields
+/// become errors or warnings.
 pub fn decode(
     context: &Context,
     expected: &ExpectedKind<'_>,
@@ -112,8 +112,8 @@ pub fn decode(
     Ok((value, empties))
 }
 
-/// Returns the version and kind of a text that has them under names in another case. To the decoder of objects these
-/// are unknown, but Go reads the type with another one before, which ignores the case of names.
+/// Returns the version and kind of a JSON text in which their names have a different case. To the decoder of objects
+/// these fields are unknown, but Go first decodes the type separately, ignoring case.
 fn type_meta_in_other_case(
     expected: &ExpectedKind<'_>,
     encoding: Encoding,
@@ -141,7 +141,7 @@ fn type_meta_in_other_case(
     meta.map(|meta| Some(type_meta_tree(meta))).map_err(refuse)
 }
 
-/// Ignores unknown and duplicate fields, warns of them, or refuses them, by `fieldValidation`.
+/// Ignores unknown and duplicate fields, adds warnings about them, or rejects them, depending on `fieldValidation`.
 pub(crate) fn apply_field_validation(
     context: &Context,
     findings: &Findings,
@@ -160,7 +160,7 @@ pub(crate) fn apply_field_validation(
     Ok(())
 }
 
-/// Returns the error for a body that could not be decoded. It depends on the body's kind, so that is parsed again.
+/// Returns the error for a body that could not be decoded. It depends on the body's kind, which is parsed again.
 fn decode_failure(expected: &ExpectedKind<'_>, encoding: Encoding, body: &[u8], error: &DecodeError) -> Status {
     if let Some(error) = error.too_many_elements() {
         return Status::request_entity_too_large(error);
@@ -191,7 +191,7 @@ fn decode_failure(expected: &ExpectedKind<'_>, encoding: Encoding, body: &[u8], 
     cannot_be_handled(expected, &type_meta, &error.to_string())
 }
 
-/// Returns the error for a body whose kind cannot be read.
+/// Returns the error for a body whose kind cannot be decoded.
 pub(crate) fn unrecognized(expected: &ExpectedKind<'_>, why: &str, body: &[u8]) -> Status {
     let (kind, summary) = (expected.kind, summarize(body));
     Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
@@ -211,7 +211,7 @@ pub(crate) fn cbor_type_meta_tree(expected: &ExpectedKind<'_>, body: &[u8]) -> R
     decode::cbor_type_meta(body, &Limits::default()).map(type_meta_tree).map_err(|error| cbor_failure(error, unknown))
 }
 
-/// Returns the refusal of a body in CBOR: 413 for too many elements, otherwise what `refuse` makes of the error.
+/// Returns the error for a body in CBOR: 413 for too many elements, otherwise the result of `refuse`.
 pub(crate) fn cbor_failure(error: CborError, refuse: impl FnOnce(String) -> Status) -> Status {
     match error {
         CborError::TooManyElements(error) => Status::request_entity_too_large(error),
@@ -228,7 +228,7 @@ pub(crate) fn cannot_be_handled(expected: &ExpectedKind<'_>, value: &Value, why:
 
 /// Returns the error for a body with a group but no version.
 pub(crate) fn missing_version(body: &[u8]) -> String {
-    // The initial bytes of maps (to 0xbf) and of tags in CBOR are none of a text.
+    // The initial bytes of CBOR maps (up to 0xbf) and tags cannot start a text.
     let shown = match body.first() {
         Some(0xa0..=0xdb) => cbor::diagnose(body),
         _ => String::from_utf8_lossy(body).into_owned(),
@@ -236,7 +236,7 @@ pub(crate) fn missing_version(body: &[u8]) -> String {
     format!("Object 'apiVersion' is missing in '{shown}'")
 }
 
-/// Checks the body's kind: omitted parts are filled in, others must be the expected ones.
+/// Checks the kind of a body: omitted fields are filled in, others must match.
 fn check_kind(expected: &ExpectedKind<'_>, value: &mut Value, body: &[u8]) -> Result<(), Status> {
     let api_version = value.str_at(&["apiVersion"]).to_owned();
     let kind = value.str_at(&["kind"]).to_owned();
@@ -279,7 +279,7 @@ fn check_kind(expected: &ExpectedKind<'_>, value: &mut Value, body: &[u8]) -> Re
     )))
 }
 
-/// Returns the place in kube-apiserver's sources where the scheme of a group is made.
+/// Returns the location in kube-apiserver's sources at which the scheme of a group is defined.
 pub(crate) fn scheme_location(group: &str) -> &'static str {
     match group {
         "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:55",
@@ -289,18 +289,18 @@ pub(crate) fn scheme_location(group: &str) -> &'static str {
 }
 
 /// Returns the schema of a kind, if kube-apiserver would decode it in the expected group's scheme.
-pub(crate) fn registered<'k>(
+pub(crate) fn registered_message<'k>(
     kinds: &'k dyn Kinds,
     expected_group: &str,
     given: &GroupVersion,
     kind: &str,
 ) -> Option<&'k Message> {
     let together = scheme_location(expected_group) == scheme_location(&given.group) || is_shared_kind(kind);
-    // The kinds of request options are in every group but their own.
+    // The kinds of request options are registered in every group except their own.
     kinds.kind(&given.group, &given.version, kind).filter(|_| together && given.group != "meta.k8s.io")
 }
 
-/// Returns true for kinds that are one type in all groups and versions.
+/// Returns true for kinds that are a single type in all groups and versions.
 fn is_shared_kind(kind: &str) -> bool {
     kind.ends_with("Options") || matches!(kind, "WatchEvent" | "Status")
 }

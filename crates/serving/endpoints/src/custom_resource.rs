@@ -1,4 +1,4 @@
-//! Bodies, patches and apply configurations of custom resources: untyped trees that are pruned by their schema.
+//! Bodies, patches and apply configurations of custom resources: untyped trees, which are pruned by their schema.
 
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
@@ -24,7 +24,7 @@ pub(crate) fn decode_object(
     let limits = Limits::default();
     let decode_failure = |error: DecodeError| match (error.too_many_elements(), &error) {
         (Some(error), _) => Status::request_entity_too_large(error),
-        // Go finds such a number only when it decodes the object, after its type.
+        // Go detects such a number only after the type, when it decodes the object.
         (None, DecodeError::Json(error @ JsonError::Number(_))) => match type_meta_of(body) {
             Ok(type_meta) => body::cannot_be_handled(&expected, &type_meta, &error.to_string()),
             Err(why) => unrecognized(why),
@@ -48,7 +48,7 @@ pub(crate) fn decode_object(
         Encoding::Cbor => (decode_cbor(&expected, body)?, Findings::default()),
         Encoding::Protobuf => return Err(Status::unsupported_media_type(&TEXT_MEDIA_TYPES)),
     };
-    // In a text with several names for the type their order decides, which the tree may have lost.
+    // If a JSON text has several names for the type, their order matters, which the tree does not preserve.
     if encoding == Encoding::Json
         && value.as_object().is_some_and(|members| members.keys().any(|name| json::is_type_meta_in_other_case(name)))
     {
@@ -59,9 +59,9 @@ pub(crate) fn decode_object(
     if value.str_at(&["kind"]).is_empty() {
         return Err(missing_kind_error(&expected, encoding, value, body, validation));
     }
-    // For CBOR, kube-apiserver does not report unknown fields.
+    // kube-apiserver does not report unknown fields for CBOR.
     let report_unknown = validation != FieldValidation::Ignore && encoding != Encoding::Cbor;
-    // The error shows the version that was sent, if any: Go has decoded that before.
+    // The error contains the version that was sent, if any, because Go has already decoded it.
     let sent = ExpectedKind { version: "", ..ExpectedKind::of(resource) };
     let decoded = prune(resource, custom, value, findings, report_unknown)
         .map_err(|(value, why)| body::cannot_be_handled(&sent, &value, &why))?;
@@ -77,19 +77,19 @@ pub(crate) fn decode_object(
     let given = value.str_at(&["apiVersion"]);
     let expected_version = GroupVersion::new(expected.group, expected.version);
     if given != expected_version.to_string() {
-        // A version that begins with a slash has no group.
+        // A version with a leading slash has no group.
         let given = GroupVersion::parse(given).unwrap_or_else(|| GroupVersion::new("", given));
         return Err(Status::bad_request(format!(
             "the API version in the data ({given}) does not match the expected API version ({expected_version})"
         )));
     }
     resource.set_defaults(&mut value);
-    // What follows copies the object, which the work budget does not count.
+    // The following steps copy the object, which the work budget does not count.
     binnacle_work::check()?;
     Ok(value)
 }
 
-/// Returns a tree of the type only that a JSON body names.
+/// Returns a tree with only the type of a JSON body.
 fn type_meta_of(body: &[u8]) -> Result<Value, String> {
     let meta = json::type_meta(body, &Limits::default())
         .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
@@ -98,8 +98,8 @@ fn type_meta_of(body: &[u8]) -> Result<Value, String> {
     Ok(type_meta)
 }
 
-/// Returns the error for an object without a kind. Go's strict decoder forgets the kind of the resource; the other shows
-/// the document as the object's own decoder gets it: YAML converted to JSON.
+/// Returns the error for an object without a kind. Go's strict decoder drops the kind of the resource; the other
+/// decoder quotes its input, which is JSON even for YAML bodies.
 fn missing_kind_error(
     expected: &ExpectedKind<'_>,
     encoding: Encoding,
@@ -144,8 +144,8 @@ fn decode_cbor(expected: &ExpectedKind<'_>, body: &[u8]) -> Result<Value, Status
     Ok(value)
 }
 
-/// Converts a tree to an object of the resource, without defaults, and adds unknown fields to the findings. The error
-/// comes with the tree.
+/// Converts a tree to an object of the resource, without defaults, and adds unknown fields to the findings. An error is
+/// returned with the tree.
 pub(crate) fn prune(
     resource: &Resource,
     custom: &dyn CustomSchema,
@@ -157,7 +157,7 @@ pub(crate) fn prune(
     if value.get("apiVersion").is_some_and(Value::is_null) {
         return Err((value, NULL_VERSION.to_owned()));
     }
-    // Objects of other kinds are refused later.
+    // Objects of other kinds are rejected later.
     let source = match is_of(resource, &value) {
         true => CustomSource::Request { report_unknown: report_unknown },
         false => CustomSource::RequestOfOtherKind { report_unknown: report_unknown },

@@ -17,15 +17,15 @@ pub fn response(request: &Request, documents: &Discovery) -> Option<Response> {
         if_none_match: request.header("if-none-match").unwrap_or(""),
         client: request.connection.peer.map(|peer| peer.ip()),
     };
-    let answered = documents.answered(&discovery_request)?;
-    let aggregated = match &answered {
+    let discovery_response = documents.respond(&discovery_request)?;
+    let aggregated = match &discovery_response {
         DiscoveryResponse::Document(document) => document.content_type.contains("as=APIGroupDiscoveryList"),
         DiscoveryResponse::NotModified { .. } => true,
         DiscoveryResponse::NotFound | DiscoveryResponse::Failure(_) => false,
     };
-    // kube-apiserver counts requests for the aggregated documents only.
+    // kube-apiserver counts only requests for aggregated documents.
     request.record.note(|facts| facts.served |= aggregated);
-    Some(match answered {
+    Some(match discovery_response {
         DiscoveryResponse::Document(document) => {
             let is_json = document.content_type.starts_with(Encoding::Json.media_type());
             let pretty = is_json && negotiate::pretty_json(request);

@@ -1,6 +1,7 @@
 //! HTTP endpoints of the API: routing, negotiation, parameters, bodies, lists, watches, tables, failures.
 //!
-//! `http::Request` is not used below this crate: the registry gets contexts and trees. Independent of particular kinds.
+//! `http::Request` is not used below this crate: the registry receives contexts and trees. Independent of particular
+//! kinds.
 
 mod api;
 mod audit;

@@ -1,5 +1,5 @@
-//! Lists in protobuf. The length of a list precedes its contents, so there are two passes over the objects: first for
-//! their lengths, then for their bytes. Neither pass holds more than one piece.
+//! Lists in protobuf. The length of a list precedes its contents, so the objects are traversed twice: first to compute
+//! their lengths, then to encode them. Both passes hold at most one piece in memory.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::negotiate::{MetaVersion, Transform};
 use crate::object_view::ObjectView;
 use crate::piece_buffer::PieceBuffer;
 
-/// The number of bytes that are measured before other tasks run.
+/// The number of bytes that are measured before the task yields.
 const MEASURE_BATCH: usize = 256 << 10;
 
 /// Encodes a list of known length.
@@ -27,14 +27,14 @@ pub(crate) struct ProtobufList {
     done: bool,
 }
 
-/// The form of the objects.
+/// Encodes the items of a list.
 struct ItemEncoder {
     resource: Arc<Resource>,
-    /// For metadata only: its version and schema.
+    /// The version and schema, for metadata only.
     partial: Option<(MetaVersion, &'static Message)>,
 }
 
-/// The first pass, which adds up the lengths.
+/// The first pass, which computes the length.
 pub(crate) struct ProtobufListSizer {
     items: ItemEncoder,
     page: Page,
@@ -55,7 +55,7 @@ impl ProtobufListSizer {
         Self { items, page, pending: Vec::new().into_iter(), entries: Vec::new(), length: 0 }
     }
 
-    /// Measures some more objects; returns false at the end.
+    /// Measures further objects; returns false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool, Status> {
         timed(self.items.partial.is_none(), || self.measure_some())
     }
@@ -84,7 +84,7 @@ impl ProtobufListSizer {
             resource_version: &version,
             continue_token: page.continue_token.as_deref().unwrap_or_default(),
             remaining_item_count: page.remaining.map(|n| n as i64),
-            // Lists of metadata do not tell it, as in kube-apiserver.
+            // As in kube-apiserver, lists of metadata omit the shard.
             shard: page.shard.as_deref().filter(|_| self.items.partial.is_none()).unwrap_or_default(),
         };
         let (api_version, kind) = match self.items.partial {
@@ -97,7 +97,8 @@ impl ProtobufListSizer {
     }
 }
 
-/// Runs work with whole objects timed by the piece: to time each one would cost as much as encoding it.
+/// Measures the time of work. Whole objects are timed piece by piece, because timing each object would cost as much as
+/// encoding it.
 fn timed<T>(whole: bool, work: impl FnOnce() -> T) -> T {
     if whole { measure(Part::Serialize, work) } else { work() }
 }

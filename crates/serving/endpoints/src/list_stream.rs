@@ -1,9 +1,8 @@
-//! Lists as streams of pieces, in any form. A piece is made when the connection has room for it, so that a list of any
-//! length holds the memory of one piece.
+//! Lists as streams of pieces, in any output. A piece is built when the connection has room for it, so that a list of
+//! any length needs the memory of one piece.
 //!
-//! Forms that are not cached with the objects (YAML, indented JSON, tables, metadata only) are encoded on other threads
-//! than those that serve requests, piece by piece and a few lists at a time, so that no list holds a processor for
-//! long.
+//! Outputs that are not cached with the objects (YAML, indented JSON, tables, metadata only) are encoded on blocking
+//! threads, piece by piece and a few lists at a time, so that no list occupies a processor for long.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +20,7 @@ use crate::negotiate::{Encoding, Output, Transform};
 use crate::table;
 use crate::table::Include;
 
-/// An encoder of a list's pieces.
+/// Encodes the pieces of a list.
 pub(crate) trait ListEncoder: Send {
     /// Returns the next piece; `None` at the end.
     fn next_piece(&mut self) -> Option<Result<Pieces, Status>>;
@@ -30,10 +29,10 @@ pub(crate) trait ListEncoder: Send {
     fn is_done(&self) -> bool;
 }
 
-/// The stored size up to which the first piece of a list is encoded on the same thread.
+/// The stored size up to which the first piece of a list is encoded on the current thread.
 const MAX_INLINE_BYTES: usize = 64 << 10;
 
-/// Returns a list in the negotiated form.
+/// Returns the response with a list in the negotiated output.
 pub(crate) async fn response(
     resource: Arc<Resource>,
     output: Output,
@@ -56,7 +55,7 @@ pub(crate) async fn response(
         let small = list.pending_bytes() <= MAX_INLINE_BYTES;
         (Box::new(list), !is_cached && !small)
     };
-    // An error in the first piece becomes an error response; a later one can only break the connection.
+    // An error in the first piece becomes an error response; a later one can only abort the connection.
     let first = if on_blocking_thread {
         let (first, rest) = measured(Part::Serialize, encode_on_blocking_thread(list)).await;
         list = rest;
@@ -88,7 +87,7 @@ fn stream(first: Pieces, list: Box<dyn ListEncoder>, on_blocking_thread: bool) -
     Body::stream(pieces)
 }
 
-/// Encodes a piece on another thread, when the semaphore permits it.
+/// Encodes a piece on a blocking thread, when the semaphore permits it.
 async fn encode_on_blocking_thread(
     mut list: Box<dyn ListEncoder>,
 ) -> (Option<Result<Pieces, Status>>, Box<dyn ListEncoder>) {
@@ -107,7 +106,7 @@ async fn encode_on_blocking_thread(
     }
 }
 
-/// Returns the semaphore that lets lists be encoded on half of the processors.
+/// Returns the semaphore that limits encoding of lists to half of the processors.
 fn encoding_permits() -> &'static Semaphore {
     static PERMITS: OnceLock<Semaphore> = OnceLock::new();
     PERMITS.get_or_init(|| {
@@ -129,7 +128,7 @@ impl ListEncoder for EmptyEncoder {
     }
 }
 
-/// Sorts the objects of kinds whose table rows have an order of their own.
+/// Sorts the objects of kinds whose table rows have their own order.
 fn sorted(resource: &Resource, transform: Transform, mut page: Page) -> Result<Page, Status> {
     let (Transform::Table(_), Some(order)) = (transform, table::columns(resource).order()) else { return Ok(page) };
     let mut objects = Vec::new();
@@ -143,7 +142,7 @@ fn sorted(resource: &Resource, transform: Transform, mut page: Page) -> Result<P
     Ok(Page::of(objects.into_iter().map(|(_, entry)| entry).collect(), &page))
 }
 
-/// Copies the scalar members of an object down to a depth, which are all that orders of rows compare.
+/// Copies the scalar members of an object down to a depth, which are all that row orders compare.
 fn shallow(value: &Value, depth: usize) -> Value {
     match value {
         Value::Object(object) if depth > 0 => {

@@ -47,7 +47,7 @@ impl TextList {
         };
         let items = match first {
             Some(_) => Value::List(vec![Value::Null]),
-            // Go writes a list that was never filled as null.
+            // Go writes a nil list as null.
             None if is_null_if_empty => Value::Null,
             None => Value::List(Vec::new()),
         };
@@ -143,7 +143,7 @@ impl TextList {
                 let now = SystemTime::now();
                 ObjectView::of(resource).row(&object, self.include, version, now)
             }
-            // These items have their kind, unlike those of typed lists.
+            // Unlike the items of typed lists, these items include their kind.
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
                 ObjectView::of(resource).metadata(&object, version)
             }
@@ -178,7 +178,7 @@ impl ListEncoder for TextList {
     }
 }
 
-/// Returns the list's metadata, with its continue token.
+/// Returns the metadata of the list, including its continue token.
 pub(crate) fn metadata(page: &Page) -> Object {
     let mut metadata = Object::new();
     metadata.insert("resourceVersion", page.revision.0.to_string());
@@ -191,7 +191,7 @@ pub(crate) fn metadata(page: &Page) -> Object {
     metadata
 }
 
-/// Returns the list with these items as its last member.
+/// Returns the list with `items` as its last member.
 fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value) -> Value {
     let (kind, api_version) = match transform {
         Transform::None => (resource.description.list_kind.as_str(), resource.api_version()),
@@ -204,13 +204,13 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
     list.insert("kind", kind);
     list.insert("apiVersion", api_version);
     let mut list_metadata = metadata(page);
-    // Tables, lists of metadata and of custom resources do not tell it, as in kube-apiserver.
+    // As in kube-apiserver, tables and lists of metadata or of custom resources omit it.
     let has_shard_info = transform == Transform::None && resource.item_offset().is_some();
     if let Some(shard) = page.shard.as_deref().filter(|_| has_shard_info) {
         list_metadata.insert("shardInfo", Object::from_iter([("selector", Value::from(shard))]));
     }
     if transform == Transform::None && resource.item_offset().is_none() {
-        // As kube-apiserver writes unstructured lists.
+        // kube-apiserver writes it in unstructured lists.
         list_metadata.entry("continue", || "".into());
         list_metadata.sort_by_name();
     }
@@ -225,7 +225,7 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
 }
 
 /// Splits the text of an outline at its only item, `null`: `head` keeps the text before the items, and the text after
-/// them is returned. In JSON the items come last, in YAML no other list has such an item.
+/// them is returned. In JSON the items come last; in YAML no other list has such an item.
 fn split_at_item(head: &mut Vec<u8>, encoding: Encoding) -> Vec<u8> {
     if encoding == Encoding::Cbor {
         return if cbor::open_last_array(head) { vec![cbor::ARRAY_END] } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! Field managers of writes: `metadata.managedFields` from the request's manager.
+//! Field managers of writes: `metadata.managedFields`, by the manager of the request.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use binnacle_registry::{Change, Context, Resource, StoredObject, UpdateOptions, 
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
 
-/// The size of a sent object up to which managed fields cannot make it too large for the store.
+/// The size of a request object up to which managed fields cannot make it too large for the store.
 const MAX_UNCRITICAL_BYTES: usize = 128 << 10;
 
-/// Returns true if a write was refused for its size, here or by etcd.
+/// Returns true if a write was rejected for its size, here or by etcd.
 fn is_too_large(status: &Status) -> bool {
     status.is(StatusReason::RequestEntityTooLarge)
 }
@@ -22,7 +22,7 @@ fn remove(object: &mut Value) {
     object::set_metadata(object, "managedFields", None);
 }
 
-/// Creates an object of `sent` bytes, without managed fields if it is too large with them.
+/// Creates an object whose body has `sent` bytes, without managed fields if it is too large with them.
 pub(crate) async fn create(
     context: &Context,
     resource: &Resource,
@@ -68,8 +68,8 @@ pub(crate) fn track_create(context: &Context, resource: &Resource, manager: &str
     track_update(context, resource, manager, "", None, object);
 }
 
-/// Records the manager of the changed fields. `live` is the present object, in the stored version; `object` the new
-/// one, in the resource's version.
+/// Records the manager of changed fields. `live` is the current object in the stored version; `object` is the new one
+/// in the resource's version.
 pub(crate) fn track_update(
     context: &Context,
     resource: &Resource,
@@ -81,7 +81,7 @@ pub(crate) fn track_update(
     if resource.is_of_another_type(object) {
         return track_update_of_other_type(context, resource, manager, subresource, live, object);
     }
-    // Conversion through the stored version may set fields that this version omits; they count, too.
+    // Conversion through the stored version may set fields that are omitted in this version; they are considered too.
     if resource.conversion.is_some() {
         resource.to_stored(object);
         resource.from_stored(object);
@@ -98,8 +98,8 @@ pub(crate) fn track_update(
     }
 }
 
-/// As [`track_update`], for an object that names another type than the resource's, as only writes of the status of custom
-/// resources may; they keep the stored type. Objects of other kinds and unknown versions have no managers.
+/// As [`track_update`], for an object of another type than the resource's, which only status writes of custom resources
+/// may have; the stored type does not change. Objects of other kinds and unknown versions have no managers.
 fn track_update_of_other_type(
     context: &Context,
     resource: &Resource,
@@ -142,7 +142,7 @@ pub(crate) fn in_resource_version<'a>(resource: &Resource, stored: &'a Value) ->
     Cow::Owned(object)
 }
 
-/// Conversion to the versions of a resource through which managers have written.
+/// Converts objects to the versions of a resource that managers have used.
 pub(crate) struct Versions<'a> {
     pub context: &'a Context,
     pub resource: &'a Resource,
@@ -161,7 +161,7 @@ impl apply::Versions for Versions<'_> {
         if custom.is_some_and(|custom| custom.converter().is_some()) {
             return Some((self.context.elsewhere(object, api_version)?, message));
         }
-        // The stored version has no conversion of its own.
+        // The stored version needs no conversion.
         if let Some(conversion) = kinds.conversion(&from.group, &from.version, kind) {
             (conversion.to_stored)(&mut converted);
         }

@@ -1,4 +1,4 @@
-//! Objects in other forms than their own, for all handlers: rows of tables, and partial metadata.
+//! Transformations of objects for all handlers: table rows and partial metadata.
 
 use std::time::SystemTime;
 
@@ -10,29 +10,32 @@ use binnacle_scheme::Columns;
 use crate::negotiate::{MetaVersion, Transform};
 use crate::table::Include;
 
-/// The data about objects that these forms depend on.
+/// The data that transformations depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectView<'a> {
     /// The columns of tables; without them, rows are empty.
     columns: Option<&'a dyn Columns>,
-    /// The resource of the version in which they are shown; `None` for objects that are not stored.
+    /// The resource of the version in which objects are returned; `None` for objects that are not stored.
     resource: Option<&'a Resource>,
 }
 
 impl<'a> ObjectView<'a> {
-    /// Makes the view of a resource's objects in their stored version.
+    /// Returns the view of a resource's objects in their stored version.
     pub(crate) fn of(resource: &'a Resource) -> Self {
         Self { columns: Some(&*resource.collection.kind.columns), resource: Some(resource) }
     }
 
-    /// Makes the view of objects that are not stored.
+    /// Returns the view of objects that are not stored.
     pub(crate) fn without_resource(columns: Option<&'a dyn Columns>) -> Self {
         Self { columns, resource: None }
     }
 
-    /// Returns an object in the requested form; `None` if that is the object itself.
+    /// Returns an object in the requested transformation; `None` for the object itself. `go_type` is Go's type of the
+    /// object.
     ///
-    /// Errors: 406 if only lists have that form; `go_type` is Go's type of the object.
+    /// # Errors
+    ///
+    /// Returns 406 for transformations of lists.
     pub(crate) fn object(
         &self,
         transform: Transform,
@@ -50,9 +53,11 @@ impl<'a> ObjectView<'a> {
         })
     }
 
-    /// Returns a list of objects in the requested form; `None` if that is the list itself.
+    /// Returns a list of objects in the requested transformation; `None` for the list itself.
     ///
-    /// Errors: 406 if only single objects have that form.
+    /// # Errors
+    ///
+    /// Returns 406 for transformations of single objects.
     pub(crate) fn list(
         &self,
         transform: Transform,
@@ -79,7 +84,7 @@ impl<'a> ObjectView<'a> {
         })
     }
 
-    /// Returns the row of one object.
+    /// Returns the row of an object.
     pub(crate) fn row(&self, object: &Value, include: Include, version: MetaVersion, now: SystemTime) -> Value {
         let mut row = Object::with_capacity(3);
         row.insert("cells", Value::List(self.columns.map_or_else(Vec::new, |columns| columns.cells(object, now))));
@@ -87,7 +92,7 @@ impl<'a> ObjectView<'a> {
         if !conditions.is_empty() {
             row.insert("conditions", Value::List(conditions));
         }
-        // The row of the bookmark that ends the initial events always has its annotation.
+        // The row of the bookmark that ends the initial events always includes its annotation.
         let is_bookmark = object.at(&["metadata", "annotations", "k8s.io/initial-events-end"]).is_some();
         let view = match include {
             Include::None if !is_bookmark => Value::Null,
@@ -123,7 +128,7 @@ impl<'a> ObjectView<'a> {
         Value::Object(partial)
     }
 
-    /// Returns a table of objects, with the resourceVersion of `from`, if it has one.
+    /// Returns a table of objects, with the resourceVersion of `from`, if any.
     fn table(&self, objects: &[&Value], from: &Value, include: Include, version: MetaVersion) -> Value {
         let mut metadata = Object::new();
         let resource_version = from.str_at(&["metadata", "resourceVersion"]);
@@ -140,7 +145,7 @@ impl<'a> ObjectView<'a> {
 const UNSTRUCTURED: &str = "*unstructured.Unstructured";
 
 impl Transform {
-    /// Refuses the form of a list for a single object, and vice versa, with the names of Go's types.
+    /// Rejects list transformations for single objects and vice versa, with the names of Go's types.
     pub(crate) fn check(self, is_list: bool, go_type: impl FnOnce() -> String) -> Result<(), Status> {
         let (requested, actual) = match (self, is_list) {
             (Self::PartialMetadata(_), true) => ("PartialObjectMetadata", "a list"),
@@ -148,11 +153,11 @@ impl Transform {
             _ => return Ok(()),
         };
         let go_type = go_type();
-        // Custom objects and their lists are of the same type family in Go, which looks for elements first.
+        // In Go, custom objects and their lists are of the same type family, and the elements are checked first.
         if go_type == UNSTRUCTURED {
             return Err(Status::unknown(500, "content is not a list"));
         }
-        let why = format!("you requested {requested}, but the requested object is {is} ({go_type})");
+        let why = format!("you requested {requested}, but the requested object is {actual} ({go_type})");
         Err(Status::not_acceptable_text(&why))
     }
 

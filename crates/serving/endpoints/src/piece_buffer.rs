@@ -1,11 +1,11 @@
-//! Parts of a response that are not yet sent: small pieces are joined, large ones shared.
+//! Buffers the unsent parts of a response: small pieces are copied together, large ones are shared.
 
 use binnacle_request::Pieces;
 use bytes::Bytes;
 
 /// The number of bytes that are sent together.
 const FLUSH_SIZE: usize = 64 * 1024;
-/// The size from which copying a piece costs more than a reference.
+/// The size above which copying a piece is more expensive than a reference.
 const SHARE_THRESHOLD: usize = 2048;
 /// The usual bytes between two objects of a list in JSON.
 const ITEM_SEPARATOR: &[u8] = b",{";
@@ -13,7 +13,7 @@ const ITEM_SEPARATOR: &[u8] = b",{";
 #[derive(Default)]
 pub(crate) struct PieceBuffer {
     pieces: Pieces,
-    /// The buffer for the bytes after the pieces.
+    /// The bytes after the pieces.
     pub small: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl PieceBuffer {
         self.pieces.len() + self.small.len() >= FLUSH_SIZE
     }
 
-    /// Takes all bytes.
+    /// Returns all bytes and empties the buffer.
     pub(crate) fn take(&mut self) -> Pieces {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.push(Bytes::from(std::mem::take(&mut self.small)));

@@ -12,7 +12,7 @@ use crate::negotiate::{Encoding, Output, Transform};
 use crate::object_view::ObjectView;
 use crate::table;
 
-/// Returns an object of the resource (canonical, in its stored version) in the negotiated form.
+/// Returns an object of the resource (canonical, in its stored version) in the negotiated output.
 pub fn object(
     resource: &Resource,
     output: Output,
@@ -71,7 +71,7 @@ pub fn status(output: Output, code: u16, status: &Status) -> Response {
     response
 }
 
-/// Encodes a value. Protobuf needs the schema, and wraps the object in its envelope.
+/// Encodes a value. Protobuf needs the schema, and wraps the object in an envelope.
 pub(crate) fn encode(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     measure(Part::Serialize, || encoded(value, message, encoding, pretty))
 }
@@ -120,8 +120,8 @@ pub(crate) fn with_warnings(warnings: &Warnings, mut response: Response) -> Resp
     response
 }
 
-/// Limits long warnings, as kube-apiserver does, so that clients can read the headers: once all of them exceed the
-/// limit, each is cut, and later ones are dropped when there is no more room.
+/// Limits long warnings as kube-apiserver does, so that clients can parse the headers: if their total exceeds the
+/// limit, each is truncated, and later ones are dropped when there is no space left.
 fn truncate_warnings(texts: &[String]) -> Vec<&str> {
     let length = |text: &str| text.chars().count();
     let end_of = |text: &'_ str| text.char_indices().nth(Warnings::CUT).map_or(text.len(), |(end, _)| end);
@@ -143,7 +143,7 @@ fn truncate_warnings(texts: &[String]) -> Vec<&str> {
     truncated
 }
 
-/// Returns the header of a warning; `None` for a text with control characters, which is not sent.
+/// Returns the header of a warning; `None` for texts with control characters, which are not sent.
 fn warning_header(text: &str) -> Option<HeaderValue> {
     if text.contains(char::is_control) {
         return None;

@@ -21,7 +21,7 @@ pub fn list_options(
     params::collection(&request.query, &request.info, resource, features, false).map(|params| params.list)
 }
 
-/// Returns an object, or a list, in the negotiated form. `columns` are required if the handler has a table.
+/// Returns an object or a list in the negotiated output. `columns` are required if the handler has a table.
 pub fn respond(
     output: Output,
     include: Include,

@@ -29,27 +29,27 @@ pub(crate) struct WatchOptions {
     pub include: Include,
     /// `allowWatchBookmarks`.
     pub bookmarks: bool,
-    /// True if a marked bookmark ends the initial events.
+    /// True if an annotated bookmark ends the initial events.
     pub mark_initial: bool,
     pub timeout: Duration,
     pub shutdown: Shutdown,
-    /// The time of the request, and its scope, for metrics.
+    /// The time and the scope of the request, for metrics.
     pub received: SystemTime,
     pub scope: &'static str,
-    /// True for WebSockets: each event is a message of its own, without the framing of its encoding.
+    /// True for WebSockets: each event is a separate message, without the framing of its encoding.
     pub is_websocket: bool,
 }
 
-/// Bookmarks are sent about once a minute, and shortly before the end.
+/// The interval of bookmarks; one more is sent shortly before the end.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// The most events that are taken from the watcher at once.
+/// The maximum number of events that are taken from the watcher at once.
 const BATCH: usize = 256;
-/// The size of the length before each message in protobuf.
+/// The size of the length prefix of each message in protobuf.
 const PROTOBUF_HEAD: usize = 4;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Returns the body of the response. A watch that could not begin has one error event.
+/// Returns the body of the response. A watch that could not start has a single error event.
 pub(crate) fn body(options: WatchOptions, watcher: Result<Watcher, WatchError>) -> Body {
     match watcher {
         Ok(watcher) => Body::stream(EventStream::new(options, watcher)),
@@ -61,7 +61,7 @@ pub(crate) fn body(options: WatchOptions, watcher: Result<Watcher, WatchError>) 
     }
 }
 
-/// Returns the status for a watch that cannot begin or continue; its message depends on whether kube-apiserver uses the
+/// Returns the status for a watch that cannot start or continue. The message depends on whether kube-apiserver uses the
 /// cache.
 fn watch_error_status(error: &WatchError, cached: bool) -> Status {
     match error {
@@ -83,14 +83,14 @@ struct EventStream {
     mark_initial: bool,
     received: SystemTime,
     scope: &'static str,
-    /// Items taken from the watcher and not framed yet.
+    /// Items that were taken from the watcher and not framed yet.
     pending: VecDeque<WatchItem>,
     end: Pin<Box<Sleep>>,
     bookmark: Pin<Box<Sleep>>,
     deadline: Instant,
     shutdown: Shutdown,
     shutdown_fired: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The task that timers and shutdown wake. They are not told the same one again with every event.
+    /// The task that timers and shutdown wake. It is registered again only if it changes, not with every event.
     registered_waker: Option<Waker>,
     last_sent: Revision,
     finished: bool,
@@ -119,7 +119,7 @@ impl EventStream {
         }
     }
 
-    /// Resolves at the end of the watch. The task is woken then, and for the next bookmark.
+    /// Resolves at the end of the watch. The task is woken at the end, and for the next bookmark.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.registered_waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return if self.shutdown.is_fired() || self.end.is_elapsed() { Poll::Ready(()) } else { Poll::Pending };
@@ -128,7 +128,7 @@ impl EventStream {
             return Poll::Ready(());
         }
         let is_waiting = !self.bookmarks || self.bookmark.as_mut().poll(cx).is_pending();
-        // A timer notes nobody whose turn is over.
+        // A timer does not register a waker when the task's budget is exhausted.
         if is_waiting && tokio::task::coop::has_budget_remaining() {
             self.registered_waker = Some(cx.waker().clone());
         }
@@ -159,7 +159,7 @@ impl EventStream {
         buffer.take()
     }
 
-    /// Returns the next frame. An object that cannot be shown ends the watch with an error event.
+    /// Returns the next frame. An object that cannot be encoded ends the watch with an error event.
     fn next_frame(&mut self) -> Option<Bytes> {
         if self.framer.rejects_all_events() {
             self.pending.clear();
@@ -227,8 +227,8 @@ impl futures::Stream for EventStream {
                 this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
                 this.registered_waker = None;
                 let progress = this.watcher.progress();
-                // As in kube-apiserver, a bookmark may repeat the last sent revision, but not that of the watch's
-                // start.
+                // As in kube-apiserver, a bookmark may repeat the last sent revision, but not the start revision of the
+                // watch.
                 if progress >= this.last_sent && progress > this.watcher.began() {
                     this.last_sent = progress;
                     if this.framer.rejects_all_events() {
@@ -249,20 +249,20 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
     let regular = now + BOOKMARK_EVERY;
     match deadline.checked_sub(BOOKMARK_BEFORE_END) {
         Some(last) if last > now && last < regular => last,
-        // There is none after the last one.
+        // No further bookmark follows the last one.
         _ if regular > deadline => deadline + BOOKMARK_EVERY,
         _ => regular,
     }
 }
 
-/// An encoder of events.
+/// Encodes events.
 struct Framer {
     resource: Arc<Resource>,
     output: Output,
     include: Include,
-    /// True once the columns were sent: a watch of tables has them in its first row only.
+    /// True once the columns were sent; a watch of tables sends them only with its first row.
     columns_sent: bool,
-    /// The form in which frames are shared with other watchers.
+    /// The encoding in which frames are shared with other watchers.
     form: Option<FormId>,
     is_websocket: bool,
 }
@@ -285,18 +285,18 @@ impl Framer {
         }
     }
 
-    /// Returns true if no event can have the requested form, that of a list. Go ends such a watch, with 200, at the
-    /// first event.
+    /// Returns true if the requested output is one for lists, which no event can have. Go ends such a watch with 200 at
+    /// the first event.
     fn rejects_all_events(&self) -> bool {
         matches!(self.output.transform, Transform::PartialMetadataList(_))
     }
 
-    /// Prepares a frame for sending. kube-apiserver counts those of HTTP.
+    /// Prepares a frame for sending. kube-apiserver counts frames only for HTTP.
     fn finish_frame(&self, mut frame: Bytes) -> Bytes {
         if !self.is_websocket {
             self.resource.sent.add(frame.len() as f64);
         } else if self.output.encoding == Encoding::Protobuf {
-            // A WebSocket message has a length of its own.
+            // WebSocket messages have their own length.
             frame.advance(PROTOBUF_HEAD);
         }
         frame

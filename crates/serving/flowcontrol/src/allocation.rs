@@ -1,5 +1,5 @@
-//! Division of seats among levels: each gets its target times a common factor, but not less than its lower and not more
-//! than its upper bound.
+//! Division of seats among levels: each level gets its target multiplied by a common factor, within its lower and upper
+//! bound.
 
 /// The claim of one level to seats.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +25,8 @@ pub(crate) fn divide(seats: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     if seats < low - 1e-7 || seats > high + 1e-7 {
         return None;
     }
-    // The sum of seats grows with the factor, so bisection finds it: beyond `most` all levels have their upper bounds.
+    // The sum of seats grows with the factor, so bisection finds it: above `high_factor` all levels have their upper
+    // bounds.
     let mut high_factor = claims.iter().map(|claim| claim.upper / target(claim)).fold(0.0, f64::max);
     let mut low_factor = 0.0;
     for _ in 0..ROUNDS {

@@ -1,4 +1,5 @@
-//! The flow controller of all schemas and levels: classifies requests, admits them, and moves seats between levels.
+//! The flow controller of all flow schemas and priority levels: it classifies and admits requests, and moves seats
+//! between levels.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -23,21 +24,21 @@ use crate::width::{ListSizes, WatcherCounts, seats};
 /// The interval at which seats move between levels.
 const ADJUST_EVERY: Duration = Duration::from_secs(10);
 
-/// API priority and fairness of one server.
+/// Controls the flow of a server's requests (API priority and fairness).
 pub struct FlowControl {
-    /// The seats of all levels together.
+    /// The seats of all levels.
     total_seats: u32,
     list_sizes: ListSizes,
     watcher_counts: WatcherCounts,
     metrics: Metrics,
-    /// The requests that have given their seat back for a while.
+    /// The requests that have released their seat while they wait.
     waiters: Arc<Waiters>,
-    /// Has random keys, so that no client can choose names that share all queues with others.
+    /// Has random keys, so that a client cannot choose names whose flows share all queues with others.
     hasher: RandomState,
     current: ArcSwap<Configuration>,
     /// Serializes changes.
     change_lock: Mutex<()>,
-    /// True once [`FlowControl::run`] has begun.
+    /// True once [`FlowControl::run`] has started.
     running: AtomicBool,
 }
 
@@ -56,17 +57,17 @@ struct Matcher {
     metrics: Arc<FlowMetrics>,
 }
 
-/// A request that may be served.
+/// A request that was admitted.
 pub struct AdmittedRequest {
-    /// The seat, which is held while the request is served.
+    /// The seat, which is held while the request is executed.
     pub seat: Seat,
     pub flow: Arc<FlowNames>,
 }
 
-/// A request that the client must retry.
+/// A rejected request, which the client must retry.
 pub struct RejectedRequest {
     pub flow: Arc<FlowNames>,
-    /// Seconds.
+    /// The delay before the retry, in seconds.
     pub retry_after: u64,
     pub reason: &'static str,
 }
@@ -200,7 +201,7 @@ impl FlowControl {
         }
     }
 
-    /// Returns the requests that have given their seat back for a while.
+    /// Returns the requests that have released their seat while they wait.
     pub fn waiters(&self) -> &Arc<Waiters> {
         &self.waiters
     }
@@ -238,15 +239,15 @@ impl FlowControl {
             let borrowing = spec.borrowing_percent.map_or(self.total_seats, percent);
             let before = level.with(|state| state.limits);
             let (lower, upper) = (nominal - lendable.min(nominal), nominal.saturating_add(borrowing));
-            // A new level begins in the middle, until the next adjustment.
+            // A new level starts in the middle of its bounds, until the next adjustment.
             let same = (before.nominal, before.lower, before.upper) == (nominal, lower, upper);
             let current = if same { before.current } else { (nominal - lendable.min(nominal) / 2).max(lower) };
             level.apply(now, Limits { nominal, lower, upper, current, smoothed: before.smoothed }, self.total_seats);
         }
     }
 
-    /// Moves seats between levels: each keeps the larger of the seats that it used recently and those that it cannot
-    /// lend; the rest is divided by demand.
+    /// Moves seats between levels: each keeps its recently used seats or those that it cannot lend, whichever is more;
+    /// the rest is divided by demand.
     fn adjust(&self, now: Instant) {
         let _guard = self.change_lock.lock();
         let levels = self.levels();
@@ -292,7 +293,7 @@ impl FlowControl {
                     self.metrics.set_fair_fraction(fraction);
                     seats
                 }
-                // The current seats remain.
+                // The seats do not change.
                 None => claims.iter().map(|(_, limits, _)| f64::from(limits.current)).collect(),
             }
         };

@@ -1,5 +1,5 @@
-//! Requests that wait or are served, by kind: `apiserver_flowcontrol_read_vs_write_current_requests`, and how many waited
-//! in the last second: `apiserver_current_inqueue_requests`.
+//! The waiting and executing requests by kind: `apiserver_flowcontrol_read_vs_write_current_requests`, and the highest
+//! number of waiting requests in the last second: `apiserver_current_inqueue_requests`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub(crate) enum Phase {
     Waiting,
 }
 
-/// The family. Clones share it.
+/// The metric families. Clones share them.
 #[derive(Clone)]
 pub(crate) struct CurrentRequests {
     families: Families,
@@ -61,7 +61,7 @@ struct Kind {
     since: Instant,
 }
 
-/// The time for which the highest number is kept.
+/// The time for which the highest number is reported.
 const RECENT_PERIOD: Duration = Duration::from_secs(1);
 
 impl CurrentRequests {
@@ -78,7 +78,7 @@ impl CurrentRequests {
         Ok(Self { families: Families::build()?, kinds: Arc::new([ratios(limits.read_only), ratios(limits.mutating)]) })
     }
 
-    /// Adds requests, or takes them away.
+    /// Adds requests; a negative number removes them.
     pub(crate) fn add(&self, now: Instant, kind: RequestKind, phase: Phase, requests: i64) {
         let mut kind = self.kinds[kind as usize].lock();
         kind.ratios[phase as usize].add(now, requests as f64);
@@ -137,10 +137,10 @@ mod tests {
         assert_eq!(all, ["executing,mutating", "executing,readOnly", "waiting,mutating", "waiting,readOnly"]);
         let histogram = family.get_metric()[1].get_histogram();
         let counted = |at: usize| histogram.get_bucket()[at].cumulative_count();
-        // A fifth of the limit since the request began; the time before counts as none.
+        // The ratio has been a fifth of the limit since the request started; earlier time counts as zero.
         assert!(counted(3) < counted(4) && counted(4) == histogram.get_sample_count());
         assert!(family.get_metric()[3].get_histogram().get_sample_sum() == 0.0);
-        // Who waited in the last second counts, even if it was soon served.
+        // A request that waited in the last second is counted even if it started since.
         current.add(Instant::now(), RequestKind::Mutating, Phase::Waiting, 3);
         current.add(Instant::now(), RequestKind::Mutating, Phase::Waiting, -3);
         let queued = current.collect().remove(1);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// The weight of past demand: a busy level keeps its seats for some minutes.
+/// The weight of past demand, with which a busy level keeps its seats for some minutes.
 const SMOOTHING: f64 = 0.977;
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Demand {
 }
 
 impl DemandStats {
-    /// Returns the smoothed demand: it rises at once and falls slowly.
+    /// Returns the smoothed demand, which rises immediately and falls slowly.
     pub(crate) fn smooth(&self, before: f64) -> f64 {
         let envelope = self.average + self.deviation;
         envelope.max(SMOOTHING * before + (1.0 - SMOOTHING) * envelope)

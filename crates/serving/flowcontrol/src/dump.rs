@@ -106,7 +106,7 @@ impl FlowControl {
                             waiting.seats.to_string(),
                             "0".to_owned(),
                             "0s".to_owned(),
-                            // The request has not begun: Go's zero time.
+                            // The request has not started: Go's zero time.
                             "0001-01-01T00:00:00Z".to_owned(),
                         ]);
                     }

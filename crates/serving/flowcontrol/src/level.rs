@@ -17,12 +17,12 @@ use crate::queues::{Arrival, Execution, Notify, Outcome, Queues};
 use crate::ratios::Capacity;
 use crate::spec::{LevelSpec, PriorityLevel};
 
-/// A level and its state. It outlives its configuration while its seats are held.
+/// A level and its state. It exists after its removal from the configuration until its seats are released.
 pub(crate) struct Level {
     pub(crate) name: Text,
     pub(crate) metrics: LevelMetrics,
     state: Mutex<State>,
-    /// True if the level accepts no more requests, since its object is gone.
+    /// True if the level rejects requests, because its object was deleted.
     quiescing: AtomicBool,
 }
 
@@ -54,7 +54,7 @@ impl Notify for Sender {
     }
 }
 
-/// The right to be served, which ends when it is dropped.
+/// A seat, which is released on drop.
 pub struct Seat {
     level: Arc<Level>,
     request: SeatRequest,
@@ -62,38 +62,38 @@ pub struct Seat {
     running: Option<Execution>,
 }
 
-/// A request that has given its seat back for a while.
+/// A request that has released its seat while it waits.
 pub struct PausedRequest {
     level: Arc<Level>,
     request: SeatRequest,
 }
 
 impl Seat {
-    /// Returns true if its level has no limit, so that the seat is missed by nobody.
+    /// Returns true if the level has no limit, so that nobody waits for the seat.
     pub fn is_exempt(&self) -> bool {
         self.level.with(|state| state.spec.exempt)
     }
 
-    /// Gives the seat back until [`PausedRequest::resume`].
+    /// Releases the seat until [`PausedRequest::resume`].
     pub fn pause(self) -> PausedRequest {
         PausedRequest { level: self.level.clone(), request: self.request.clone() }
     }
 }
 
 impl PausedRequest {
-    /// Waits for a seat of the same level again, at most until the deadline.
+    /// Waits for a seat of the same level, at most until the deadline.
     ///
     /// # Errors
-    /// There is none in time.
+    /// Fails if no seat is available in time.
     pub async fn resume(self, deadline: Instant) -> Result<Seat, SeatRejection> {
         self.level.acquire_seat(self.request, deadline).await
     }
 }
 
-/// The reason for a refused seat.
+/// The reason for a rejected request for a seat.
 pub struct SeatRejection {
     pub(crate) reason: &'static str,
-    /// Seconds.
+    /// The delay before the retry, in seconds.
     pub retry_after: u64,
 }
 
@@ -144,7 +144,7 @@ impl Level {
             state.limits = limits;
             let limit = (!state.spec.exempt).then_some(limits.current as usize);
             state.queues.configure(now, limit, state.spec.queuing);
-            // A level without seats is measured by a tenth of all seats.
+            // A level without seats is measured against a tenth of all seats.
             let seats = match limits.current {
                 0 => (f64::from(total) / 10.0).round().max(1.0),
                 seats => f64::from(seats),
@@ -227,7 +227,7 @@ impl Level {
     }
 }
 
-/// A place in a queue, which is given up on drop.
+/// An entry in a queue, which is removed on drop.
 struct QueueEntry<'a> {
     level: &'a Level,
     metrics: &'a FlowMetrics,
@@ -252,7 +252,7 @@ impl Drop for QueueEntry<'_> {
         self.leave();
         let now = Instant::now();
         let gave_up = self.level.update(now, |state| state.queues.give_up(now, self.id));
-        // The seat was assigned at the last moment, and is released.
+        // The request was dispatched at the last moment; its seat is released.
         if let Err(Some(running)) = gave_up {
             self.level.finish(now, running);
         }

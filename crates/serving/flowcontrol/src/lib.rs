@@ -1,5 +1,5 @@
-//! API priority and fairness (KEP-1040): flow schemas classify requests into priority levels, and within a level into
-//! flows, which share its seats fairly while these are scarce.
+//! API priority and fairness (KEP-1040): flow schemas assign requests to priority levels and divide them into flows,
+//! which share the seats of their level fairly when these are scarce.
 //!
 //! Independent of HTTP and storage: callers pass schemas and levels.
 

@@ -200,7 +200,7 @@ impl FlowMetrics {
         self.waiting_seats.with(|gauge| gauge.add(requests * seats as i64));
     }
 
-    /// Records a request that was put into a queue, and the queue's new length.
+    /// Records a queued request, and the new length of the queue.
     pub(crate) fn observe_queue_length(&self, length: usize) {
         self.queue_length.with(|histogram| histogram.observe(length as f64));
     }
@@ -223,7 +223,7 @@ impl FlowMetrics {
         self.served.with(|histogram| histogram.observe(took.as_secs_f64()));
     }
 
-    /// Records the number of watchers that a write will have an event for.
+    /// Records the number of watchers that a write will send an event to.
     pub(crate) fn observe_watchers(&self, watchers: usize) {
         self.watchers.with(|histogram| histogram.observe(watchers as f64));
     }

@@ -1,5 +1,5 @@
-//! Fair queuing for server requests, with the queues of one level. A virtual clock runs as fast as all queues with
-//! requests could be served at once; the request that would then finish first is dispatched next.
+//! Fair queuing for server requests, with the queues of one level. A virtual clock advances at the rate at which each
+//! queue with requests is served; the request with the earliest virtual finish time is dispatched next.
 //!
 //! Nothing here waits or reads a clock.
 
@@ -24,7 +24,7 @@ pub(crate) struct Arrival<T> {
     pub(crate) flow: Text,
     /// The hash from which the hand of queues of the flow is dealt.
     pub(crate) hash: u64,
-    /// Called when the request is dispatched; returns false if it is gone.
+    /// Called when the request is dispatched; returns false if the request was dropped.
     pub(crate) notifier: T,
 }
 
@@ -36,14 +36,14 @@ pub(crate) trait Notify {
 /// The result of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The request is served.
+    /// The request is executed.
     Served(Execution),
     /// The request waits, with this ID.
     Waits(u64),
     Refused(&'static str),
 }
 
-/// A request that is being served, to be passed to `finish` when it ends.
+/// An executing request, which is passed to `finish` when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Execution {
     pub(crate) id: u64,
@@ -69,9 +69,9 @@ pub(crate) struct Queues<T> {
     pub(crate) running: usize,
     pub(crate) seats: usize,
     pub(crate) totals: Totals,
-    /// The length of the queue that the last arrival was put into, including itself; `None` if it was put into none.
+    /// The length of the queue to which the last arrival was added, including itself; `None` if it was not queued.
     pub(crate) enqueued: Option<usize>,
-    /// Dispatched requests whose [`Execution`] was not taken yet by `take_started`.
+    /// Dispatched requests whose [`Execution`] `take_started` has not returned yet.
     started: Vec<(u64, Execution)>,
 }
 
@@ -162,7 +162,7 @@ impl<T: Notify> Queues<T> {
         self.enqueued = Some(queue.waiting.len());
         queue.bound();
         self.dispatch(now);
-        // Usually it is dispatched at once.
+        // Usually the request is dispatched immediately.
         match self.take_started(id) {
             Some(running) => Outcome::Served(running),
             None => Outcome::Waits(id),
@@ -175,7 +175,7 @@ impl<T: Notify> Queues<T> {
         Some(self.started.swap_remove(at).1)
     }
 
-    /// Removes a request that gives up waiting. `Err` if it was dispatched already.
+    /// Removes a request that stops waiting. Returns `Err` if it was already dispatched.
     pub(crate) fn give_up(&mut self, now: Instant, id: u64) -> Result<(), Option<Execution>> {
         self.sync(now);
         for queue in &mut self.queues {
@@ -194,7 +194,7 @@ impl<T: Notify> Queues<T> {
         Err(self.take_started(id))
     }
 
-    /// Ends a request that has been served.
+    /// Ends an executed request.
     pub(crate) fn finish(&mut self, now: Instant, running: Execution) {
         self.sync(now);
         self.running -= 1;
@@ -245,7 +245,7 @@ impl<T: Notify> Queues<T> {
     fn has_room(&self, seats: usize) -> bool {
         match self.limit {
             None => true,
-            // A request wider than the limit would never fit, so it runs alone.
+            // A request wider than the limit would never fit, so it is executed alone.
             Some(limit) if seats > limit => self.running == 0,
             Some(limit) => self.seats + seats <= limit,
         }
@@ -283,7 +283,7 @@ impl<T: Notify> Queues<T> {
         if next.notifier.notify() {
             self.queues[at].next_r += work;
         } else {
-            // The request is gone.
+            // The request was dropped.
             self.take_started(next.id);
             self.undo(running);
         }

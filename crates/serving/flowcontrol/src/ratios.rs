@@ -1,4 +1,4 @@
-//! Histograms of ratios over time: each nanosecond counts once, in the bucket of the current ratio.
+//! Histograms of ratios over time: each nanosecond is counted once, in the bucket of the current ratio.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Ratios {
     levels: Arc<Mutex<BTreeMap<String, Arc<LevelRatios>>>>,
 }
 
-/// The ratios of one level: of demand, of seats, of running and of waiting requests.
+/// The ratios of one level: demand, seats, executing requests and waiting requests.
 pub(crate) struct LevelRatios(Mutex<[Ratio; 4]>);
 
 /// The load of a level: the numerators of its ratios.
@@ -187,7 +187,7 @@ mod tests {
         let mut ratio = Ratio::new(&[0.0, 0.5, 1.0], start);
         ratio.set(at(10), 1.0, 2.0);
         ratio.set(at(30), 4.0, 2.0);
-        // Time does not run backwards.
+        // Time does not go backwards.
         ratio.set(at(20), 4.0, 2.0);
         ratio.advance(at(35));
         assert_eq!((&ratio.nanos[..], ratio.sum), (&[10, 20, 0, 5][..], 20.0));

@@ -12,7 +12,7 @@ impl FlowSchema {
         self.rules.iter().any(|rule| rule.matches(info, user))
     }
 
-    /// Returns the key that distinguishes the request's flow from other flows of the schema.
+    /// Returns the flow distinguisher of the request.
     pub(crate) fn flow(&self, info: &RequestInfo, user: &User) -> Text {
         match self.distinguisher {
             None => Text::default(),

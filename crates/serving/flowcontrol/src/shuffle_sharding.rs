@@ -1,5 +1,5 @@
-//! Shuffle sharding: each flow gets a hand of queues. Two flows seldom have the same hand, so a flow that fills its
-//! queues leaves other flows some free ones.
+//! Shuffle sharding: each flow gets a hand of queues. Few flows have the same hand, so a flow that fills its queues
+//! leaves free queues to other flows.
 
 /// Returns the queues of a flow: `hand_size` distinct ones out of `deck_size`.
 pub(crate) fn deal(mut hash: u64, deck_size: usize, hand_size: usize) -> impl Iterator<Item = usize> {

@@ -1,5 +1,5 @@
-//! Requests that wait for something other than a processor, and have given their seat back. They are bounded by caller,
-//! so that their connections and memory are too.
+//! Requests that wait for something other than a processor and have released their seat. Their number is limited by
+//! caller, which limits their connections and memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use parking_lot::Mutex;
 
-/// The most requests that wait without a seat; further ones keep theirs.
+/// The limit on requests that wait without a seat; further ones keep their seats.
 const MAX_WAITERS: usize = 1024;
-/// The part of them that one user may have; further ones are refused.
+/// The limit for one user; further requests are rejected.
 const MAX_PER_USER: usize = 64;
-/// As [`MAX_PER_USER`], for a component of the cluster. Further ones of these keep their seat.
+/// As [`MAX_PER_USER`], for a component of the cluster, whose further requests keep their seats.
 const MAX_PER_COMPONENT: usize = 512;
 
 /// The requests that wait without a seat.
@@ -28,13 +28,13 @@ struct Counts {
 #[derive(Debug)]
 pub enum WaitOutcome {
     Waits(Waiter),
-    /// The request waits with its seat.
+    /// The request waits and keeps its seat.
     KeepsSeat,
-    /// Too many requests of the caller wait already.
+    /// Too many requests of the caller are waiting.
     Refused,
 }
 
-/// A waiting request, until it is dropped.
+/// A waiting request, which is removed on drop.
 #[derive(Debug)]
 pub struct Waiter {
     waiters: Arc<Waiters>,
@@ -42,8 +42,8 @@ pub struct Waiter {
 }
 
 impl Waiters {
-    /// Adds a request of a caller. All service accounts of a namespace are one caller, since whoever may create one may
-    /// create many.
+    /// Adds a request of a caller. All service accounts of a namespace are one caller, since a user who can create one
+    /// can create many.
     pub fn enter(self: &Arc<Self>, caller: &Text, is_system: bool) -> WaitOutcome {
         if !is_system && self.is_crowded(caller) {
             return WaitOutcome::Refused;
@@ -51,7 +51,7 @@ impl Waiters {
         self.add(caller, is_system).map_or(WaitOutcome::KeepsSeat, WaitOutcome::Waits)
     }
 
-    /// Adds a request of a caller that cannot be refused any more. Returns `None` if it keeps its seat.
+    /// Adds a request of a caller that can no longer be rejected. Returns `None` if it keeps its seat.
     pub fn add(self: &Arc<Self>, caller: &Text, is_system: bool) -> Option<Waiter> {
         let caller = caller_key(caller);
         let mut counts = self.0.lock();
@@ -64,7 +64,7 @@ impl Waiters {
         Some(Waiter { waiters: self.clone(), caller })
     }
 
-    /// Returns true if a user has its share of requests.
+    /// Returns true if the user has reached the limit.
     pub fn is_crowded(&self, caller: &Text) -> bool {
         self.0.lock().by_caller.get(&caller_key(caller)).is_some_and(|own| *own >= MAX_PER_USER)
     }
@@ -75,7 +75,7 @@ fn caller_key(caller: &Text) -> Text {
     service_account_namespace(caller).map_or_else(|| caller.clone(), Text::from)
 }
 
-/// Returns the prefix of the names of a namespace's service accounts, if this is one of them.
+/// Returns the prefix of the names of a namespace's service accounts if the name is one of them.
 fn service_account_namespace(name: &str) -> Option<&str> {
     let namespace = name.strip_prefix("system:serviceaccount:")?;
     let end = namespace.find(':')?;
@@ -118,7 +118,7 @@ mod tests {
         held.extend(enter(&waiters, "jane", false));
         assert_eq!(held.len(), MAX_PER_USER);
         assert!(waiters.is_crowded(&"jane".into()) && !waiters.is_crowded(&"john".into()));
-        // Requests that were passed on are counted beyond the share.
+        // Forwarded requests are counted beyond the limit.
         held.extend(waiters.add(&"jane".into(), false));
         assert_eq!(held.len(), MAX_PER_USER + 1);
         drop(held);

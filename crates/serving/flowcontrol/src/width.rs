@@ -1,4 +1,4 @@
-//! The width of a request in seats: one, but more for lists, depending on the memory that they read.
+//! The width of a request in seats: one, or more for lists, depending on the memory that they read.
 
 use std::sync::Arc;
 
@@ -8,20 +8,21 @@ use binnacle_request::{Query, RequestInfo};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListSize {
     pub objects: u64,
-    /// The size of all objects together.
+    /// The total size of the objects.
     pub bytes: u64,
 }
 
 /// Returns the size of a request's resource; `None` if this server does not serve it.
 pub type ListSizes = Arc<dyn Fn(&RequestInfo) -> Option<ListSize> + Send + Sync>;
 
-/// Returns the number of watches of a request's resource; `None` if it is not served, or not known without waiting.
+/// Returns the number of watches of a request's resource; `None` if the resource is not served, or the number is not
+/// available without waiting.
 pub type WatcherCounts = Arc<dyn Fn(&RequestInfo) -> Option<usize> + Send + Sync>;
 
 const BYTES_PER_SEAT: u64 = 100_000;
 /// The maximum memory of a list, since lists are streamed from shared memory.
 const MAX_BYTES: u64 = 1_000_000;
-/// The maximum part of a level's seats that a request may take, so that others fit beside it.
+/// The maximum fraction of a level's seats that a request may take, which leaves seats for others.
 const MAX_LEVEL_FRACTION: f64 = 0.15;
 const MAX_SEATS: usize = 100;
 
@@ -30,7 +31,7 @@ pub fn seats(info: &RequestInfo, query: &Query, sizes: &ListSizes, level_seats: 
     let max = max_seats(level_seats, hand_size);
     match info.verb.as_str() {
         "list" => {}
-        // A watch with initial objects begins with a list.
+        // A watch with initial events starts with a list.
         "watch" if has_initial_list(query) => {}
         _ => return 1,
     }

@@ -1,4 +1,4 @@
-//! `/debug/live`, and below it the ticket and the socket. All are subject to authorization as other paths are.
+//! `/debug/live`, with the ticket and the socket below it. All three paths are subject to authorization.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Headers of all answers: browsers take them for what they are, and show them to no other page.
+/// Headers of all responses: browsers neither sniff content types nor embed the responses in other pages.
 const SECURITY_HEADERS: [(&str, &str); 6] = [
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
@@ -30,7 +30,7 @@ const SECURITY_HEADERS: [(&str, &str); 6] = [
     ("cache-control", "no-store"),
 ];
 
-/// Serves the page; it is not in the index of paths.
+/// Serves the page, which is not in the index of paths.
 pub struct LiveLink {
     sampler: Arc<Sampler>,
     tickets: Option<Tickets>,
@@ -39,7 +39,7 @@ pub struct LiveLink {
 
 impl LiveLink {
     pub fn new(sampler: Arc<Sampler>) -> Self {
-        // It consists of our own text and base64. With the other policy the page would do nothing.
+        // The policy consists of fixed text and base64. The fallback policy would disable the page.
         let policy = HeaderValue::try_from(policy()).unwrap_or(HeaderValue::from_static("default-src 'none'"));
         Self { sampler, tickets: Tickets::new(), policy }
     }
@@ -58,7 +58,7 @@ impl LiveLink {
             }
             "/" => {
                 let mut response = text(StatusCode::FOUND, "");
-                // Relative: a proxy may serve the page below another path.
+                // Relative, since a proxy may serve the page below another path.
                 response.headers_mut().insert(LOCATION, HeaderValue::from_static("../live"));
                 response
             }
@@ -94,7 +94,8 @@ impl LiveLink {
         }
     }
 
-    /// Returns true if the request comes from a page of this server, or not from a browser: they always tell the origin.
+    /// Returns true if the request comes from a page of this server or not from a browser; browsers always send the
+    /// origin.
     fn is_from_own_page(&self, request: &Request) -> bool {
         let origins: Vec<_> = request.headers.get_all(ORIGIN).iter().collect();
         let host = request.header(HOST).unwrap_or_default();

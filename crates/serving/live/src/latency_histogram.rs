@@ -1,16 +1,17 @@
-//! Quantiles of recent times, in a fixed number of buckets.
+//! Quantiles of recent durations, in a fixed number of buckets.
 
 use std::time::Duration;
 
-/// The lower bound of the second bucket, in seconds; each is wider than the one before by the square root of two.
+/// The lower bound of the second bucket, in seconds; each bucket is wider than the previous one by the square root of
+/// two.
 const FIRST_BOUND: f64 = 64e-6;
 const BUCKETS: usize = 44;
-/// Half of the weight is left after half a minute.
+/// The time in seconds after which a duration has half its weight.
 const HALF_LIFE: f64 = 30.0;
-/// The weight below which times are forgotten.
+/// The weight below which durations are dropped.
 const MIN_WEIGHT: f32 = 1e-3;
 
-/// A distribution of times in which old ones weigh less.
+/// A distribution of durations, in which recent ones have more weight.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyHistogram {
     weights: [f32; BUCKETS],
@@ -34,7 +35,7 @@ impl LatencyHistogram {
         self.weights.iter_mut().for_each(|weight| *weight *= factor);
     }
 
-    /// Returns a quantile in milliseconds, to about a fifth; `None` without recent times.
+    /// Returns a quantile in milliseconds, accurate to about a fifth; `None` without recent durations.
     pub(crate) fn quantile(&self, quantile: f32) -> Option<f64> {
         let sum: f32 = self.weights.iter().sum();
         if sum < MIN_WEIGHT {
@@ -50,25 +51,25 @@ impl LatencyHistogram {
         Some(cap_at_longest(middle * 1e3, self.longest))
     }
 
-    /// Returns the longest time ever, in milliseconds.
+    /// Returns the longest duration, in milliseconds.
     pub(crate) fn longest(&self) -> Option<f64> {
         self.longest.map(millis)
     }
 }
 
-/// Limits a bucket's middle to the longest time.
+/// Limits the middle of a bucket to the longest duration.
 fn cap_at_longest(middle: f64, longest: Option<Duration>) -> f64 {
     longest.map_or(middle, |longest| middle.min(millis(longest)))
 }
 
 fn bucket(time: Duration) -> usize {
     let steps = 2.0 * (time.as_secs_f64() / FIRST_BOUND).log2();
-    // A time of zero gives minus infinity, which the cast takes for zero.
+    // A duration of zero gives minus infinity, which the cast converts to zero.
     ((steps.floor() + 1.0).max(0.0) as usize).min(BUCKETS - 1)
 }
 
 pub(crate) fn millis(time: Duration) -> f64 {
-    // Microseconds are fine enough for people, and short in JSON.
+    // Microseconds are precise enough for display, and short in JSON.
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 

@@ -1,7 +1,7 @@
-//! `/debug/live`: a page for browsers that shows what the server is doing, and the WebSocket that keeps it up to date.
+//! `/debug/live`: a page for browsers that shows the activity of the server, and the WebSocket that updates it.
 //!
-//! Requests are observed, and figures read, only while a page is open. The figures of other parts come through
-//! [`Figures`]; nothing here depends on them.
+//! Requests are observed and gauges are read only while a page is open. The gauges of other components come from
+//! [`Figures`]; nothing here depends on these components.
 
 mod handler;
 mod latency_histogram;

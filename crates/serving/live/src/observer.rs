@@ -1,4 +1,4 @@
-//! The requests that end while a page is open, by verb and resource, by client, and the slowest of them.
+//! The requests that end while a page is open: by verb and resource, by client, and the slowest ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,17 +11,17 @@ use crate::latency_histogram::{LatencyHistogram, millis};
 use crate::snapshot::{Client, Clients, Request, Requests, SlowRequest, Snapshot, Stage};
 use crate::top::{Row, Top};
 
-/// The limit on kept keys, and on those of them in a message.
+/// The maximum number of keys, and the maximum number of them in a message.
 const MAX_KEYS: usize = 256;
 const MAX_ROWS: usize = 50;
 const MAX_SLOW_REQUESTS: usize = 25;
-/// Requests that ended longer ago are not shown as slow.
+/// The time for which ended requests are shown as slow.
 const SLOW_RETENTION: Duration = Duration::from_secs(300);
 /// The limits on texts that clients choose, in bytes.
 const MAX_NAME: usize = 120;
 const MAX_URI: usize = 400;
 
-/// Receives all requests that end, and forgets them unless it is on.
+/// Receives all requests that end; records them only while it is on.
 #[derive(Default)]
 pub struct Observer {
     is_on: AtomicBool,
@@ -42,7 +42,7 @@ struct Observations {
 struct RequestKey {
     verb: Text,
     group: Text,
-    /// The path of other requests.
+    /// The path, for requests without a resource.
     resource: Text,
     subresource: Text,
 }
@@ -71,19 +71,19 @@ struct ClientTally {
 // === impl Observer ===
 
 impl Observer {
-    /// Begins to observe.
+    /// Starts observing.
     pub(crate) fn begin(&self) {
         *self.observations.lock() = Some(Box::new(Observations::new()));
         self.is_on.store(true, Ordering::Release);
     }
 
-    /// Ends, and forgets everything.
+    /// Stops observing, and drops all records.
     pub(crate) fn end(&self) {
         self.is_on.store(false, Ordering::Release);
         *self.observations.lock() = None;
     }
 
-    /// Fills in what was seen.
+    /// Fills in the observed requests.
     pub(crate) fn fill(&self, snapshot: &mut Snapshot) {
         if let Some(observations) = self.observations.lock().as_deref_mut() {
             observations.tick();
@@ -243,7 +243,7 @@ fn request_key(info: &RequestInfo) -> RequestKey {
             [&info.api_group, &info.resource, &info.subresource].map(|name| short(name, MAX_NAME));
         return RequestKey { verb, group, resource, subresource };
     }
-    // Deeper segments are names, of which there may be many.
+    // Deeper segments are names, which may be numerous.
     let end = info.path.match_indices('/').nth(3).map_or(info.path.len(), |(at, _)| at);
     RequestKey {
         verb,
@@ -259,8 +259,8 @@ fn client_key(facts: &Facts) -> ClientKey {
     ClientKey { user, agent: agent.map(|agent| short(&agent, MAX_NAME)).unwrap_or_default() }
 }
 
-/// Returns the URI without a query that may hold secrets: that of a request which is handed on to a node, pod or
-/// service, or that is not for a resource.
+/// Returns the URI without a query that may hold secrets: that of a request that is proxied to a node, pod or service,
+/// or is not for a resource.
 fn uri_without_secrets(uri: &str, info: &RequestInfo) -> Text {
     let is_proxied = info.verb == "proxy" || info.subresource == "proxy";
     let keeps_query = info.is_resource_request && !is_proxied;
@@ -268,7 +268,7 @@ fn uri_without_secrets(uri: &str, info: &RequestInfo) -> Text {
     short(redacted, MAX_URI)
 }
 
-/// Returns the text, or its beginning and three dots.
+/// Returns the text, or its beginning with an ellipsis.
 fn short(text: &str, max: usize) -> Text {
     if text.len() <= max {
         return text.into();

@@ -1,4 +1,4 @@
-//! Makes a message each second while a page is open, once for all pages.
+//! Builds one message per second while a page is open, shared by all pages.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,16 +18,16 @@ use crate::snapshot::{Gauges, Snapshot};
 /// The limit on open pages.
 pub(crate) const MAX_PAGES: usize = 8;
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The time after which a page must ask again, so that a right that was taken away ends.
+/// The time after which a page must reconnect, so that revoked permissions take effect.
 const LIFETIME: Duration = Duration::from_secs(600);
 
-/// The source of the figures of other parts.
+/// The source of the gauges of other components.
 pub trait Figures: Send + Sync {
-    /// Reads the figures. It takes no longer than about a second.
+    /// Reads the gauges, in at most about a second.
     fn read(&self) -> BoxFuture<'_, Gauges>;
 }
 
-/// The maker of messages. It works while there is a [`Viewer`].
+/// Builds the messages. It runs while there is a [`Viewer`].
 pub struct Sampler {
     observer: Arc<Observer>,
     source: Arc<dyn Figures>,
@@ -119,7 +119,7 @@ impl Sampler {
 // === impl Viewer ===
 
 impl Viewer {
-    /// Returns the messages. A reader that is late misses those in between.
+    /// Returns the messages. A slow reader skips outdated ones.
     pub(crate) fn messages(self) -> impl Stream<Item = Bytes> + Send + 'static {
         futures::stream::unfold(self, |mut viewer| async move {
             loop {
@@ -175,7 +175,7 @@ mod tests {
         for _ in 0..3 {
             assert!(messages.next().await.unwrap().starts_with(b"{\"at\":"));
         }
-        // A second page gets the last message at once, and makes no more work.
+        // A second page gets the last message immediately and adds no work.
         let mut second = Box::pin(sampler.open().unwrap().messages());
         assert!(second.next().await.is_some());
         assert_eq!(source.0.load(Ordering::Relaxed), 3);

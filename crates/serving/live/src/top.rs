@@ -1,17 +1,17 @@
-//! A table of the busiest keys, of a bounded number: clients choose many of the keys.
+//! A table of the most frequent keys, whose size is bounded since clients choose many of the keys.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// The time in seconds after which a rate has moved two thirds of the way to a new one.
+/// The time in seconds in which a rate approaches a new one by two thirds.
 const SMOOTHING: f64 = 5.0;
 
-/// The keys with the highest rates. A new key takes the place of the one that is least busy.
+/// The keys with the highest rates. A new key replaces the one with the lowest rate.
 pub(crate) struct Top<K, V> {
     capacity: usize,
     rows: HashMap<K, Row<V>>,
-    /// The requests of keys that lost their places.
+    /// The requests of evicted keys.
     evicted: u64,
 }
 
@@ -29,7 +29,7 @@ impl<K: Clone + Eq + Hash + Ord, V: Default> Top<K, V> {
         Self { capacity, rows: HashMap::new(), evicted: 0 }
     }
 
-    /// Counts one for a key, and returns its value.
+    /// Counts a request of a key, and returns the key's value.
     pub(crate) fn count(&mut self, key: K) -> &mut V {
         if self.rows.len() >= self.capacity && !self.rows.contains_key(&key) {
             self.evict();
@@ -41,13 +41,13 @@ impl<K: Clone + Eq + Hash + Ord, V: Default> Top<K, V> {
         &mut row.value
     }
 
-    /// Brings the rates up to date, after the time since the last call.
+    /// Updates the rates; `elapsed` is the time since the last call.
     pub(crate) fn tick(&mut self, elapsed: Duration, mut age: impl FnMut(&mut V)) {
         let seconds = elapsed.as_secs_f64().max(1e-3);
         let part = 1.0 - (-seconds / SMOOTHING).exp();
         for row in self.rows.values_mut() {
             let now = std::mem::take(&mut row.since_tick) as f64 / seconds;
-            // The first rate is not smoothed, so that a page is right from its first second on.
+            // The first rate is not smoothed, so that a page is accurate from its first second.
             row.rate = if row.rate == 0.0 { now } else { row.rate + (now - row.rate) * part };
             if row.rate < 0.005 {
                 row.rate = 0.0;
@@ -56,7 +56,7 @@ impl<K: Clone + Eq + Hash + Ord, V: Default> Top<K, V> {
         }
     }
 
-    /// Returns the busiest keys, and the number of requests of all others.
+    /// Returns the most frequent keys, and the number of requests of all others.
     pub(crate) fn busiest(&self, max: usize) -> (Vec<(&K, &Row<V>)>, u64) {
         let mut rows: Vec<_> = self.rows.iter().collect();
         rows.sort_by(|(a, left), (b, right)| {

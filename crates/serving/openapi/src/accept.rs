@@ -1,8 +1,9 @@
-//! Negotiation by the Accept header, as in kube-apiserver's OpenAPI handlers: the first clause with a known form wins.
+//! Negotiation by the Accept header, as in kube-apiserver's OpenAPI handlers: the first clause with a known format is
+//! chosen.
 
 use binnacle_meta::{AcceptClause, accept_clauses};
 
-/// The form of a document.
+/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
@@ -13,13 +14,13 @@ pub(crate) enum Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Negotiation {
     Format(Format),
-    /// No clause has a known form.
+    /// No clause names a known format.
     NotAcceptable,
     /// No clause is valid.
     Invalid,
 }
 
-/// Negotiates between JSON and the two names of the protobuf form: `spec.v2.v1.0+protobuf` and the older
+/// Negotiates between JSON and protobuf, which has two names: `spec.v2.v1.0+protobuf` and the older
 /// `spec.v2@v1.0+protobuf`.
 pub(crate) fn negotiate(accept: &str, protobuf: [&str; 2]) -> Negotiation {
     if accept.is_empty() {

@@ -1,14 +1,14 @@
-//! Conversion of documents of version 2 to version 3, for servers without the latter.
+//! Conversion of documents from version 2 to version 3, for servers that serve only version 2.
 
 use binnacle_work::allocate;
 use serde_json::{Map, Value, json};
 
-/// The memory of a value in a tree, besides its text, and of an object besides its members.
+/// The memory of a value in a tree, in bytes and without its text, and of an object without its members.
 const NODE: usize = 64;
 const OBJECT: usize = 640;
 
-/// Converts a document of version 2 to version 3. References are replaced by what they refer to, so the document may grow
-/// to many times its size: it is cut short when the work budget is exhausted, which the caller has to check.
+/// Converts a document from version 2 to version 3. Shared parameters are inlined, so the document may become much
+/// larger: it is truncated when the work budget is exhausted. The caller must check the budget.
 pub fn converted(v2: &Value) -> Value {
     let mut components = Map::new();
     if let Some(definitions) = v2["definitions"].as_object() {
@@ -107,7 +107,7 @@ fn parameter(parameter: &Value, v2: &Value) -> Value {
     Value::Object(output)
 }
 
-/// Resolves a parameter that may be a reference.
+/// Resolves a reference to a shared parameter; returns other parameters unchanged.
 fn resolve<'a>(parameter: &'a Value, v2: &'a Value) -> &'a Value {
     let name = parameter["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/parameters/"));
     name.and_then(|name| v2["parameters"].get(name)).unwrap_or(parameter)
@@ -122,7 +122,7 @@ fn charge_node(value: &Value) -> bool {
     allocate(bytes).is_ok()
 }
 
-/// Charges the memory of a member that is converted; returns false if there is not enough.
+/// Charges the memory of a member in the output; returns false if there is not enough.
 fn charge_member((key, _): &(&String, &Value)) -> bool {
     allocate(OBJECT + key.len()).is_ok()
 }
@@ -144,7 +144,7 @@ fn charge_tree(value: &Value) -> bool {
     }
 }
 
-/// Converts the references in a schema to those of version 3. Members beside a reference would be ignored there.
+/// Converts the references in a schema to those of version 3, where members beside a reference would be ignored.
 fn schema(of: &Value) -> Value {
     if !charge_node(of) {
         return Value::Null;
@@ -155,7 +155,7 @@ fn schema(of: &Value) -> Value {
                 members.iter().filter(|(key, _)| *key != "$ref").map(|(key, it)| (key.clone(), schema(it))).collect();
             let Some(reference) = members.get("$ref") else { return Value::Object(output) };
             let Some(text) = reference.as_str() else {
-                // A property with this name.
+                // A property named `$ref`.
                 output.insert("$ref".to_owned(), schema(reference));
                 return Value::Object(output);
             };

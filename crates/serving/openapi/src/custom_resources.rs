@@ -1,4 +1,4 @@
-//! The paths and definitions of custom resources. They differ from built-in ones as in apiextensions-apiserver: no
+//! The paths and definitions of custom resources. As in apiextensions-apiserver, they differ from built-in ones: no
 //! protobuf, no strategic merge patches, no watch paths, and options with their actual fields.
 
 use std::collections::BTreeMap;
@@ -25,14 +25,14 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 pub(crate) struct CustomDefinitions<'a> {
     built_in: BuiltIn<'a>,
     kinds: &'a dyn Kinds,
-    /// By their names.
+    /// By name.
     custom: BTreeMap<Text, CustomDefinition<'a>>,
 }
 
-/// The definition of a resource's objects, or of their lists.
+/// The definition of the objects of a resource, or of their lists.
 struct CustomDefinition<'a> {
     published: &'a Arc<dyn Published>,
-    /// For a list, the name of the definition of its elements.
+    /// The name of the definition of the elements, for lists.
     element: Option<Text>,
 }
 
@@ -130,7 +130,7 @@ struct CustomPath<'a> {
     title: String,
     subresource: &'a str,
     parameters: Vec<Parameter>,
-    /// The definition that is read and written.
+    /// The definition of request and response bodies.
     definition: Text,
 }
 
@@ -212,7 +212,7 @@ impl Routes<'_> {
         self.add(route, operation);
     }
 
-    /// Adds the operations on one object, or on one of its subresources.
+    /// Adds the operations on one object or subresource.
     fn item(&mut self, route: &CustomPath<'_>) {
         let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
         let object = match route.subresource {
@@ -251,7 +251,7 @@ impl Routes<'_> {
         self.add(route, operation);
     }
 
-    /// Returns an operation to be completed; `around` are the parts of its id before and after the kind.
+    /// Returns an incomplete operation; `around` are the parts of its id before and after the kind.
     fn operation(
         &self,
         route: &CustomPath<'_>,

@@ -1,4 +1,4 @@
-//! Definitions: the schemas of kinds, written from the field tables for either version of OpenAPI.
+//! Definitions: the schemas of kinds, generated from the field tables for either version of OpenAPI.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use binnacle_scheme::{Kinds, KnownKind};
 use crate::json::Json;
 use crate::{descriptions, enum_descriptions};
 
-/// The version of OpenAPI that a definition is written for.
+/// The version of OpenAPI that a definition is generated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// References have no members beside them, and defaults are omitted.
@@ -29,13 +29,13 @@ pub(crate) trait Definitions {
 /// The definitions of the field tables.
 pub(crate) struct BuiltIn<'k> {
     kinds: &'k dyn Kinds,
-    /// By the name of the definition.
+    /// By name of the definition.
     by_definition: BTreeMap<&'k str, Vec<KnownKind<'k>>>,
     /// The group version of the document; `None` for all.
     scope: Option<(Text, Text)>,
     /// True for documents of custom resources.
     for_custom: bool,
-    /// True if enums have their values.
+    /// True if enums include their values.
     shows_enums: bool,
 }
 
@@ -69,8 +69,8 @@ impl Dialect {
 // === impl BuiltIn ===
 
 impl<'k> BuiltIn<'k> {
-    /// `scope` is the group version of the document, if it has one: of the kinds in every group version, only that of
-    /// the own group version and of the core group are shown.
+    /// `scope` is the group version of the document, if any: of the kinds that exist in every group version, only those
+    /// of this group version and of the core group are included.
     pub(crate) fn new(kinds: &'k dyn Kinds, scope: Option<(&str, &str)>) -> Self {
         let mut by_definition: BTreeMap<&str, Vec<KnownKind<'_>>> = BTreeMap::new();
         for kind in kinds.all().into_iter().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
@@ -80,7 +80,7 @@ impl<'k> BuiltIn<'k> {
         Self { kinds, by_definition, scope, for_custom: false, shows_enums: true }
     }
 
-    /// Sets whether enums have their values.
+    /// Sets whether enums include their values.
     #[must_use]
     pub(crate) fn with_enum_values(self, shows_enums: bool) -> Self {
         Self { shows_enums, ..self }
@@ -181,17 +181,17 @@ impl Definitions for BuiltIn<'_> {
     }
 }
 
-/// Groups with kinds of no resource, and the group of transformations.
+/// Groups whose kinds have no resource, and the group of transformed objects.
 const UNPUBLISHED: [&str; 3] = ["apidiscovery.k8s.io", "audit.k8s.io", "meta.k8s.io"];
 /// Groups without types in client-go.
 const NOT_IN_CLIENT_GO: [&str; 4] =
     ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
-/// Kinds of every group version that are in definitions.
+/// Kinds of every group version that are included in definitions.
 const SHARED_KINDS: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
 // === Fields ===
 
-/// Writes a field. `values` are those of its enum that are shown.
+/// Writes a field; `values` are the included values of its enum.
 fn property(message: &Message, field: &Field, values: &[Text], dialect: Dialect, json: &mut Json) {
     let description = description_of(message, field, values);
     if let Some(description) = &description {
@@ -215,7 +215,7 @@ fn property(message: &Message, field: &Field, values: &[Text], dialect: Dialect,
     extensions(field, json);
 }
 
-/// Writes the type of a field that is no reference.
+/// Writes the type of a field that is not a reference.
 fn plain(ty: &Ty, values: &[Text], default: Option<&str>, owner: &str, dialect: Dialect, json: &mut Json) {
     if let Some(reference) = reference_of(ty, owner) {
         dialect.reference(&reference, json);
@@ -253,7 +253,7 @@ fn default(field: &Field) -> Option<&str> {
     })
 }
 
-/// Returns the field's description; for an enum it ends with its values and their meanings, one a line.
+/// Returns the field's description; the description of an enum ends with its values and their meanings, one per line.
 fn description_of(message: &Message, field: &Field, values: &[Text]) -> Option<String> {
     let text = binnacle_apimachinery::descriptions::field(&message.name, &field.name)
         .or_else(|| if descriptions::is_list(message) { descriptions::list_field(&field.name) } else { None });

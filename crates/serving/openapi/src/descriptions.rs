@@ -1,15 +1,15 @@
-//! Descriptions that the dependency lacks: of options, which are in no object, and of lists.
+//! Descriptions that the dependency lacks: of options, which are not part of any object, and of lists.
 
 use binnacle_schema::{Message, Ty};
 
-/// Returns the description of a definition's field, from any source.
+/// Returns the description of a definition's field from any source.
 pub(crate) fn field(definition: &str, field: &str) -> Option<&'static str> {
     let shared =
         || (field == "dryRun").then(|| binnacle_apimachinery::descriptions::field(DELETE_OPTIONS, field)).flatten();
     binnacle_apimachinery::descriptions::field(definition, field).or_else(shared).or_else(|| option(definition, field))
 }
 
-/// Returns the description of a list's field: all lists share those of their metadata.
+/// Returns the description of a list's field; all lists share them.
 pub(crate) fn list_field(field: &str) -> Option<&'static str> {
     match field {
         "items" => Some("The objects of the list."),
@@ -17,7 +17,7 @@ pub(crate) fn list_field(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns true if the message is the list of some kind.
+/// Returns true if the message is a list of objects.
 pub(crate) fn is_list(message: &Message) -> bool {
     let list_meta = |ty: &Ty| ty.message().is_some_and(|message| message.name.ends_with(".ListMeta"));
     let has =
@@ -25,7 +25,8 @@ pub(crate) fn is_list(message: &Message) -> bool {
     has("metadata", &list_meta) && has("items", &|ty| ty.element().is_some())
 }
 
-/// Returns the end of kube-apiserver's name of a shared parameter: a hash of its description, which is not ours.
+/// Returns the suffix of kube-apiserver's name of a shared parameter: a hash of kube-apiserver's description, which
+/// differs from the one here.
 pub(crate) fn shared_name(kind: &str, field: &str) -> Option<&'static str> {
     let mut candidates = SHARED_NAMES.iter().filter(|(_, f, _)| *f == field);
     candidates
@@ -40,7 +41,7 @@ fn option(definition: &str, field: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(k, f, _)| *f == field && (*k == kind || k.is_empty())).map(|(_, _, description)| *description)
 }
 
-/// The only options kind in objects.
+/// The only options kind that is also an object.
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// Kind, field and description; without a kind, for all options with such a field.
@@ -164,7 +165,7 @@ mod tests {
             for option_field in
                 message.fields.iter().filter(|field| !matches!(field.name.as_str(), "apiVersion" | "kind"))
             {
-                // No parameter, as it is a time.
+                // Not a parameter, because it is a time.
                 if option_field.name != "sinceTime" {
                     assert!(field(&message.name, &option_field.name).is_some(), "{kind} {}", option_field.name);
                 }

@@ -27,7 +27,7 @@ pub(crate) enum DocumentName {
     Custom(Text, Text),
 }
 
-/// Returns all documents with their names in the index.
+/// Returns all documents, with their names in the index.
 pub(crate) fn all(served: &Served) -> Vec<(String, DocumentName)> {
     let mut all: Vec<(String, DocumentName)> = [
         DocumentName::OpenIdConfiguration,
@@ -91,7 +91,7 @@ impl DocumentName {
         }
     }
 
-    /// The paths of the document, in order.
+    /// Returns the paths of the document, in order.
     pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds, encodings: Encodings) -> Vec<Path> {
         if let Self::Custom(..) = self {
             return custom_resources::paths(kinds, self.resources(served));
@@ -150,7 +150,7 @@ impl DocumentName {
     }
 }
 
-/// Returns the resources of this server.
+/// Returns the resources that this server itself serves.
 pub(crate) fn resources(version: &ServedVersion) -> &[Arc<ResourceDescription>] {
     version.resources.own()
 }

@@ -1,4 +1,4 @@
-//! Descriptions of the values of enums. The dependency has only those of fields, so these are our own.
+//! Descriptions of enum values, which the dependency lacks.
 
 use binnacle_schema::{Field, Message};
 
@@ -11,7 +11,7 @@ pub(crate) fn value(message: &Message, field: &Field, value: &str) -> Option<&'s
     values.descriptions.iter().find(|(known, _)| *known == value).map(|(_, descriptions)| *descriptions)
 }
 
-/// The values of a field, in one kind or in all others.
+/// The values of a field, in one kind or in all other kinds.
 struct Values {
     kind: &'static str,
     field: &'static str,
@@ -468,7 +468,7 @@ mod tests {
 
     use super::*;
 
-    /// Every description is of a value of a field in the tables.
+    /// Every description belongs to a value in the field tables.
     #[test]
     fn describes_only_values_of_the_tables() {
         for values in VALUES {

@@ -1,4 +1,4 @@
-//! The link of the server that serves the documents.
+//! The HTTP handler of the documents.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,11 +17,11 @@ use crate::{OpenApi, OpenApiRequest, OpenApiResponse, Others};
 
 /// Serves `/openapi/v2` and `/openapi/v3`.
 pub struct OpenApiLink {
-    /// Returns what is served now.
+    /// Returns the currently served resources.
     served: Box<dyn Fn() -> Arc<Served> + Send + Sync>,
-    /// Returns the documents of other servers.
+    /// Returns the documents of remote servers.
     others: Box<dyn Fn() -> Arc<Others> + Send + Sync>,
-    /// The documents at the time of the last request.
+    /// The documents as of the last request.
     documents: ArcSwap<OpenApi>,
     last_modified: SystemTime,
 }
@@ -29,8 +29,8 @@ pub struct OpenApiLink {
 const ONE_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl OpenApiLink {
-    /// `served` tells what is served now, in these encodings, by a server that emulates the release. `shows_enums` is false
-    /// for documents without the values of built-in enums.
+    /// `served` returns the currently served resources, `encodings` are those that the server supports, and `release`
+    /// is the emulated one. `shows_enums` is false for documents without the values of built-in enums.
     pub fn new(
         served: impl Fn() -> Arc<Served> + Send + Sync + 'static,
         kinds: Shared<dyn Kinds>,
@@ -46,7 +46,7 @@ impl OpenApiLink {
         Self { served: Box::new(served), others, documents, last_modified: SystemTime::now() }
     }
 
-    /// Adds the documents of other servers to the index. Another link, which comes first, serves them.
+    /// Adds the documents of remote servers to the index. Another handler, which precedes this one, serves them.
     #[must_use]
     pub fn with_others(self, others: impl Fn() -> Arc<Others> + Send + Sync + 'static) -> Self {
         Self { others: Box::new(others), ..self }
@@ -65,7 +65,7 @@ impl OpenApiLink {
     fn http_response(&self, response: OpenApiResponse) -> Response {
         let modified = || httpdate::fmt_http_date(self.last_modified);
         match response {
-            // It is made for every request, so its time of change is now.
+            // kube-apiserver builds the index for every request, so the current time is its modification time.
             OpenApiResponse::Index(body) => finish(
                 start(StatusCode::OK)
                     .header(CONTENT_TYPE, "text/plain; charset=utf-8")
@@ -102,7 +102,7 @@ impl OpenApiLink {
     }
 }
 
-/// Returns true for the paths that kube-apiserver counts requests for; those of v2 are not among them.
+/// Returns true for paths whose requests kube-apiserver counts, which are those of v3.
 fn is_v3_path(path: &str) -> bool {
     path.strip_prefix("/openapi/v3").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -124,7 +124,8 @@ impl Link for OpenApiLink {
         }
         let hash = request.query.get("hash").unwrap_or_default().to_owned();
         let (documents, info) = (self.documents(), request.info.clone());
-        // The first request for the largest document takes 20 ms and more: too long on a thread with other requests.
+        // The first request for the largest document takes 20 ms or more, which would delay other requests on this
+        // thread.
         let respond = move || {
             let request = OpenApiRequest {
                 path: &info.path,
@@ -164,8 +165,7 @@ fn with_cache_headers(response: Builder, etag: &str, immutable: bool) -> Builder
 }
 
 fn finish(response: Builder, body: Body) -> Response {
-    // Only an invalid header is an error; all of these are ASCII: dates, hashes, media types and URLs with names of
-    // groups.
+    // Only invalid headers are errors. All of these are ASCII: dates, hashes, media types and URLs with group names.
     response.body(body).unwrap_or_else(|_| {
         let mut failed = http::Response::new(Body::empty());
         *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;

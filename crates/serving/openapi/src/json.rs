@@ -1,10 +1,10 @@
 //! A writer of compact JSON, without a tree.
 
-/// JSON that is being written.
+/// A JSON document in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Json {
     bytes: Vec<u8>,
-    /// True if the first element needs a comma before it.
+    /// True if the first element must be preceded by a comma.
     needs_comma: bool,
 }
 
@@ -13,7 +13,7 @@ impl Json {
         Self::default()
     }
 
-    /// Returns a writer whose first element follows another one.
+    /// Returns a writer whose first element continues a list or object.
     pub(crate) fn continuing() -> Self {
         Self { needs_comma: true, ..Self::default() }
     }
@@ -53,7 +53,7 @@ impl Json {
         self.bytes.extend_from_slice(json.as_ref());
     }
 
-    /// Writes the name of a member, whose value must follow.
+    /// Writes the name of a member, whose value must be written next.
     pub(crate) fn name(&mut self, name: &str) -> &mut Self {
         self.text(name);
         self.bytes.push(b':');
@@ -72,8 +72,8 @@ impl Json {
         self.name(name).raw("true");
     }
 
-    /// Writes a comma if the last byte needs one: outside of strings, these bytes come before a first element or a
-    /// member's value.
+    /// Writes a comma unless the last byte shows that none is needed: outside of strings, these bytes precede a first
+    /// element or a member's value.
     fn separate(&mut self) {
         let is_first = match self.bytes.last() {
             None => !self.needs_comma,

@@ -63,7 +63,7 @@ fn in_path(name: &'static str, description: Cow<'static, str>) -> Parameter {
     }
 }
 
-/// Returns the JSON type of a parameter. A list is a repeated parameter of its element type; structs and times are no
+/// Returns the JSON type of a parameter. A list is a repeated parameter of its element type; structs and times are not
 /// parameters.
 fn json_type(ty: &Ty) -> Option<&'static str> {
     if let Some(element) = ty.element() {

@@ -1,5 +1,5 @@
-//! The parts of the document of version 2. It has all resources, and a change affects few of them: each path and each
-//! definition is written, hashed, transcoded and compressed once, until its resource changes.
+//! The parts of the document of version 2, which covers all resources. Since a change affects few of them, each path
+//! and definition is encoded, hashed and compressed once, until its resource changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -20,13 +20,13 @@ pub(crate) struct Part {
     /// A comma, the name and the value.
     json: Bytes,
     hash: Hash,
-    /// `None` if it has no such form.
+    /// `None` if the part cannot be encoded in protobuf.
     protobuf: OnceLock<Option<Bytes>>,
 }
 
 type Hash = [u8; 64];
 
-/// The section of the document with the part.
+/// The section of the document that contains the part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Section {
     Paths,
@@ -45,7 +45,7 @@ pub(crate) struct CompressedRun {
 #[derive(Debug, Default)]
 pub(crate) struct CompressedRuns(Mutex<HashMap<Hash, Arc<CompressedRun>>>);
 
-/// The paths of one resource or one built-in group version, and the rest of the document that they need.
+/// The paths of one resource or one built-in group version, and the parameters and definitions that they need.
 #[derive(Debug, Default)]
 pub(crate) struct PathParts {
     pub(crate) parts: Vec<(String, Arc<Part>)>,
@@ -54,7 +54,7 @@ pub(crate) struct PathParts {
     pub(crate) definitions: BTreeSet<Text>,
 }
 
-/// A document in one form: the bytes of parts and between them, with their hashes.
+/// An encoded document: the bytes of its parts and between them, with their hashes.
 #[derive(Default)]
 pub(crate) struct Chunks {
     chunks: Vec<(Bytes, Hash)>,
@@ -99,7 +99,7 @@ impl CompressedRun {
             loop {
                 let read = usize::try_from(deflate.total_in() - begin).ok()?;
                 deflate.compress_vec(&bytes[read..], &mut blocks, flush).ok()?;
-                // If there is room left, all input was consumed and flushed.
+                // If capacity remains, all input was consumed and flushed.
                 if deflate.total_in() - begin == bytes.len() as u64 && blocks.len() < blocks.capacity() {
                     break;
                 }
@@ -134,7 +134,8 @@ impl Chunks {
         parts.for_each(|part| self.push(part.json.clone(), part.hash));
     }
 
-    /// Adds the field with the parts, with its number and length. `None` if one of them has no such form.
+    /// Adds the field with these parts, preceded by its number and length. Returns `None` if a part cannot be encoded
+    /// in protobuf.
     pub(crate) fn field(&mut self, section: Section, parts: &[&Part]) -> Option<()> {
         let fields = parts.iter().map(|part| part.protobuf(section)).collect::<Option<Vec<&Bytes>>>()?;
         let number = match section {
@@ -153,7 +154,7 @@ impl Chunks {
         pieces
     }
 
-    /// Returns the document as a gzip member (RFC 1952). `None` if that fails.
+    /// Returns the document as a gzip member (RFC 1952), or `None` if compression fails.
     pub(crate) fn compressed(&self, cache: &CompressedRuns) -> Option<Pieces> {
         let (mut pieces, mut crc) = (Pieces::from(Bytes::from_static(&GZIP_HEADER)), Crc::new());
         let previous = std::mem::take(&mut *cache.0.lock());
@@ -180,12 +181,12 @@ impl Chunks {
     }
 }
 
-/// Returns true at the end of a run: once in about 256 KiB, eight times the window of deflate.
+/// Returns true at the end of a run: on average after 256 KiB, eight times the window of deflate.
 fn ends_run((bytes, hash): &(Bytes, Hash)) -> bool {
     usize::from(u16::from_be_bytes([hash[0], hash[1]])) * 4 < bytes.len()
 }
 
-/// Deflate, no name, no time, an unknown system.
+/// Deflate, no name, no time, unknown operating system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 /// The end of a deflate stream: an empty block.
 const LAST_BLOCK: [u8; 2] = [3, 0];

@@ -1,6 +1,6 @@
-//! The protobuf form of a document: its JSON is transcoded to gnostic's messages as a stream.
+//! The protobuf encoding of documents: JSON is transcoded as a stream to gnostic's messages.
 //!
-//! These follow the documents member by member, so tables of names and numbers suffice; see [`shapes`].
+//! The messages mirror the documents member by member, so tables of names and numbers suffice; see [`shapes`].
 
 pub(crate) mod shapes;
 mod yaml;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// A message with known members.
+/// The members of a message.
 pub(crate) struct Shape {
     pub(crate) members: &'static [(&'static str, u32, FieldEncoding)],
     /// The field for members whose name begins with `x-`; 0 for none.
@@ -24,20 +24,20 @@ pub(crate) enum FieldEncoding {
     Flag,
     Integer,
     Double,
-    /// A message that holds the value as YAML.
+    /// A message with the value as YAML.
     Any,
     /// A message with a number, a boolean or a string (1, 2, 3).
     Default,
     Message(&'static Shape),
-    /// A list, each element in a field of its own.
+    /// A list with one field per element.
     Repeated(&'static FieldEncoding),
     /// A message with repeated fields of this number: name (1) and value (2).
     Named(u32, &'static FieldEncoding),
-    /// A message with only this value, in the field of that number.
+    /// A message with only this value, in the field with that number.
     Wrapped(u32, &'static FieldEncoding),
     /// A message with this value (1) or a boolean (2).
     OrFlag(&'static FieldEncoding),
-    /// A message with this structure (1) or with a reference (2).
+    /// A message with this structure (1) or a reference (2).
     OrReference(&'static Shape),
     /// A parameter of version 2: each location has its own message.
     Parameter,
@@ -62,7 +62,7 @@ pub(crate) fn transcode(json: &[u8], shape: &'static Shape) -> Result<Vec<u8>, s
     serde_json::Deserializer::from_slice(json).deserialize_map(Document(shape))
 }
 
-/// Transcodes a JSON object to the content of a message of named values.
+/// Transcodes a JSON object to the contents of a message of named values.
 pub(crate) fn transcode_members(json: &[u8], kind: &'static FieldEncoding) -> Result<Vec<u8>, serde_json::Error> {
     struct Members(&'static FieldEncoding);
     impl<'de> Visitor<'de> for Members {
@@ -94,7 +94,7 @@ pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
 struct FieldWriter<'o> {
     number: u32,
     kind: &'static FieldEncoding,
-    /// True if a zero is written, too: for elements of lists, and in a oneof.
+    /// True if zero values are written too: for elements of lists, and in a oneof.
     writes_zero: bool,
     out: &'o mut Vec<u8>,
 }
@@ -178,7 +178,7 @@ impl<'de> Visitor<'de> for FieldWriter<'_> {
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
         match self.kind {
             FieldEncoding::Integer if number == 0 && !self.writes_zero => {}
-            // A negative number is written as its two's complement.
+            // A negative number is encoded as its two's complement.
             FieldEncoding::Integer => {
                 write_varint_field(self.number, u64::from_ne_bytes(number.to_ne_bytes()), self.out)
             }
@@ -238,7 +238,7 @@ impl<'de> Visitor<'de> for FieldWriter<'_> {
     }
 }
 
-/// Returns the content of a message with repeated fields of this number: name (1) and value (2).
+/// Returns the contents of a message with repeated fields of this number: name (1) and value (2).
 fn named<'de, A: MapAccess<'de>>(
     mut members: A,
     number: u32,
@@ -254,7 +254,7 @@ fn named<'de, A: MapAccess<'de>>(
     Ok(content)
 }
 
-/// Returns the content of a message, sorted by field number. `first` is a member's name that was already read.
+/// Returns the contents of a message, sorted by field number. `first` is a member's name that was already read.
 fn message<'de, A: MapAccess<'de>>(
     mut first: Option<String>,
     mut members: A,
@@ -288,7 +288,7 @@ fn message<'de, A: MapAccess<'de>>(
     Ok(fields.into_iter().flat_map(|(_, field)| field).collect())
 }
 
-/// Writes a body (1), or another parameter (2): in header, form, query, path (1 to 4).
+/// Writes a body (1) or another parameter (2), which is in a header, form, query or path (1 to 4).
 fn parameter(value: Value, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     let location = value.get("in").and_then(Value::as_str).unwrap_or_default();
     let (number, shape) = match location {
@@ -344,7 +344,7 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Fields are sorted by number, zero values are omitted, and members without a field are YAML.
+    /// Fields are sorted by number, zero values are omitted, and members without a field are encoded as YAML.
     #[test]
     fn transcodes_small_documents() {
         for (shape, json, want) in [

@@ -1,4 +1,4 @@
-//! OpenAPI documents of other servers, beside this server's own.
+//! OpenAPI documents of remote servers, beside those of this server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -8,18 +8,19 @@ use serde_json::{Map, Value};
 
 use crate::response::digest;
 
-/// The documents of other servers at one time.
+/// The documents of remote servers at one time.
 #[derive(Debug, Default)]
 pub struct Others {
-    /// URLs of documents of version 3 by their names, for the index. A link in front of this server's own serves them.
+    /// URLs of documents of version 3 by name, for the index. A handler that precedes the one of this server serves
+    /// them.
     pub index: BTreeMap<String, String>,
-    /// Documents of version 3 that were made for servers without them; see [`converted`](crate::converted).
+    /// Documents of version 3 that were converted for servers without them; see [`converted`](crate::converted).
     pub documents: BTreeMap<String, Arc<Made>>,
     /// Documents of version 2, in the order in which they are merged; see [`keep_paths`].
     pub v2: Vec<Arc<Value>>,
 }
 
-/// A document of version 3 that was made here.
+/// A document of version 3 that was converted from version 2.
 #[derive(Debug)]
 pub struct Made {
     pub(crate) json: Bytes,
@@ -41,8 +42,7 @@ const DEFINITIONS: &str = "definitions";
 const PARAMETERS: &str = "parameters";
 const KINDS: &str = "x-kubernetes-group-version-kind";
 
-/// Keeps only paths with this prefix in a document of version 2, with the definitions that they need and those that
-/// were unused before.
+/// Removes paths without this prefix from a document of version 2, and the definitions that only these paths need.
 pub fn keep_paths(document: &mut Value, prefix: &str) {
     retain_paths(document, |path| path.starts_with(prefix));
 }
@@ -58,7 +58,7 @@ fn retain_paths(document: &mut Value, keep: impl Fn(&str) -> bool) {
         }
         keep
     });
-    // Definitions that only removed ones refer to are removed, too.
+    // Definitions that are referenced by removed ones only are removed too.
     let Some(definitions) = document.get_mut(DEFINITIONS).and_then(Value::as_object_mut) else { return };
     let prefix = format!("#/{DEFINITIONS}/");
     while let Some(reference) = unreferenced.pop() {
@@ -68,7 +68,7 @@ fn retain_paths(document: &mut Value, keep: impl Fn(&str) -> bool) {
     }
 }
 
-/// Subtracts the references of a removed value. Appends those that are gone with it to `unreferenced`.
+/// Subtracts the references of a removed value. Appends those without remaining uses to `unreferenced`.
 fn subtract_references(removed: &Value, counts: &mut HashMap<String, usize>, unreferenced: &mut Vec<String>) {
     for (reference, count) in references(removed) {
         if let Some(left) = counts.get_mut(&reference) {
@@ -81,8 +81,8 @@ fn subtract_references(removed: &Value, counts: &mut HashMap<String, usize>, unr
     }
 }
 
-/// Adds the paths of other servers to a document of version 2, with their definitions and parameters, which are renamed
-/// if a different one has the name.
+/// Adds the paths of remote servers to a document of version 2, with their definitions and parameters, which are
+/// renamed if a different one has the same name.
 pub(crate) fn merge(own: &[u8], others: &[Arc<Value>]) -> Option<Vec<u8>> {
     let mut merged: Value = serde_json::from_slice(own).ok()?;
     for other in others {
@@ -117,7 +117,7 @@ fn add(merged: &mut Value, mut other: Value) {
     members(merged, "paths").extend(paths);
 }
 
-/// Returns new names for definitions or parameters whose names are taken by different ones.
+/// Returns new names for definitions or parameters whose names are used by different ones.
 fn renames(merged: &mut Value, other: &Value, section: &str) -> BTreeMap<String, String> {
     let mut renames = BTreeMap::new();
     let Some(theirs) = other.get(section).and_then(Value::as_object) else { return renames };
@@ -138,7 +138,7 @@ fn renames(merged: &mut Value, other: &Value, section: &str) -> BTreeMap<String,
 
 /// Returns true if both are equal apart from kinds and descriptions.
 fn is_same(a: &Value, b: &Value) -> bool {
-    // A property may have this name; its value is no string.
+    // A property may be named `description`; its value is not a string.
     let counts = |(key, value): &(&String, &Value)| *key != KINDS && !(*key == "description" && value.is_string());
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -187,7 +187,7 @@ fn rename_references(value: &mut Value, renames: &BTreeMap<String, String>, sect
     }
 }
 
-/// Returns all references of a value, and how often each occurs.
+/// Returns all references of a value with their numbers of occurrences.
 fn references(value: &Value) -> HashMap<String, usize> {
     fn collect(value: &Value, found: &mut HashMap<String, usize>) {
         match value {
@@ -211,7 +211,7 @@ fn references(value: &Value) -> HashMap<String, usize> {
     found
 }
 
-/// Returns the members of a section of the document, which is added if missing.
+/// Returns the members of a section of the document, which is added if absent.
 fn members<'a>(document: &'a mut Value, section: &str) -> &'a mut Map<String, Value> {
     if !document.is_object() {
         *document = Value::Object(Map::new());
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(names("definitions"), ["A", "Free", "Part"]);
     }
 
-    /// A chain of definitions takes as many steps as it is long, and cycles are kept as before.
+    /// The time to remove a chain of definitions is linear in its length. Cycles remain.
     #[test]
     fn removes_long_chains_in_linear_time() {
         const LENGTH: usize = 100_000;

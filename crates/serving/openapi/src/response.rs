@@ -1,4 +1,4 @@
-//! Answers to requests by path and headers; each document is made at most once per snapshot of the served resources.
+//! Responses by path and headers. Each document is built at most once per snapshot of the served resources.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -21,53 +21,52 @@ use crate::remote_documents::{self, Others};
 use crate::v2::{CustomParts, ReusableParts};
 use crate::{RELEASE, v2, v3};
 
-/// The OpenAPI documents of an immutable [`Served`]. A new value replaces them when that changes.
+/// The OpenAPI documents of an immutable [`Served`]. A new value replaces them when the resources change.
 #[derive(Debug)]
 pub struct OpenApi {
     served: Arc<Served>,
     kinds: Shared<dyn Kinds>,
     /// The encodings of bodies in requests and responses.
     encodings: Encodings,
-    /// The release in the documents' heads.
+    /// The release in the heads of documents.
     release: Text,
-    /// True if built-in enums have their values.
+    /// True if built-in enums include their values.
     shows_enums: bool,
     others: Arc<Others>,
     index: OnceLock<Bytes>,
-    /// By their names in the index.
+    /// By name in the index.
     v3: BTreeMap<String, Arc<DocumentSlot>>,
     v2: OnceLock<v2::Document>,
-    /// The parts of the custom resources, by the address of the resource description; the parts keep that description
-    /// alive.
+    /// The parts of custom resources, by the address of the resource description, which the parts keep alive.
     custom: HashMap<usize, Arc<CustomParts>>,
     reusable: Arc<ReusableParts>,
 }
 
-/// The parts of a request that OpenAPI answers depend on. As in kube-apiserver, the method does not matter.
+/// The properties of a request that responses depend on. As in kube-apiserver, the method is ignored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenApiRequest<'a> {
-    /// Decoded, without query.
+    /// Decoded, without the query.
     pub path: &'a str,
-    /// The query parameter `hash`, empty for none.
+    /// The query parameter `hash`; empty if absent.
     pub hash: &'a str,
-    /// The first Accept header, empty for none.
+    /// The first Accept header; empty if absent.
     pub accept: &'a str,
-    /// The If-None-Match header, empty for none.
+    /// The If-None-Match header; empty if absent.
     pub if_none_match: &'a str,
-    /// The first Accept-Encoding header, empty for none.
+    /// The first Accept-Encoding header; empty if absent.
     pub accept_encoding: &'a str,
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenApiResponse {
-    /// 200 with the index of version 3, whose type kube-apiserver leaves to detection: `text/plain`.
+    /// 200 with the index of version 3, whose content type kube-apiserver detects as `text/plain`.
     Index(Bytes),
     /// 200 with a document.
     Document(Document),
     /// 304: the client's copy is current.
     NotModified { etag: String, immutable: bool },
-    /// 301 without a body: the hash is not that of the document, which is at `location`.
+    /// 301 without a body: the requested hash is outdated; the document is at `location`.
     Moved { etag: String, content_type: &'static str, location: String },
     /// 404 without a body.
     NotFound,
@@ -75,7 +74,7 @@ pub enum OpenApiResponse {
     NotAcceptable,
     /// 200 without a body: the Accept header is invalid.
     Empty,
-    /// 503 without a body: the document cannot be made in this form.
+    /// 503 without a body: the document cannot be encoded in this format.
     Unavailable,
 }
 
@@ -85,7 +84,7 @@ pub struct Document {
     pub content_type: &'static str,
     /// Quoted, as in the header.
     pub etag: String,
-    /// True if the URL has the hash, so that its document never changes.
+    /// True if the URL contains the hash, so that its document never changes.
     pub immutable: bool,
     /// True if the body is compressed with gzip.
     pub compressed: bool,
@@ -98,9 +97,9 @@ struct DocumentSlot {
     document: DocumentName,
     hash: OnceLock<String>,
     json: OnceLock<Bytes>,
-    /// `None` if the document has no protobuf form.
+    /// `None` if the document cannot be encoded in protobuf.
     protobuf: OnceLock<Option<Bytes>>,
-    /// Its parts in the document of version 2, for built-in resources.
+    /// Its parts of the document of version 2, for built-in resources.
     v2: OnceLock<Arc<PathParts>>,
 }
 
@@ -122,25 +121,25 @@ impl OpenApi {
         Self::from_parts(served, Arc::default(), kinds, v3, custom, Arc::default())
     }
 
-    /// Sets the encodings of requests and responses, before the first request.
+    /// Sets the encodings of requests and responses. Must be called before the first request.
     #[must_use]
     pub fn with_encodings(self, encodings: Encodings) -> Self {
         Self { encodings, ..self }
     }
 
-    /// Sets the release that the server emulates, before the first request.
+    /// Sets the release that the server emulates. Must be called before the first request.
     #[must_use]
     pub fn with_release(self, release: impl Into<Text>) -> Self {
         Self { release: release.into(), ..self }
     }
 
-    /// Sets whether built-in enums have their values, before the first request.
+    /// Sets whether built-in enums include their values. Must be called before the first request.
     #[must_use]
     pub fn with_enum_values(self, shows_enums: bool) -> Self {
         Self { shows_enums, ..self }
     }
 
-    /// Returns the documents of the resources that are served now, reusing each document whose resources are the same.
+    /// Returns the documents of the currently served resources, reusing each document whose resources have not changed.
     #[must_use]
     pub fn update(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
         let same = |slot: &DocumentSlot, document: &DocumentName| {
@@ -179,22 +178,23 @@ impl OpenApi {
         &self.served
     }
 
-    /// Returns the documents of other servers.
+    /// Returns the documents of remote servers.
     pub fn others(&self) -> &Arc<Others> {
         &self.others
     }
 
-    /// Returns true if the answer at a path depends on the encodings that the client accepts.
+    /// Returns true if the response at a path depends on the Accept-Encoding header.
     pub fn varies_by_encoding(path: &str) -> bool {
         path == V2
     }
 
-    /// Returns true if a path is one of these documents, served or not.
+    /// Returns true if the path is that of an OpenAPI document, served or not.
     pub fn is_openapi_path(path: &str) -> bool {
         path == V2 || path.strip_prefix(V3).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Returns the answer to a request for `/openapi/v2`, `/openapi/v3` or a document below; `None` for other paths.
+    /// Returns the response to a request for `/openapi/v2`, `/openapi/v3` or a document below; `None` for unrelated
+    /// paths.
     pub fn respond(&self, request: &OpenApiRequest<'_>) -> Option<OpenApiResponse> {
         if request.path == V2 {
             return Some(self.respond_v2(request));
@@ -293,8 +293,8 @@ impl OpenApi {
         }
     }
 
-    /// Makes the index, with the hash of every document. The documents made for it are not kept, as most are never
-    /// requested.
+    /// Builds the index with the hash of every document. Documents that are generated only for it are not cached, as
+    /// most are never requested.
     fn build_index(&self) -> Bytes {
         let mut json = Json::new();
         json.object(|json| {
@@ -349,7 +349,7 @@ fn custom_resources<'s>(
     custom.flat_map(|slot| slot.document.resources(served)).filter(|resource| resource.published.is_some())
 }
 
-/// Returns the parts of all custom resources; known ones are reused.
+/// Returns the parts of all custom resources, reusing existing ones.
 fn custom_parts(
     slots: &BTreeMap<String, Arc<DocumentSlot>>,
     served: &Served,
@@ -362,7 +362,7 @@ fn custom_parts(
     parts.collect()
 }
 
-/// Returns the identity of a description, as long as it is alive.
+/// Returns the identity of a description, which is valid as long as the description is alive.
 fn address(resource: &Arc<ResourceDescription>) -> usize {
     Arc::as_ptr(resource).addr()
 }
@@ -379,7 +379,7 @@ pub(crate) fn digest(body: &[u8]) -> String {
     Sha512::digest(body).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Returns true if an If-None-Match header names the tag; weak tags count (RFC 9110, 13.1.2).
+/// Returns true if an If-None-Match header contains the tag; weak tags match too (RFC 9110, 13.1.2).
 fn matches_etag(if_none_match: &str, etag: &str) -> bool {
     if_none_match.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

@@ -1,4 +1,4 @@
-//! The paths of resources: the operations of a description's verbs and subresources.
+//! The paths of resources: one operation per verb of a description and of its subresources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 const ANYTHING: &[&str] = &["*/*"];
-/// The lists above, and what they are where CBOR is offered.
+/// The lists above, and their replacements if CBOR is offered.
 const WITH_CBOR: [(&[&str], &[&str]); 4] = [
     (OBJECTS, &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor"]),
     (
@@ -84,7 +84,7 @@ pub(crate) fn paths(
     routes.by_path.into_iter().map(|(path, operations)| Path::new(path, operations)).collect()
 }
 
-/// Names CBOR among the media types of the paths of a group version. Those of custom resources never do.
+/// Adds CBOR to the media types of the paths of a built-in group version.
 pub(crate) fn add_cbor(paths: &mut [Path]) {
     for operation in paths.iter_mut().flat_map(|path| &mut path.operations) {
         for types in [&mut operation.consumes, &mut operation.produces] {
@@ -95,7 +95,7 @@ pub(crate) fn add_cbor(paths: &mut [Path]) {
     }
 }
 
-/// `/api/v1`, `/apis/apps/v1`.
+/// Returns the root of a group version: `/api/v1`, `/apis/apps/v1`.
 pub(crate) fn root(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
@@ -119,7 +119,7 @@ struct RoutePath<'a> {
     noun: &'a str,
     subresource: &'a str,
     namespaced: bool,
-    /// The end of the ids: `ForAllNamespaces`, `WithPath`.
+    /// The suffix of ids: `ForAllNamespaces`, `WithPath`.
     suffix: &'static str,
 }
 
@@ -153,7 +153,7 @@ impl Routes<'_> {
         let is_watchable = verbs.contains(Verb::Watch);
 
         self.collection(&route(&collection, &scope), verbs, &list);
-        // The deletion of a namespace returns it as well, but kube-apiserver's two-phase wrapper does not declare that.
+        // Deleting a namespace returns it as well, but kube-apiserver's two-phase wrapper does not declare that.
         let returns_deleted = resource.returns_deleted_object && resource.deletion != Deletion::Namespace;
         self.item(&route(&item, &named), verbs, returns_deleted);
         if is_watchable {
@@ -264,7 +264,7 @@ impl Routes<'_> {
         }
     }
 
-    /// Adds the operations on one object, or on one of its subresources.
+    /// Adds the operations on one object or subresource.
     fn item(&mut self, route: &RoutePath<'_>, verbs: Verbs, returns_deleted: bool) {
         let (noun, content) = (route.noun, route.content());
         let object = match route.subresource {
@@ -349,8 +349,7 @@ impl Routes<'_> {
 }
 
 impl RoutePath<'_> {
-    /// Returns an operation at this place, to be completed. `before` is the part of its id between group version and
-    /// kind.
+    /// Returns an incomplete operation. `before` is the part of its id between group version and kind.
     fn operation(&self, root: &str, verb: &'static str, before: &str, description: String) -> Operation {
         self.operation_of(root, verb, before, "", description)
     }
@@ -388,7 +387,7 @@ impl RoutePath<'_> {
     }
 }
 
-/// Returns true if the path forwards whole requests, since only then it has a DELETE.
+/// Returns true if the path forwards all methods; only such paths support DELETE.
 fn accepts_any_method(verbs: Verbs) -> bool {
     verbs.contains(Verb::Delete)
 }
@@ -398,7 +397,7 @@ fn connect_methods(verbs: Verbs) -> &'static [Method] {
     if accepts_any_method(verbs) { &[Get, Post, Put, Patch, Delete, Head, Options] } else { &[Get, Post] }
 }
 
-/// Returns the name of a kind's definition. A test ensures that the tables have the kinds of all resources.
+/// Returns the name of a kind's definition. A test ensures that the field tables contain the kinds of all resources.
 fn definition(kinds: &dyn Kinds, kind: &GroupVersionKind) -> Text {
     kinds.kind(&kind.group, &kind.version, &kind.kind).map(|message| message.name.clone()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The document of version 2, which has all resources.
+//! The document of version 2, which covers all resources.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -20,21 +20,21 @@ use crate::operation::{Body, Content, Operation, Parameter, ParameterLocation, P
 use crate::parts::{Chunks, CompressedRuns, Part, PathParts, Section};
 use crate::protobuf::{self, shapes};
 
-/// The document in all its forms, each made at the first request.
+/// The document in all formats, each built at the first request.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) hash: String,
     pub(crate) json: Pieces,
-    /// The text itself if it is merged from several servers and so has no parts.
+    /// The text, if it was merged from several servers and so has no parts.
     merged: Option<Bytes>,
     head: Vec<u8>,
     tail: Vec<u8>,
     paths: BTreeMap<String, Arc<Part>>,
     definitions: BTreeMap<Text, Arc<Part>>,
     reusable: Arc<ReusableParts>,
-    /// `None` if the document has no such form.
+    /// `None` if the document cannot be encoded in protobuf.
     protobuf: OnceLock<Option<Pieces>>,
-    /// The compressed forms of JSON and protobuf. `None` if compression failed.
+    /// The compressed JSON and protobuf. `None` if compression failed.
     compressed: [OnceLock<Option<Pieces>>; 2],
 }
 
@@ -55,12 +55,12 @@ pub(crate) struct ReusableParts {
     compressed: [CompressedRuns; 2],
 }
 
-/// The definitions of the field tables in a document, and the names from which they were reached.
+/// The definitions of the field tables in a document, and the names from which they are reachable.
 #[derive(Debug, Default)]
 struct BuiltInParts(Mutex<Option<(BTreeSet<Text>, NamedParts)>>);
 
 impl Document {
-    /// Makes the document of the built-in paths and the custom resources.
+    /// Builds the document of the built-in paths and the custom resources.
     pub(crate) fn new(
         built_in: &[Arc<PathParts>],
         resources: &[Arc<CustomParts>],
@@ -103,7 +103,7 @@ impl Document {
         document
     }
 
-    /// Replaces the text by that merged with the documents of other servers.
+    /// Replaces the text by one that was merged with the documents of remote servers.
     pub(crate) fn with_merged(self, merged: Bytes) -> Self {
         let (json, hash) = (merged.clone().into(), hex(&Sha512::digest(&merged)));
         Self { hash, json, merged: Some(merged), protobuf: OnceLock::new(), compressed: Default::default(), ..self }
@@ -121,7 +121,7 @@ impl Document {
         self.compressed[1].get_or_init(|| self.protobuf_chunks()?.compressed(&self.reusable.compressed[1])).clone()
     }
 
-    /// Returns a hash of the parts' hashes, of which unchanged ones are known.
+    /// Returns a hash of the hashes of all parts, so that unchanged parts are not hashed again.
     fn digest(&self) -> String {
         let mut hash = Sha512::new();
         for part in self.paths.values().chain(self.definitions.values()) {
@@ -139,7 +139,7 @@ impl Document {
             chunks.push_own(merged.clone());
             return chunks;
         }
-        // The braces at the ends are those of the document.
+        // The outer braces are those of the document.
         chunks.push_own([&self.head[..self.head.len() - 1], b",\"paths\":{"].concat());
         chunks.members(self.paths.values().map(|part| &**part));
         chunks.push_own("},\"definitions\":{");
@@ -209,7 +209,7 @@ impl BuiltInParts {
     }
 }
 
-/// Returns paths with all parts of the document that they need.
+/// Returns the parts of paths, with the parameters and definitions that they need.
 pub(crate) fn path_parts(paths: Vec<Path>) -> PathParts {
     let shared = SharedParameters::collect(&paths);
     let parts = paths.iter().map(|path| {
@@ -334,7 +334,7 @@ fn write_body(body: &Body, json: &mut Json) {
     });
 }
 
-/// Parameters, nearly all of them, that are in the document once with a name, for references.
+/// Parameters, nearly all of them, that the document defines once, to be referenced by name.
 #[derive(Default)]
 struct SharedParameters<'a> {
     parameters: HashMap<&'a Parameter, String>,
@@ -352,7 +352,7 @@ impl<'a> SharedParameters<'a> {
                     None => digest(&parameter.name, |json| write_parameter(parameter, json)),
                 });
             }
-            // All others have the kind in their names.
+            // All other bodies have the kind in their names.
             let bodies = path.operations.iter().filter_map(|operation| operation.body.as_ref());
             for body in bodies.filter(|body| body.definition.starts_with("io.k8s.apimachinery")) {
                 shared.bodies.entry(body).or_insert_with(|| digest("body", |json| write_body(body, json)));
@@ -400,7 +400,7 @@ fn is_shared(parameter: &Parameter) -> bool {
     name != "name" && !(parameter.location == ParameterLocation::Query && matches!(name, "fieldValidation" | "dryRun"))
 }
 
-/// Returns the name of a shared parameter: its own and eight characters of FNV-1 of its JSON.
+/// Returns the name of a shared parameter: its own, and eight characters of the FNV-1 hash of its JSON.
 fn digest(name: &str, write: impl FnOnce(&mut Json)) -> String {
     let mut json = Json::new();
     write(&mut json);
@@ -416,7 +416,7 @@ mod tests {
     use super::*;
     use crate::parameters;
 
-    /// Parameters with kube-apiserver's descriptions also have its names.
+    /// Parameters with kube-apiserver's descriptions have the same names as in kube-apiserver.
     #[test]
     fn names_shared_parameters_like_kube_apiserver() {
         for (parameter, want) in [

@@ -7,8 +7,8 @@ use crate::json::Json;
 use crate::operation::{Content, Operation, Parameter, ParameterLocation, Path};
 use crate::{CUSTOM_TITLE, TITLE};
 
-/// Returns the document of these paths in a release; in none for custom resources, whose documents have a version of
-/// their own and lack authentication.
+/// Returns the document of these paths in a release; `None` for custom resources, whose documents have a fixed version
+/// and no authentication.
 pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions, release: Option<&str>) -> Vec<u8> {
     let title = release.map_or(CUSTOM_TITLE, |release| [TITLE, release]);
     let mut json = Json::new();

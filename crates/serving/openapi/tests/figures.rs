@@ -1,4 +1,5 @@
-//! The cost of the documents: `cargo test --release -p binnacle-openapi --test figures -- --ignored --nocapture`.
+//! Measures the cost of the documents: `cargo test --release -p binnacle-openapi --test figures -- --ignored
+//! --nocapture`.
 
 use std::time::Instant;
 

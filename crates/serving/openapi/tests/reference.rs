@@ -1,4 +1,4 @@
-//! The documents compared with recorded ones: all differences are listed, except for descriptions.
+//! Compares the documents with recorded ones. All differences except descriptions are reported.
 #![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
 use binnacle_kinds::BuiltInKinds;
@@ -30,7 +30,7 @@ fn v3_documents_equal_recorded_ones() {
     findings.report(&format!("{compared} documents"));
 }
 
-/// All versions, alpha and beta too, as Kubernetes publishes them with its sources.
+/// All versions, including alpha and beta, as Kubernetes publishes them with its sources.
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn published_documents_of_all_versions_equal_recorded_ones() {
@@ -41,12 +41,12 @@ fn published_documents_of_all_versions_equal_recorded_ones() {
     for entry in std::fs::read_dir(&folder).unwrap() {
         let file = entry.unwrap().path();
         let name = file.file_name().unwrap().to_str().unwrap().strip_suffix("_openapi.json").unwrap();
-        // Served only on request, by another part of the server.
+        // Served only if enabled, by another handler.
         if name == "logs" {
             continue;
         }
         let mut recorded = parse(&std::fs::read(&file).unwrap());
-        // It is published before the version is set.
+        // Published before the version is set.
         assert_eq!(recorded["info"]["version"], "unversioned");
         recorded["info"]["version"] = "1.36".into();
         // Published with other features: with CBOR, without enums.
@@ -146,8 +146,7 @@ impl Findings {
         }
     }
 
-    /// Compares descriptions: their sources differ, and those of the values of enums are our own, but there must be one
-    /// wherever kube-apiserver has one.
+    /// Compares descriptions. Their sources differ, but there must be a description wherever kube-apiserver has one.
     fn sentence(&mut self, at: String, recorded: Option<&Value>, ours: Option<&Value>) {
         let values = |text: Option<&Value>| {
             let (_, values) = text?.as_str()?.split_once("Possible enum values:\n")?;
@@ -180,7 +179,7 @@ impl Findings {
             self.other_sentences.len(),
             self.missing_sentences.len()
         );
-        // Options and lists have their own descriptions; all others have those of the dependency.
+        // Options, lists and enum values have their own descriptions; all others come from the dependency.
         let own = |at: &&String| !at.contains(" > parameters > ") && !at.contains("List > ");
         let other: Vec<_> = self.missing_sentences.iter().chain(self.other_sentences.iter().filter(own)).collect();
         assert!(other.is_empty(), "{other:#?}");

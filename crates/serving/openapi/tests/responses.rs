@@ -1,4 +1,4 @@
-//! Answers to requests with various headers.
+//! Responses to requests with various headers.
 
 use binnacle_kinds::BuiltInKinds;
 use binnacle_meta::Encodings;
@@ -37,7 +37,7 @@ fn matches_and_serves_paths() {
     }
 }
 
-/// Documents of built-in resources tell the emulated release, in both versions.
+/// Documents of built-in resources contain the emulated release, in both versions.
 #[test]
 fn reports_the_emulated_release() {
     for (release, path, want) in [
@@ -48,7 +48,7 @@ fn reports_the_emulated_release() {
     ] {
         let documents = documents_of(default_served());
         let documents = release.into_iter().fold(documents, OpenApi::with_release);
-        // What follows other resources keeps the release.
+        // An update keeps the release.
         let documents = documents.update(default_served().into(), std::sync::Arc::default());
         let Some(OpenApiResponse::Document(document)) =
             documents.respond(&OpenApiRequest { path, ..OpenApiRequest::default() })
@@ -110,7 +110,7 @@ fn returns_not_modified_or_moved_by_etag_and_hash() {
         OpenApiResponse::Moved { etag: etag.clone(), content_type: "application/json", location: location.clone() }
     );
 
-    // The index has the same hash, regardless of the order of requests.
+    // The index contains the same hash, regardless of the order of requests.
     let Some(OpenApiResponse::Index(index)) =
         documents_of(default_served()).respond(&OpenApiRequest { path: "/openapi/v3", ..OpenApiRequest::default() })
     else {
@@ -120,7 +120,7 @@ fn returns_not_modified_or_moved_by_etag_and_hash() {
     assert_eq!(index["paths"]["version"]["serverRelativeURL"], location);
 }
 
-/// All resources, with the definitions of every kind, have a protobuf form.
+/// The documents of all resources, with the definitions of every kind, can be encoded in protobuf.
 #[test]
 fn every_document_has_a_protobuf_encoding() {
     let documents = documents_of(all_resources());
@@ -143,7 +143,6 @@ fn every_document_has_a_protobuf_encoding() {
     }
 }
 
-/// Every reference has a definition.
 #[test]
 fn every_reference_has_a_definition() {
     fn walk(value: &Value, document: &Value, prefix: &str) {
@@ -169,7 +168,7 @@ fn every_reference_has_a_definition() {
     }
 }
 
-/// Where CBOR is offered, the paths of group versions name it, and those of other documents do not.
+/// If CBOR is offered, the paths of group versions list it, and those of other documents do not.
 #[test]
 fn lists_cbor_media_types_if_offered() {
     let documents = [Encodings::STANDARD, Encodings::new(true)]

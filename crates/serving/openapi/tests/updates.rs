@@ -1,4 +1,4 @@
-//! Documents after a change of the served resources: those that reuse parts equal new ones.
+//! Updates of the documents: after a change of the served resources, documents with reused parts equal new ones.
 
 use std::io::Read;
 use std::sync::Arc;

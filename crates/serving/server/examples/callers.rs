@@ -1,4 +1,4 @@
-//! The cost of authentication and authorization: `cargo run --release -p binnacle-server --example callers`.
+//! Measures the cost of authentication and authorization: `cargo run --release -p binnacle-server --example callers`.
 //!
 //! Prints the time per request on a warm server for each kind of credential, with the roles and bindings of a cluster
 //! that has 10,000 bindings. Only the authenticators and authorizers run, combined as in the server.
@@ -30,7 +30,7 @@ const BINDINGS: usize = 10_000;
 const ROUNDS: u32 = 100_000;
 const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The pod and service account that a token is bound to exist.
+/// The pod and service account to which a token is bound exist.
 struct ExistingObjects(Arc<ObjectState>);
 
 impl BoundObjects for ExistingObjects {
@@ -150,7 +150,7 @@ async fn authenticate_and_authorize(
     if decision.is_allow() { Ok(()) } else { Err(format!("{} may not", authenticated.user.name).into()) }
 }
 
-/// Returns a CA, and a certificate for `user-77` in `group-77` that it signed.
+/// Returns a CA, and a certificate that it signed for `user-77` in `group-77`.
 fn certificate() -> Result<(String, CertificateDer<'static>), rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::default();

@@ -1,4 +1,4 @@
-//! The handler chain: the filters that every request passes, in order. Each is a small file in `filters/`.
+//! The handler chain: the filters that every request passes, in order. Each filter is a file in `filters/`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -51,18 +51,18 @@ pub struct ChainOptions {
     pub cors: Option<Cors>,
     /// The value of `Strict-Transport-Security`.
     pub hsts: Option<HeaderValue>,
-    /// The fraction of requests after which an HTTP/2 connection is closed.
+    /// The fraction of requests whose HTTP/2 connection is closed after the response.
     pub goaway_chance: f64,
     /// Fixed limits on requests in flight; `None` with priority and fairness.
     pub limits: Option<InFlightLimits>,
     pub fairness: Option<Arc<FlowControl>>,
     /// Decides which requests are traced.
     pub tracer: Option<Arc<Tracer>>,
-    /// Requests are refused until this is true.
+    /// Requests are rejected until this is true.
     pub has_been_ready: Option<HasBeenReady>,
-    /// Fires when new requests should go to other servers.
+    /// Fires when new requests should be sent to other servers.
     pub draining: Option<Shutdown>,
-    /// Fires when the server is about to stop: clients with HTTP/1 should come by another connection next time.
+    /// Fires when the shutdown is initiated: HTTP/1 connections are then closed after their next response.
     pub leaving: Option<Shutdown>,
 }
 
@@ -71,7 +71,7 @@ pub struct Chain {
     config: ChainConfig,
     impersonation: Impersonation,
     inflight: Arc<InFlight>,
-    /// False if large answers are not compressed, whatever clients accept.
+    /// False if large responses are never compressed.
     compression_enabled: bool,
 }
 
@@ -90,7 +90,7 @@ impl Service for Chain {
         health::is_path(path)
     }
 
-    /// Returns true once the server is about to stop.
+    /// Returns true once the shutdown was initiated.
     fn is_shutting_down(&self) -> bool {
         self.config.options.leaving.as_ref().is_some_and(Shutdown::is_fired)
     }
@@ -118,7 +118,7 @@ impl Chain {
         &self.config.shutdown
     }
 
-    /// Answers one request of a connection.
+    /// Handles one request of a connection.
     pub async fn serve(
         &self,
         mut request: http::Request<Body>,
@@ -140,7 +140,7 @@ impl Chain {
         let mut held = HeldResources::default();
         let budget = WorkBudget::of(WorkLimits::REQUEST, record.clone());
         let response = {
-            // Pinned in place, like the futures inside: futures of this size should not be moved.
+            // Pinned in place, like the futures inside, because futures of this size should not be moved.
             let responding = pin!(self.respond(
                 request,
                 upgrade,
@@ -168,7 +168,7 @@ impl Chain {
             auditor = filters::audit::record_response(trail, presented.unwrap_or_default(), info, head).await;
         }
         if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
-            // The answer consists of its head; the upgraded connection continues.
+            // The response consists of its head only; the upgraded connection continues.
             upgrade_state.set(auditor.take());
         }
         let (mut response, gzip) = match gzip_accepted {
@@ -179,7 +179,7 @@ impl Chain {
             response.extensions_mut().insert(SendBy(deadline));
         }
         if gzip.is_none() && response.body().is_made() {
-            // A slow reader must not keep a seat from others.
+            // A client that reads slowly must not keep a seat.
             held = HeldResources::default();
         }
         let is_streamed = gzip.is_some() || !response.body().is_made();
@@ -199,8 +199,7 @@ impl Chain {
         })
     }
 
-    /// Runs a request through the filters, from parsing its path to the link that answers or the first filter that
-    /// refuses.
+    /// Runs a request through the filters, from parsing its path to the handler or to the first filter that rejects it.
     #[expect(clippy::too_many_arguments, reason = "all that `serve` has found out, in one place")]
     async fn respond(
         &self,
@@ -215,7 +214,7 @@ impl Chain {
     ) -> Response {
         let config = &self.config;
         let (parts, body) = request.into_parts();
-        // Refusals depend on the Accept headers; handlers get the headers without credentials.
+        // Rejections depend on the Accept headers; handlers receive the headers without credentials.
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let preferences = Preferences::of(&parts.headers, &query);
         let reject = |rejection: Rejection| rejection.into_response(config.failure, &preferences);
@@ -227,7 +226,7 @@ impl Chain {
         if let Err(rejection) = filters::draining::check(config.options.draining.as_ref(), &info, &parts) {
             return unaudited(reject(rejection));
         }
-        // Held by the record, which outlives the answer if the connection is upgraded.
+        // Held by the record, which outlives the response if the connection is upgraded.
         record.hold(filters::inflight::count(&self.inflight, &info));
         if info.is_long_running() {
             held.is_long_running = true;
@@ -279,7 +278,7 @@ impl Chain {
         response
     }
 
-    /// The filters that need the caller, in their order, and then the handler.
+    /// Runs the filters that need the caller, in order, and then the handler.
     async fn run_filters(
         &self,
         mut ctx: RequestContext<'_>,
@@ -293,12 +292,12 @@ impl Chain {
         let caller = ctx.authenticate().await?;
         let closes_connection = filters::authenticate::must_close(&caller, &ctx.connection);
         ctx.audit(&caller).await?;
-        // From here on, the caller is the impersonated user.
+        // From here on, the user is the impersonated one.
         let user = ctx.impersonate(&self.impersonation, caller).await?;
         filters::not_ready::check(options.has_been_ready.as_ref(), &info, &user, ctx.record)?;
         filters::inflight::check(options.limits, &self.inflight, &info, &user)?;
         let seat = ctx.take_seat(&user, classification).await?;
-        // A watch holds the seat until it has started, other requests until the whole answer has been made.
+        // A watch holds the seat until it has started, other requests until the response is complete.
         let _start_seat = match seat {
             Some(seat) if info.is_long_running() => Some(seat),
             seat => {
@@ -312,7 +311,7 @@ impl Chain {
     }
 }
 
-/// The resources that a request holds while its answer is made.
+/// The resources that a request holds until its response is complete.
 #[derive(Default)]
 pub(crate) struct HeldResources {
     pub(crate) seat: Option<HeldSeat>,
@@ -323,8 +322,8 @@ pub(crate) struct HeldResources {
 }
 
 impl HeldResources {
-    /// Returns the time by which the answer must have been sent; `None` for long-running requests. An answer made at
-    /// the last moment, such as the one that reports the timeout, gets a little more time.
+    /// Returns the time by which the response must have been sent; `None` for long-running requests. A response at the
+    /// last moment, such as the one that reports the timeout, gets some more time.
     fn send_by(&self, status: http::StatusCode, record: &Record, request_timeout: Duration) -> Option<Instant> {
         const MIN_SEND_TIME: Duration = Duration::from_secs(2);
         let is_long_running =
@@ -353,7 +352,7 @@ mod tests {
     use super::*;
     use crate::json_failure;
 
-    /// A link whose paths show the different behaviours of handlers.
+    /// A handler whose paths show the different behaviors of handlers.
     struct BehaviorHandler;
 
     impl Link for BehaviorHandler {
@@ -459,7 +458,7 @@ mod tests {
             assert_eq!(headers["cache-control"], "no-cache, private");
             assert_eq!(headers["audit-id"].len(), 36);
         }
-        // The records of all requests are gone.
+        // The records of all requests have been dropped.
         assert_eq!(chain.inflight.now(crate::inflight::RequestKind::ReadOnly), 0);
         let (_, headers, _) = send(&chain, "HEAD", "/do/body", "root").await;
         assert_eq!(headers["content-length"], "6");

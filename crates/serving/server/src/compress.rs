@@ -1,4 +1,4 @@
-//! Compression of large answers for clients that accept gzip (kube-apiserver's feature gate APIResponseCompression).
+//! Compression of large responses for clients that accept gzip (kube-apiserver's feature gate APIResponseCompression).
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -14,19 +14,19 @@ use http::{HeaderMap, HeaderValue};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt;
 
-/// The size above which answers are compressed.
+/// The size above which responses are compressed.
 const COMPRESSION_THRESHOLD: usize = 128 * 1024;
-/// The fastest level; higher ones are hardly better (kubernetes issue 112296).
+/// The fastest level; higher levels hardly compress better (kubernetes issue 112296).
 const LEVEL: u32 = 1;
 
-/// Returns true if one of the encodings is exactly gzip: kube-apiserver ignores quality values here.
+/// Returns true if one of the encodings is exactly gzip. As in kube-apiserver, quality values are ignored here.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let first = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     first.split(',').any(|token| token.trim() == "gzip")
 }
 
-/// Returns the answer for a client that accepts gzip, and the encoder for its body if it is to be compressed. If the
-/// body was read to find out its size, the answer still has all of it.
+/// Returns the response for a client that accepts gzip, and the encoder for its body if the body is to be compressed. A
+/// body that was read to determine its size remains complete.
 pub(crate) async fn compress_if_large(response: Response) -> (Response, Option<Gzip>) {
     let encoded = response.headers().contains_key(CONTENT_ENCODING);
     if encoded || response.extensions().get::<Compressible>().is_none() {
@@ -46,7 +46,7 @@ pub(crate) async fn compress_if_large(response: Response) -> (Response, Option<G
     (Response::from_parts(parts, body), Some(Gzip::new()))
 }
 
-/// Reads the beginning of a body. Returns the whole body, and true if it is large.
+/// Reads the beginning of a body. Returns the complete body, and true if it is large.
 async fn peek(mut body: Body) -> (Body, bool) {
     let mut frames = VecDeque::new();
     let mut size = 0;
@@ -80,7 +80,7 @@ impl HttpBody for PeekedBody {
     }
 }
 
-/// Compresses bytes that are there as a whole.
+/// Compresses complete bytes.
 pub(crate) fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
     encoder.write_all(bytes)?;
@@ -98,7 +98,7 @@ impl Gzip {
         Self { encoder: Some(GzEncoder::new(Vec::new(), Compression::new(LEVEL))) }
     }
 
-    /// Compresses some pieces. Returns the bytes to send, if there are any yet.
+    /// Compresses pieces. Returns the bytes to send, if any are available.
     pub(crate) fn pieces(&mut self, data: &Pieces) -> Result<Option<Bytes>, BoxError> {
         let Some(encoder) = &mut self.encoder else { return Ok(None) };
         data.iter().try_for_each(|piece| encoder.write_all(piece))?;
@@ -106,7 +106,7 @@ impl Gzip {
         Ok((!ready.is_empty()).then(|| ready.into()))
     }
 
-    /// Ends the compression. Returns the last bytes, or none if it has already ended.
+    /// Finishes the compression. Returns the last bytes; empty if it was already finished.
     pub(crate) fn finish(&mut self) -> Result<Option<Bytes>, BoxError> {
         match self.encoder.take() {
             Some(encoder) => Ok(Some(encoder.finish()?.into())),

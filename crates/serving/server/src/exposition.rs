@@ -1,4 +1,4 @@
-//! Families of metrics as a client wants them: Prometheus' text or protobuf, compressed or not, by the rules of
+//! Exposition of metric families: Prometheus text or protobuf, optionally compressed, negotiated like by
 //! client_golang's handler, which kube-apiserver uses.
 
 use binnacle_meta::accept_clauses;
@@ -12,17 +12,17 @@ use crate::compress;
 use crate::process::start_time;
 use crate::response::error_text;
 
-/// The start of the process in seconds since 1970, by which collectors know counters that began again.
+/// The start of the process in seconds of the Unix epoch, by which collectors detect reset counters.
 const START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix");
-/// Names that a client may ask for when a name has other characters than letters; no family has such a name.
+/// Escaping schemes that a client may request for names with non-ASCII characters; no family has such a name.
 const ESCAPING: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
 
-/// Returns the families in the form that the headers of the request ask for.
+/// Returns the families in the format that the request's headers select.
 pub(crate) async fn exposition(gathered: Gathered, headers: &HeaderMap) -> Response {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (format, escaping) = negotiate(header(ACCEPT));
     let gzip = wants_gzip(headers);
-    // With thousands of definitions it is megabytes.
+    // With thousands of custom resources, the output has several megabytes.
     let encoded = tokio::task::spawn_blocking(move || {
         let bytes = match format {
             Format::Text => binnacle_metrics::text(&gathered.families).into_bytes(),
@@ -32,7 +32,7 @@ pub(crate) async fn exposition(gathered: Gathered, headers: &HeaderMap) -> Respo
     });
     let bytes = match encoded.await {
         Ok(Ok(bytes)) => bytes,
-        // Neither can happen: memory takes everything, and nothing in it panics.
+        // Neither can happen: writing to memory does not fail, and no code in it panics.
         Ok(Err(error)) => return failure(&error),
         Err(error) => return failure(&error),
     };
@@ -57,7 +57,7 @@ pub(crate) async fn exposition(gathered: Gathered, headers: &HeaderMap) -> Respo
     response
 }
 
-/// Returns the answer to a request that made all families forget their series.
+/// Returns the response to a request that reset the series of all families.
 pub(crate) fn reset() -> Response {
     let mut response = Response::new(Bytes::from_static(b"metrics reset\n").into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -75,7 +75,8 @@ enum Format {
     Delimited,
 }
 
-/// Returns the form for an Accept header, and the name of the escaping. The first clause that names a form decides.
+/// Returns the format for an Accept header, and the name of the escaping scheme. The first clause with a known format
+/// is selected.
 fn negotiate(accept: &str) -> (Format, &'static str) {
     let mut escaping = "underscores";
     for clause in accept_clauses(accept) {
@@ -95,7 +96,7 @@ fn negotiate(accept: &str) -> (Format, &'static str) {
     (Format::Text, escaping)
 }
 
-/// Returns true if gzip has the highest quality; where it has the same as `identity` or `*`, these win.
+/// Returns true if gzip has the highest quality; on a tie, `identity` or `*` wins.
 fn wants_gzip(headers: &HeaderMap) -> bool {
     let mut best = (-1.0, false);
     let accepted: Vec<(&str, f32)> =

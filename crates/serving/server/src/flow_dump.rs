@@ -9,7 +9,7 @@ use crate::response::{page_not_found, plain_text};
 
 const PREFIX: &str = "/debug/api_priority_and_fairness/";
 
-/// Serves the tables; they are not in the index.
+/// Serves the tables, which are not in the index of paths.
 pub struct FlowDumpLink(pub Arc<FlowControl>);
 
 impl FlowDumpLink {

@@ -1,7 +1,7 @@
-//! `/healthz`, `/livez` and `/readyz`, and the checks behind them.
+//! `/healthz`, `/livez` and `/readyz`, and their checks.
 //!
-//! The texts are those of kube-apiserver, which people and probes parse. A check is only listed if the part that it is
-//! named after exists in this server.
+//! The texts are those of kube-apiserver, which people and probes parse. A check is only listed if the component after
+//! which it is named exists in this server.
 
 mod probe;
 
@@ -31,19 +31,19 @@ pub trait HealthCheck: Send + Sync {
     /// Returns kube-apiserver's name of the check.
     fn name(&self) -> &str;
 
-    /// Returns the name by which it can be excluded together with others.
+    /// Returns the name of a group of checks that can be excluded together.
     fn group(&self) -> Option<&str> {
         None
     }
 
-    /// Runs the check. The error is logged; clients only learn that there is one.
+    /// Runs the check. The error is logged; clients only see that the check failed.
     fn check(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// A check of one endpoint.
 struct Check {
     probe: Arc<Probe>,
-    /// Until then the check passes, regardless of its result.
+    /// Until this time the check passes regardless of its result.
     grace: Option<Instant>,
 }
 
@@ -107,7 +107,7 @@ impl Health {
         self.starting(check, None)
     }
 
-    /// Adds a check of a start-up task to all endpoints; `/livez` treats it as passed until `grace`.
+    /// Adds a check of a startup task to all endpoints; `/livez` treats it as passed until `grace`.
     #[must_use]
     pub fn starting(mut self, check: Arc<dyn HealthCheck>, grace: Option<Instant>) -> Self {
         let probe = Probe::new(check);
@@ -135,15 +135,14 @@ impl Health {
         self
     }
 
-    /// Adds a check to `/readyz` alone: its failure means that the server should get no traffic, but need not be
-    /// restarted.
+    /// Adds a check to `/readyz` only: a failing server should not receive traffic, but need not be restarted.
     #[must_use]
     pub fn ready(mut self, check: Arc<dyn HealthCheck>) -> Self {
         self.readyz.push(Probe::new(check).into());
         self
     }
 
-    /// Moves the checks that `order` names behind all others, in that order.
+    /// Moves the checks named in `order` behind all others, in that order.
     #[must_use]
     pub fn in_order(mut self, order: &[&str]) -> Self {
         let rank = |check: &Check| order.iter().position(|name| *name == check.name()).map_or(0, |at| at + 1);
@@ -153,7 +152,7 @@ impl Health {
         self
     }
 
-    /// Returns the endpoint of a path, its checks, and the rest of the path.
+    /// Returns the endpoint of a path, its checks, and the remainder of the path.
     fn find<'a>(&self, path: &'a str) -> Option<(&'static str, &[Check], &'a str)> {
         [("healthz", &self.healthz), ("livez", &self.livez), ("readyz", &self.readyz)].into_iter().find_map(
             |(name, checks)| {
@@ -248,7 +247,7 @@ async fn run_all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMe
     response
 }
 
-/// `ping`: the server answers.
+/// `ping`: the server responds.
 pub struct PingCheck;
 
 impl HealthCheck for PingCheck {
@@ -261,10 +260,10 @@ impl HealthCheck for PingCheck {
     }
 }
 
-/// `log`: writing to the log is not blocked, for example by a full pipe without a reader.
+/// `log`: writing to the log does not block, for example on a full pipe without a reader.
 #[derive(Default)]
 pub struct LogCheck {
-    /// Held by the waiting attempt, so that blocked logging holds one thread instead of one per probe.
+    /// Held by the blocked attempt, so that blocked logging occupies one thread instead of one per probe.
     attempt: Arc<Mutex<()>>,
 }
 
@@ -292,7 +291,7 @@ impl HealthCheck for LogCheck {
     }
 }
 
-/// `shutdown`: the server is not about to stop.
+/// `shutdown`: the server is not shutting down.
 pub struct ShutdownCheck(pub Shutdown);
 
 impl HealthCheck for ShutdownCheck {
@@ -313,7 +312,7 @@ mod tests {
 
     struct FixedCheck(&'static str, Result<(), &'static str>);
 
-    /// A check that another name can exclude.
+    /// A check that can be excluded by the name of its group.
     struct GroupedCheck;
 
     impl HealthCheck for GroupedCheck {

@@ -1,5 +1,5 @@
-//! Impersonation: headers name the user, each part of it is authorized, and the request runs as that user. First the
-//! constrained modes are tried (KEP-5284), which depend on the request, then the original one, which does not.
+//! Impersonation: headers name the user, each part of the user is authorized, and the request runs as that user. The
+//! constrained modes (KEP-5284), which depend on the request, are tried before the legacy mode, which does not.
 
 mod cache;
 mod headers;
@@ -22,7 +22,7 @@ use cache::{CACHE_TTL, ImpersonationCache};
 pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};
 
-/// The number of callers whose last successful mode is kept.
+/// The number of callers whose last successful mode is cached.
 const MAX_CALLERS: usize = 5_000;
 
 /// Decides which users callers may impersonate.
@@ -32,7 +32,7 @@ pub(crate) struct Impersonation {
     constrained: bool,
     metrics: ImpersonationMetrics,
     cache: ImpersonationCache,
-    /// The last successful mode of each caller, which is tried first: most callers only use one.
+    /// The last successful mode of each caller, which is tried first, because most callers use only one.
     last: Mutex<Recent<Text, Mode>>,
 }
 
@@ -56,7 +56,7 @@ impl Impersonation {
         self.constrained
     }
 
-    /// Returns the impersonated user. `None` if the headers ask for no impersonation; they are unchanged then.
+    /// Returns the impersonated user. Returns `None` if the headers request no impersonation; they are then unchanged.
     pub(crate) async fn impersonate(
         &self,
         headers: &mut HeaderMap,

@@ -1,4 +1,4 @@
-//! Counts of requests in progress: for metrics, and to detect at shutdown that all answers are made.
+//! Counts of requests in progress, for metrics, and to detect at shutdown that all responses are complete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -14,11 +14,11 @@ pub struct InFlight {
     long_running: Count,
     /// Short requests in progress.
     short: Count,
-    /// The number of sent bytes of answers.
+    /// The number of sent bytes of responses.
     sent: AtomicU64,
 }
 
-/// The kind of a request that is counted.
+/// The kind of a counted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     ReadOnly,
@@ -29,7 +29,7 @@ pub(crate) enum RequestKind {
 #[derive(Default)]
 struct Count {
     now: AtomicI64,
-    /// The second of `highest`, and the highest count in the last second in which a request began.
+    /// The second to which `highest` refers, and the highest count in the last second in which a request started.
     second: AtomicU64,
     highest: AtomicI64,
     idle: Notify,
@@ -69,7 +69,7 @@ impl InFlight {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the number of bytes sent so far, which changes while clients read their answers.
+    /// Returns the number of bytes sent so far, which changes while clients read responses.
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -83,12 +83,13 @@ impl InFlight {
         self.count(kind).now.load(Ordering::Relaxed)
     }
 
-    /// Resolves when no request of this kind is left.
+    /// Resolves when no request of this kind is in progress.
     pub(crate) async fn wait_until_none(&self, kind: RequestKind) {
         self.count(kind).wait_until_idle().await;
     }
 
-    /// Resolves when all answers to short requests are made. They may not be sent yet, which depends on the clients.
+    /// Resolves when all responses to short requests are complete. They may not be sent yet, which depends on the
+    /// clients.
     pub(crate) async fn wait_for_short_requests(&self) {
         self.short.wait_until_idle().await;
     }

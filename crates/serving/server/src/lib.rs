@@ -1,5 +1,5 @@
-//! The generic API server: handler chain, health, metrics, shutdown. It is independent of kinds and serves the links
-//! that it is given; `binnacle-transport` has its connections.
+//! The generic API server: handler chain, health, metrics, graceful shutdown. It is independent of kinds and serves the
+//! handlers that it is configured with; `binnacle-transport` provides its connections.
 
 mod canary;
 mod chain;

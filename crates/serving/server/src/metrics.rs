@@ -32,7 +32,7 @@ use crate::inflight::{InFlight, RequestKind};
 use crate::slow_requests;
 use crate::version::Build;
 
-/// The server's own families; other parts register theirs with [`Metrics::registry`].
+/// The server's own families; other components register theirs with [`Metrics::registry`].
 pub struct Metrics {
     registry: Registry,
     inflight: Arc<InFlight>,
@@ -41,7 +41,7 @@ pub struct Metrics {
     connections: ConnectionMetrics,
     filters: FilterMetrics,
     impersonation: ImpersonationMetrics,
-    /// A further receiver of ended requests.
+    /// An additional receiver of ended requests.
     observer: OnceLock<Arc<dyn RecordSink>>,
 }
 
@@ -74,17 +74,17 @@ impl Metrics {
         Ok(Arc::new(metrics))
     }
 
-    /// Returns the registry to which other parts of the server add their families.
+    /// Returns the registry to which other components add their families.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Lets `observer` see every request that ends, once and for all.
+    /// Sets the observer that receives every request when it ends. It can be set only once.
     pub fn observe(&self, observer: Arc<dyn RecordSink>) {
         let _ = self.observer.set(observer);
     }
 
-    /// Returns the numbers of requests that are being answered.
+    /// Returns the numbers of requests in flight.
     pub fn in_flight(&self) -> InFlightCounts {
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         InFlightCounts {
@@ -136,7 +136,7 @@ impl Metrics {
     }
 
     /// Counts a request that the server aborted to protect itself. The handler may not have checked that its resource
-    /// exists, so names in the path do not become labels.
+    /// exists, so names in the path are not used as labels.
     pub(crate) fn count_termination(&self, info: &RequestInfo, record: &Record, code: &str) {
         let mut verb = "";
         record.note(|facts| verb = facts.metric_verb);
@@ -147,7 +147,7 @@ impl Metrics {
         &self.work
     }
 
-    /// Counts a request as long-running, if it is, until the result is dropped.
+    /// Counts a long-running request until the result is dropped; other requests are ignored.
     pub(crate) fn long_running(&self, record: &Record) -> Option<LongRunningGuard> {
         let mut gauge = None;
         record.note(|facts| {
@@ -173,13 +173,13 @@ impl Metrics {
     }
 }
 
-/// Numbers of requests that are being answered: short ones at the highest of the last second.
+/// The numbers of requests in flight; short requests are counted by the maximum of the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlightCounts {
     pub read_only: u64,
     pub mutating: u64,
     pub long_running: u64,
-    /// Bytes of answers since the start.
+    /// Bytes of responses since the start.
     pub sent_bytes: u64,
 }
 
@@ -203,7 +203,7 @@ impl RecordSink for Metrics {
         if let (Some(part), Some(info)) = (facts.given_up_by, &facts.info) {
             let mut digits = [0; 3];
             let code = code_label(facts.status, &mut digits);
-            // Group and version are an APIService's; the resource may not exist.
+            // Group and version belong to an APIService; the resource may not exist.
             let (group, version) = (info.api_group.as_str(), info.api_version.as_str());
             let labels = [facts.metric_verb, group, version, "", "", info.scope(), part, code];
             self.families.terminations.with_label_values(&labels).inc();
@@ -242,7 +242,7 @@ impl RecordSink for Metrics {
             .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, component(info)])
             .observe(seconds);
         let labels = [verb, group, version, resource, subresource, scope, component(info)];
-        // Watches last as long as clients keep them.
+        // Watches last as long as clients keep them open.
         if facts.dry_run.is_empty() && info.verb != "watch" {
             let excluded = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
             let excluded: Duration = excluded.into_iter().map(|part| record.latency(part)).sum();
@@ -261,10 +261,10 @@ impl RecordSink for Metrics {
     }
 }
 
-/// Writes the line that kube-apiserver logs for each request at `--v=3` and above; what is told of it only here comes last.
+/// Writes the line that kube-apiserver logs for each request at `--v=3` and above, with additional fields at the end.
 fn access_log(record: &Record, facts: &Facts) {
     let info = facts.info.as_ref();
-    // Methods without a label of their own are told as they are.
+    // Methods without a label of their own are logged unchanged.
     let verb = if matches!(facts.metric_verb, "" | "other") { record.method().as_str() } else { facts.metric_verb };
     let hijacked = (facts.status == 101).then_some(true);
     let added = facts.impersonator.as_deref().zip(facts.user.as_deref());
@@ -299,7 +299,7 @@ fn describe_user(user: &User) -> String {
 pub struct MetricsLink {
     pub metrics: Arc<Metrics>,
     pub exposed: Arc<Exposed>,
-    /// True if a `DELETE` forgets the series of all families that have labels.
+    /// True if `DELETE` resets the series of all families with labels.
     pub resets: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A request on its way through the filters. [`Chain::pass`](crate::Chain) has their order.
+//! The context of a request as it passes the filters; `Chain::run_filters` has their order.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::response::Rejection;
 use crate::seats::HeldSeat;
 use crate::{filters, health};
 
-/// A request without its body, and what the filters have found out. Each filter that may wait is one method.
+/// A request without its body, and the results of the filters. Each filter that may wait is a method.
 pub(crate) struct RequestContext<'a> {
     pub(crate) config: &'a ChainConfig,
     pub(crate) parts: Parts,
@@ -44,7 +44,7 @@ impl RequestContext<'_> {
         let caller = caller.await;
         self.timings.passed(Filter::Authentication);
         let caller = caller?;
-        // Turns are shared among callers, whoever they impersonate.
+        // Turns are shared among authenticated callers, whoever they impersonate.
         self.budget.set_caller(filters::work::caller(&caller));
         let tracer = self.config.options.tracer.as_deref();
         filters::traces::begin(tracer, self.record, &self.parts, &self.info, &caller, &self.connection);
@@ -109,7 +109,7 @@ impl RequestContext<'_> {
         Ok(permit)
     }
 
-    /// Gives the request to the first handler that matches.
+    /// Passes the request to the first handler that matches.
     pub(crate) async fn handle(
         self,
         user: Arc<User>,

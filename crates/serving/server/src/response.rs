@@ -1,4 +1,4 @@
-//! Answers that the server itself makes: refusals, plain texts, small JSON documents.
+//! Responses of the server itself: rejections, plain texts, small JSON documents.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ pub(crate) use binnacle_transport::{CloseConnection, SendBy, error_text, plain_t
 use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
-/// Turns a Status into an answer in a representation that the client accepts.
+/// Converts a Status to a response in an encoding that the client accepts.
 pub type FailureWriter = fn(&Status, &Preferences) -> Response;
 
-/// The reason why a filter stopped a request.
+/// The reason why a filter rejected a request.
 #[derive(Debug)]
 pub(crate) enum Rejection {
-    /// A Status in the representation that the client prefers.
+    /// A Status in the encoding that the client prefers.
     Status(Status),
-    /// A Status whose message quotes the client's input: browsers must not guess another type.
+    /// A Status whose message quotes the client's input: browsers must not sniff another type.
     Quoting(Status),
-    /// A Status for an unauthenticated caller, whose HTTP/2 connection is closed. HTTP/2 is cheap to abuse
-    /// (CVE-2023-44487), so such callers do not keep a connection, as in kube-apiserver
+    /// A Status for an unauthenticated caller, whose HTTP/2 connection is closed. HTTP/2 is easily abused
+    /// (CVE-2023-44487), so such callers lose the connection, as in kube-apiserver
     /// (`UnauthenticatedHTTP2DOSMitigation`).
     StatusThenClose(Status),
-    /// The server is too busy or about to stop; the client should retry.
+    /// The server is too busy or shutting down; the client should retry.
     RetryAfter { code: StatusCode, text: &'static str, seconds: u32, close: bool },
     /// A plain text, as Go's `http.Error` writes it.
     Text(StatusCode, String),
@@ -61,15 +61,15 @@ impl Rejection {
     }
 }
 
-/// Response extension: the answer precedes auditing.
+/// Response extension: the response was built before auditing started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuditExempt;
 
-/// Response extension: the answer replaces one that a panic prevented. Holds the panic's message.
+/// Response extension: the message of the panic whose response this is.
 #[derive(Clone, Debug)]
 pub(crate) struct PanicMessage(pub(crate) String);
 
-/// Returns a Status as JSON, regardless of Accept headers: the failure writer of a server whose links only produce
+/// Returns a Status as JSON, regardless of Accept headers: the failure writer of a server whose handlers produce only
 /// JSON.
 pub fn json_failure(status: &Status, _: &Preferences) -> Response {
     let mut text = status.to_json();
@@ -84,7 +84,7 @@ pub fn json_failure(status: &Status, _: &Preferences) -> Response {
     response
 }
 
-/// Returns the answer for paths that no link claims.
+/// Returns the response for paths without a handler.
 pub(crate) fn page_not_found() -> Response {
     error_text(StatusCode::NOT_FOUND, "404 page not found".to_owned())
 }

@@ -1,4 +1,4 @@
-//! The links in the order in which they are asked, and the answer if none of them claims a request.
+//! The router: tries the handlers in order, and responds if none of them matches.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use http::Method;
 use crate::FailureWriter;
 use crate::response::{page_not_found, raw_json};
 
-/// The parts of the server; the first that claims a request answers it. Together they make the index at `/`.
+/// The handlers of the server; the first that matches serves the request. Their paths form the index at `/`.
 #[derive(Clone)]
 pub struct Links {
     handlers: Arc<[Arc<dyn Link>]>,
     interceptors: Arc<[Arc<dyn Detour>]>,
-    /// Returns true once all links have all their paths.
+    /// Returns true once all handlers have all their paths.
     complete: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -23,22 +23,22 @@ impl Links {
         Self { handlers: handlers.into(), interceptors: Arc::new([]), complete: Arc::new(|| true) }
     }
 
-    /// Until `complete` is true, clients should retry requests that no link claims, because controllers treat "not
-    /// found" as final.
+    /// Until `complete` returns true, clients should retry requests without a handler, because controllers treat "not
+    /// found" as permanent.
     #[must_use]
     pub fn complete_once(self, complete: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { complete: Arc::new(complete), ..self }
     }
 
-    /// Adds detours, which take requests before the links do.
+    /// Adds interceptors, which are tried before the handlers.
     #[must_use]
     pub fn with_detours(self, interceptors: Vec<Arc<dyn Detour>>) -> Self {
         Self { interceptors: interceptors.into(), ..self }
     }
 
-    /// Passes the request to the first link that claims it.
+    /// Passes the request to the first handler that matches.
     pub(crate) async fn dispatch(&self, request: Request, failure: FailureWriter) -> Response {
-        // An answer of success would end HTTP on the connection.
+        // A successful response would end HTTP on the connection.
         if request.method == Method::CONNECT {
             return page_not_found();
         }

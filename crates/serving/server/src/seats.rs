@@ -1,5 +1,5 @@
-//! The seat of a request, which it gives back while it waits, and for good when its client does not read the answer or
-//! another server serves it slowly.
+//! The seat of a request. It is released while the request waits, and permanently if the client does not read the
+//! response or a remote server is slow.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,9 @@ use binnacle_request::{BoxFuture, RequestSeat, WaitError};
 use binnacle_work::Caller;
 use parking_lot::Mutex;
 
-/// The time after which a client that takes nothing of its answer does not read it.
+/// The time after which a client that reads nothing of its response is considered stalled.
 const MAX_UNREAD: Duration = Duration::from_secs(1);
-/// The time after which a request that another server serves has no seat any more.
+/// The time after which a request that a remote server handles loses its seat.
 const MAX_REMOTE: Duration = Duration::from_secs(1);
 
 /// The seat of a request, until it is dropped.
@@ -22,20 +22,20 @@ pub(crate) struct HeldSeat(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     waiters: Arc<Waiters>,
-    /// Whoever has authenticated, not the user that is impersonated.
+    /// The authenticated caller, not the impersonated user.
     caller: Caller,
     deadline: Option<Instant>,
-    /// The longest wait for a seat.
+    /// The maximum wait for a seat.
     max_wait: Duration,
-    /// Grows when a piece of the answer is handed over to the connection, and when the next one is asked for: while it
-    /// is odd, the client has not taken everything.
+    /// Incremented when a piece of the response is handed over to the connection, and when the next one is polled:
+    /// while it is odd, the client has not read everything.
     handed_over: AtomicU64,
 }
 
 enum State {
     Held(Seat),
     Paused(PausedRequest),
-    /// Given back for good by a request that is served elsewhere.
+    /// Released permanently by a request that a remote server handles.
     ReleasedWhileRemote(#[expect(dead_code, reason = "counts the request until it is dropped")] Waiter),
     Released,
 }
@@ -52,31 +52,31 @@ impl HeldSeat {
         Self(Arc::new(Shared { state, waiters, caller, deadline, max_wait, handed_over }))
     }
 
-    /// Returns the seat for those parts of the request that wait.
+    /// Returns the seat, for parts of the request that wait.
     pub(crate) fn shared(&self) -> Arc<dyn RequestSeat> {
         self.0.clone()
     }
 
-    /// Notes that a piece of the answer was handed over.
+    /// Records that a piece of the response was handed over.
     pub(crate) fn mark_handed_over(&self) {
         self.0.handed_over.fetch_or(1, Ordering::Relaxed);
     }
 
-    /// Notes that the client has taken what was handed over.
+    /// Records that the client has read what was handed over.
     pub(crate) fn mark_taken(&self) {
         if self.0.handed_over.load(Ordering::Relaxed) % 2 == 1 {
             self.0.handed_over.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Gives the seat back when the client does not read the answer, which is sent in pieces.
+    /// Releases the seat when the client does not read the response, which is sent in pieces.
     pub(crate) fn watch_reader(&self) {
         tokio::spawn(watch_reader(Arc::downgrade(&self.0)));
     }
 }
 
 impl Shared {
-    /// Gives the seat back for good, if the request has it.
+    /// Releases the seat permanently, if the request has it.
     fn replace(&self, then: State) {
         let mut state = self.state.lock();
         if matches!(*state, State::Held(_)) {
@@ -242,7 +242,7 @@ mod tests {
             slow.push(held);
         };
         assert_eq!((refused, slow.len()), (WaitError::Crowded, 64));
-        // Answers that nobody reads are counted, too.
+        // Unread responses are counted too.
         slow[0].watch_reader();
         slow[0].mark_handed_over();
         tokio::time::sleep(3 * MAX_UNREAD).await;
@@ -271,7 +271,7 @@ mod tests {
             first.mark_taken();
             assert!(seat(&control, &[]).await.is_none());
         }
-        // A pause of the server itself is not one of the client.
+        // If the server itself is paused, the client is not considered stalled.
         tokio::time::sleep(3 * MAX_UNREAD).await;
         assert!(seat(&control, &[]).await.is_none());
         first.mark_handed_over();

@@ -1,5 +1,5 @@
-//! `/metrics/slis`: the result of each health check request (KEP 3466). From frequent scrapes follows the fraction of
-//! time that each part of the server was healthy.
+//! `/metrics/slis`: the results of health checks per probe request (KEP-3466). Frequent scrapes yield the fraction of
+//! time in which each component was healthy.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ families! {
             "[STABLE] This metric records the result of a single healthcheck.";
         total: IntCounterVec = "kubernetes_healthchecks_total" by ["name", "status", "type"],
             "[STABLE] This metric records the results of all healthcheck.";
-        /// A reset forgets it.
+        /// Removed by a reset.
         started: GaugeVec = "process_start_time_seconds" by [],
             "[ALPHA] Start time of the process since unix epoch in seconds.";
     }
@@ -56,7 +56,7 @@ impl HealthMetrics {
 pub struct HealthMetricsLink {
     pub metrics: Arc<HealthMetrics>,
     pub exposed: Arc<Exposed>,
-    /// True if a `DELETE` forgets the results so far.
+    /// True if `DELETE` resets the results.
     pub resets: bool,
 }
 

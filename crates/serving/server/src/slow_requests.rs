@@ -1,4 +1,4 @@
-//! The log of slow requests, with the times of their stages, as Go's utiltrace writes it from `--v=2` on.
+//! The log of slow requests, with the times of their stages, in the format of Go's utiltrace at `--v=2` and above.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use http::HeaderValue;
 
 use crate::filters::traces::handler_name;
 
-/// Requests that are handled in less time are not logged.
+/// Requests with a shorter handling time are not logged.
 const THRESHOLD: Duration = Duration::from_millis(500);
-/// The target of events about slow requests, which klog has at verbosity 2.
+/// The target of events about slow requests, which klog logs at verbosity 2.
 pub const SLOW_REQUESTS: &str = "binnacle_slow";
-/// Stages before the handler, which is what the time limit is for.
+/// Stages before the handler, which do not count for the threshold.
 const PRE_HANDLER_PARTS: [Part; 4] = [Part::Authentication, Part::Authorization, Part::Impersonation, Part::QueueWait];
-/// The length up to which a client's text is shown.
+/// The maximum length of a client's text in the log.
 const MAX_TEXT: usize = 1024;
 
 /// Logs a request that has ended, if it was slow.
@@ -31,7 +31,7 @@ pub(crate) fn log(record: &Record, facts: &Facts) {
     }
 }
 
-/// Returns the lines for a request; `None` for those that last as long as clients want, and those of no resource.
+/// Returns the lines for a request; `None` for long-running requests and those without a resource.
 fn trace_text(record: &Record, facts: &Facts, handled: Duration) -> Option<String> {
     let info = facts.info.as_ref().filter(|info| info.is_resource_request && !info.is_long_running())?;
     let name = handler_name(&info.verb)?;
@@ -73,7 +73,7 @@ fn trace_text(record: &Record, facts: &Facts, handled: Duration) -> Option<Strin
     Some(text)
 }
 
-/// Returns a text on one line, and of bounded length.
+/// Returns a text on a single line with limited length.
 fn single_line(text: &str) -> String {
     let short = &text[..text.floor_char_boundary(MAX_TEXT)];
     if short.chars().any(char::is_control) { go_quote(short) } else { short.to_owned() }

@@ -1,4 +1,4 @@
-//! The body of an answer, as the listener polls it.
+//! The body of a response, as polled by the listener.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::filters::audit::ResponseAuditor;
 use crate::inflight::InFlight;
 use crate::seats::HeldSeat;
 
-/// It counts sent bytes, keeps the request's record open until all is sent, audits its end, and
-/// turns a panic while sending into the end of that one stream.
+/// Counts sent bytes, holds the request's record until everything is sent, audits the end, and turns a panic while
+/// sending into the end of this stream only.
 pub struct TrackedBody {
     pub(crate) body: Body,
     pub(crate) record: Arc<Record>,
@@ -28,11 +28,11 @@ pub struct TrackedBody {
     /// The frame that is to be compressed next.
     pub(crate) uncompressed: Option<Frame<Pieces>>,
     pub(crate) piece_turn: PieceTurn,
-    /// The budget of the pieces that are still to be made or compressed.
+    /// The budget of the pieces that remain to be produced or compressed.
     pub(crate) budget: Option<WorkBudget>,
     /// The time at which the piece being sent was handed over.
     pub(crate) handed_over_at: Option<Instant>,
-    /// Dropped once the last piece has been made.
+    /// Dropped once the last piece was produced.
     pub(crate) held: HeldResources,
     pub(crate) inflight: Arc<InFlight>,
 }
@@ -44,7 +44,7 @@ impl ResponseBody for TrackedBody {
 }
 
 impl TrackedBody {
-    /// Ends the send time of the previous piece: it counts as sent when the next one is polled.
+    /// Ends the send time of the previous piece, which counts as sent when the next one is polled.
     fn end_send_time(&mut self) {
         if let Some(at) = self.handed_over_at.take() {
             self.record.took(Part::Write, at.elapsed());
@@ -78,7 +78,7 @@ impl TrackedBody {
         polled
     }
 
-    /// Polls the next frame, compressed if the answer is.
+    /// Polls the next frame, compressed if the response is.
     fn poll_encoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         if self.gzip.is_none() {
             return self.poll_plain(cx);
@@ -135,7 +135,7 @@ impl HttpBody for TrackedBody {
             this.held = HeldResources::default();
         }
         if let (Poll::Ready(None), Some(auditor)) = (&polled, &mut this.auditor) {
-            // The body has ended and must not be polled again during this wait.
+            // The body has ended and must not be polled again while this waits.
             this.body = Body::empty();
             std::task::ready!(auditor.poll_sent(cx));
         }
@@ -153,7 +153,7 @@ impl HttpBody for TrackedBody {
 
 impl Drop for TrackedBody {
     fn drop(&mut self) {
-        // Before the end is audited: auditing drops the fields.
+        // Before the end is audited, because auditing drops the fields.
         self.end_send_time();
     }
 }

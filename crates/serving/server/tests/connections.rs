@@ -1,4 +1,4 @@
-//! The server on real sockets: protocols, certificates, closing connections, and shutdown.
+//! Tests of the server on real sockets: protocols, certificates, closing of connections, and shutdown.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -32,7 +32,7 @@ async fn negotiates_tls_and_http_versions() {
                     ProtocolVersion::TLSv1_3
                 }
             );
-            // The second request shows that the connection is kept.
+            // The second request shows that the connection is kept open.
             for _ in 0..2 {
                 let answer = client.get("/who").await.unwrap();
                 assert_eq!((answer.status, answer.body.as_str()), (200, "me"));
@@ -110,10 +110,10 @@ async fn shutdown_ends_a_thousand_watches() {
     let address = server.address;
     let took = server.stop().await;
     println!("stopped with {} watches in {took:?}", watches.len());
-    // The target is 50 ms; a machine that builds and runs other tests at the same time gets more.
+    // The target is 50 ms; the limit is higher because the machine may run builds and other tests at the same time.
     assert!(took < Duration::from_secs(1), "{took:?}");
     for body in watches {
-        // Each ended in order: without an error or a further event.
+        // Each ended properly: without an error or a further event.
         assert_eq!(body.collect().await.unwrap().to_bytes(), "");
     }
     assert!(Client::connect(address, &handshake).await.is_err());

@@ -1,4 +1,4 @@
-//! Health while the workers make no progress.
+//! Tests of health checks while the workers make no progress.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -33,7 +33,7 @@ impl Drop for ReleaseOnDrop {
     }
 }
 
-/// Waits until a path has this status, and returns the answer's text.
+/// Waits until a path has this status, and returns the text of the response.
 async fn wait_for_status(probe: &mut Client, path: &str, status: u16) -> String {
     wait_until(path, async || {
         let answer = probe.get(path).await.unwrap();
@@ -48,7 +48,7 @@ fn freeze(requests: usize) {
     let options = Options { front: Some(front.handle().clone()), canary: Some(TIMES), ..Options::default() };
     let server = workers.block_on(TestServer::with(options));
     let canary = server.canary.clone().unwrap();
-    // A test that fails does not wait for frozen workers.
+    // A failing test does not wait for frozen workers.
     let _released = ReleaseOnDrop(server.freezer.clone());
     clients.block_on(async {
         let mut probe = server.connect(&server.identity("me")).await;

@@ -1,4 +1,4 @@
-//! Misbehaving clients, and their effect on others.
+//! Tests of misbehaving clients and their effect on others.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -27,7 +27,7 @@ async fn tls(server: &TestServer, handshake: &Handshake) -> TlsStream<TcpStream>
     connector.connect(ServerName::try_from("localhost").unwrap(), tcp).await.unwrap()
 }
 
-/// Sends a text and reads until the server closes.
+/// Sends a text and reads until the server closes the connection.
 async fn send_and_read_to_end(server: &TestServer, text: &[u8]) -> String {
     let mut stream = tls(server, &server.identity("me")).await;
     stream.write_all(text).await.unwrap();
@@ -54,7 +54,7 @@ async fn aborts_unread_responses() {
         assert_ne!(frame.kind, DATA);
         reset += usize::from(frame.kind == RST_STREAM);
     }
-    // A window of one byte makes no difference: no sent answer waits in the connection.
+    // A window of one byte has the same effect: no response that was sent waits in the connection.
     let mut frames = Frames::connect(server.address, &server.identity("me"), &[(INITIAL_WINDOW, 1)]).await;
     frames.send(&Frame::request(1, "GET", "/large", &[], true)).await.unwrap();
     let mut sent = 0;
@@ -70,7 +70,7 @@ async fn aborts_unread_responses() {
     let mut stream = tls(&server, &server.identity("me")).await;
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     let state = bounded(async {
-        // Some of the body is in buffers; then the stream ends early.
+        // Part of the body is buffered; then the stream ends early.
         tokio::time::sleep(Duration::from_secs(4)).await;
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all).await;
@@ -89,7 +89,7 @@ async fn unread_responses_do_not_delay_shutdown() {
         for stream in 0..50 {
             frames.send(&Frame::request(2 * stream + 1, "GET", "/who", &[], true)).await.unwrap();
         }
-        // The heads of all answers have arrived, so the answers are made.
+        // The heads of all responses have arrived, so the responses have been built.
         let mut heads = 0;
         while heads < 50 {
             heads += usize::from(bounded(frames.next_answering()).await.unwrap().kind == 1);
@@ -110,7 +110,7 @@ async fn closes_connections_of_anonymous_users_that_do_not_read() {
     for stream in 0..100 {
         frames.send(&Frame::request(2 * stream + 1, "GET", "/who", &[], true)).await.unwrap();
     }
-    // Pings are answered meanwhile; the connection was told to close with the first answer, and ends.
+    // Pings are still acknowledged; the connection shuts down with the first response, and ends.
     let received = bounded(frames.rest()).await;
     assert!(received.iter().any(|frame| frame.kind == GOAWAY));
     server.stop().await;
@@ -167,7 +167,7 @@ async fn closes_connections_on_rapid_resets() {
         let mut ended = false;
         for n in 1..=most {
             let stream = 2 * n + 1;
-            // One after the other, so that each request has been seen before it is cancelled.
+            // One after the other, so that the server has received each request before it is cancelled.
             let mut both = Frame::request(stream, "GET", "/api/v1/stubborn?watch=1", &[], true).bytes();
             both.extend(Frame::new(RST_STREAM, 0, stream, &8u32.to_be_bytes()).bytes());
             if frames.write(&both).await.is_err() {
@@ -209,7 +209,7 @@ async fn responds_before_resetting_the_stream() {
         let length = total.to_string();
         let head = Frame::request(1, "POST", "/api/v1/pods", &[("content-length", &length)], false);
         frames.send(&head).await.unwrap();
-        // As much as the windows allow, in frames like curl's; the answer arrives in between.
+        // As much as the windows allow, in frames like curl's; the response arrives in between.
         let (mut sent, mut room, mut done) = (0usize, 65_535usize, false);
         let (mut stream_room, mut early) = (256 * 1024usize, false);
         while !done || sent < total {
@@ -316,7 +316,7 @@ async fn evicts_idle_connections_for_new_clients() {
     server.stop().await;
 }
 
-/// Not a test of the server alone: health checks are answered while all workers are blocked.
+/// Health checks are served while all workers are blocked.
 #[test]
 fn responds_to_probes_while_workers_are_blocked() {
     let runtime =
@@ -329,7 +329,7 @@ fn responds_to_probes_while_workers_are_blocked() {
         for alpn in ["h2", "http/1.1"] {
             let mut probe = server.connect(&server.identity("me").alpn(&[alpn])).await;
             assert_eq!(probe.get("/livez").await.unwrap().body, "ok");
-            // Other requests are answered on the same connection, and see the caller.
+            // Other requests on the same connection are served too, with its caller.
             assert_eq!(probe.get("/who").await.unwrap().body, "me");
             assert_eq!(probe.get("/large").await.unwrap().body.len(), 10 << 20);
             probes.push(probe);
@@ -338,7 +338,7 @@ fn responds_to_probes_while_workers_are_blocked() {
         let mut blockers = Vec::new();
         for _ in 0..6 {
             let mut client = server.connect(&server.identity("me")).await;
-            // It was passed to the workers.
+            // It was forwarded to the workers.
             assert_eq!(client.get("/who").await.unwrap().body, "me");
             blockers.push(client);
         }
@@ -347,13 +347,13 @@ fn responds_to_probes_while_workers_are_blocked() {
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
         let (mut slowest, mut probe_count) = (Duration::ZERO, 0);
-        // As long as workers are blocked.
+        // While workers are blocked.
         while blocking.iter().all(|request| !request.is_finished()) {
             let fresh = server.connect(&server.handshake()).await;
             for client in probes.iter_mut().chain([fresh].iter_mut()) {
                 for path in ["/livez", "/readyz"] {
                     let sent = Instant::now();
-                    // Unauthenticated callers do not keep their connection.
+                    // Unauthenticated callers lose their connection.
                     match client.get(path).await {
                         Ok(answer) => assert_eq!((answer.status, answer.body.as_str()), (200, "ok")),
                         Err(error) => assert_eq!(path, "/readyz", "{error}"),
@@ -367,7 +367,7 @@ fn responds_to_probes_while_workers_are_blocked() {
         }
         println!("slowest of {probe_count} answers: {slowest:?}");
         assert!(probe_count > 12, "{probe_count}");
-        // The target is 50 ms; a machine that runs all tests at once gets more.
+        // The target is 50 ms; the limit is higher because the machine may run all tests at the same time.
         assert!(slowest < Duration::from_secs(1), "{slowest:?}");
         for request in blocking {
             assert_eq!(request.await.unwrap().unwrap().body, "blocked");

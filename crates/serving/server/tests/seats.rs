@@ -1,4 +1,4 @@
-//! Requests that wait without a seat of priority and fairness, of which there is one here.
+//! Tests of requests that wait without a seat of priority and fairness, which has a single seat here.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -28,7 +28,7 @@ async fn start() -> TestServer {
     TestServer::with(Options { fairness: Some(control), ..Options::default() }).await
 }
 
-/// Repeats a request until there is a seat for it.
+/// Repeats a request until it gets a seat.
 async fn send_until_seated(client: &mut Client, path: &str) -> Answer {
     send_with_headers_until_seated(client, path, &[]).await
 }
@@ -46,7 +46,7 @@ async fn send_with_headers_until_seated(client: &mut Client, path: &str, headers
     panic!("no seat is free");
 }
 
-/// The text for a request that finds no seat when it arrives.
+/// The text for a request that gets no seat on arrival.
 const NO_SEAT: &str = "Too many requests, please try again later.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +55,7 @@ async fn serves_others_while_requests_wait() {
     let mut waiting = JoinSet::new();
     let mut other = server.connect(&server.identity("other")).await;
     for _ in 0..10 {
-        // Each takes the seat until it has waited for a moment.
+        // Each holds the seat until it has waited for a moment.
         let mut client = server.connect(&server.identity("jane")).await;
         waiting.spawn(async move { send_until_seated(&mut client, "/wait").await });
         assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
@@ -66,12 +66,12 @@ async fn serves_others_while_requests_wait() {
     }
 }
 
-/// The answer of a request that has waited and does not get a seat again: there is no queue here.
+/// The response to a request that has waited and gets no seat again, because there is no queue.
 const TRY_LATER: &str = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
     \"message\":\"Too many requests, please try again later.\",\"reason\":\"TooManyRequests\",\
     \"details\":{\"retryAfterSeconds\":1},\"code\":429}\n";
 
-/// Ends the waits.
+/// Ends the waiting requests.
 async fn finish(server: &TestServer, mut waiting: JoinSet<Answer>) -> Vec<Answer> {
     let mut answers = Vec::new();
     while !waiting.is_empty() {
@@ -88,7 +88,7 @@ async fn limits_waiting_requests_per_user() {
     let server = start().await;
     let mut clients = JoinSet::new();
     for user in 0..MAX_PER_USER + 8 {
-        // Impersonated users count for the user that has authenticated.
+        // Impersonated users count for the authenticated caller.
         let mut client = server.connect(&server.identity("jane")).await;
         clients.spawn(async move {
             let user = format!("user-{user}");

@@ -1,5 +1,5 @@
-//! ComponentStatus: the health of the store, and of this machine's scheduler and controller manager, checked on each
-//! request.
+//! ComponentStatus: the health of the store, and of the scheduler and controller manager on this machine, checked on
+//! each request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,7 +141,7 @@ impl Health {
 fn health_of_response(code: u16, body: &str) -> Health {
     match code {
         200..300 => Health::new("True", body),
-        // A redirect: neither healthy nor unhealthy.
+        // A redirect means neither healthy nor unhealthy.
         300..400 => Health::new("Unknown", format!("Probe terminated redirects, Response body: {body}")),
         _ => Health::new("False", format!("HTTP probe failed with statuscode: {code}")),
     }

@@ -1,4 +1,4 @@
-//! Common steps of requests that connect to another server: authorization, admission, and the end at shutdown.
+//! Common steps of requests that connect to another server: authorization, admission, and cancellation at shutdown.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Dry runs are refused: a connection has unknown effects.
+    /// Dry runs are rejected, because the effects of a connection are unknown.
     pub(crate) fn of(request: &Request, warnings: Warnings) -> Result<Self, Status> {
         if request.query.contains("dryRun") {
             return Err(Status::bad_request("dryRun is not supported"));
@@ -32,7 +32,7 @@ impl Caller {
         Ok(Self { info: request.info.clone(), user: request.user.clone(), deadline: request.deadline, notes })
     }
 
-    /// Asks admission about the options of a connection (an object of the core group).
+    /// Runs admission for the options of a connection, an object of the core group.
     pub(crate) async fn admit(&self, admission: &Arc<dyn Admission>, options: Value) -> Result<(), Status> {
         let mut options = WriteObject::from(options);
         let info = &self.info;
@@ -55,8 +55,8 @@ impl Caller {
     }
 }
 
-/// Checks that a caller who may `get` may also `create`, which running commands requires. WebSockets are opened by GET
-/// and SPDY connections by POST, so that the verb depended on the protocol (<https://issues.k8s.io/133515>).
+/// Checks that a caller with `get` also has `create`, which running commands requires. WebSockets are opened by GET and
+/// SPDY connections by POST, so the verb depended on the protocol (<https://issues.k8s.io/133515>).
 pub(crate) async fn require_create(
     features: &Features,
     authorizer: &dyn Authorizer,
@@ -76,7 +76,7 @@ pub(crate) async fn require_create(
     }
 }
 
-/// Waits for an answer, at most until the server stops.
+/// Waits for a response, at most until the server stops.
 pub(crate) async fn until_shutdown(shutdown: &Shutdown, result: impl Future<Output = HandlerResult>) -> HandlerResult {
     tokio::select! {
         result = result => result,

@@ -1,5 +1,4 @@
-//! GET requests to other components on this machine, without verification of their certificates, as only their health
-//! is read.
+//! GET requests to other components on this machine. Certificates are not verified, since only health is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +14,20 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// The most bytes of a response that are read.
+/// The maximum number of bytes of a response that are read.
 const MAX_BODY: usize = 10 << 10;
 
-/// An answer.
+/// A response.
 pub(crate) struct HttpResponse {
     pub(crate) code: u16,
     pub(crate) body: String,
 }
 
-/// Requests `https://HOST:PORT/PATH`; the error is in the words of Go's client.
+/// Requests `https://HOST:PORT/PATH`.
+///
+/// # Errors
+///
+/// Returns the message of Go's client.
 pub(crate) async fn get(host: &str, port: u16, path: &str, timeout: Duration) -> Result<HttpResponse, String> {
     let url = format!("https://{host}:{port}{path}");
     let failed = |why: String| format!("Get \"{url}\": {why}");
@@ -63,12 +66,12 @@ async fn send(host: &str, port: u16, path: &str) -> Result<HttpResponse, String>
         let body = body.map_err(|error| error.to_string())?.to_bytes();
         Ok(HttpResponse { code, body: String::from_utf8_lossy(&body).into_owned() })
     };
-    // The connection is driven here and ends with the response.
+    // This task drives the connection, which ends with the response.
     tokio::pin!(exchange);
     tokio::select! {
         response = &mut exchange => response,
         connection_end = connection => match connection_end {
-            // A response may have come before the end.
+            // The response may have arrived before the connection ended.
             Ok(()) => exchange.await,
             Err(error) => Err(error.to_string()),
         },

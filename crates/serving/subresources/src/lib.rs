@@ -1,8 +1,8 @@
-//! Handlers of resources that are not stored: reviews of users and their rights, the statuses of components, bindings
-//! and evictions of pods, streams to their containers, and proxies into the cluster. Each is an [`SubresourceHandler`] of
-//! the API link.
+//! Handlers of resources that are not stored: reviews of users and their permissions, statuses of components, bindings
+//! and evictions of pods, streams to containers, and proxies into the cluster. Each is a [`SubresourceHandler`] of the
+//! API.
 //!
-//! Bodies are read, validated and admitted as those of stored objects; the rest depends on the handler.
+//! Bodies are decoded, validated and admitted like those of stored objects; further steps depend on the handler.
 
 mod component_statuses;
 mod connect;
@@ -37,7 +37,7 @@ use crate::streams::{Log, Nodes, RemoteHandler, Session, StreamMetrics};
 use crate::token_request::TokenRequest;
 pub use crate::token_request::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 
-/// The parts of the server that the handlers need.
+/// The dependencies of the handlers.
 #[derive(Clone)]
 pub struct Server {
     pub store: Arc<dyn Store>,
@@ -51,17 +51,21 @@ pub struct Server {
     pub outward: OutboundClients,
 }
 
-/// The clients for connections out of this server: to kubelets, and to servers in the cluster.
+/// The clients of outbound connections: to kubelets, and to servers in the cluster.
 #[derive(Clone)]
 pub struct OutboundClients {
     kubelets: Arc<Kubelets>,
-    /// For servers in the cluster, which are dialed by address, so that their certificates cannot be verified.
+    /// For servers in the cluster, whose certificates cannot be verified since they are dialed by address.
     tls: Arc<ClientConfig>,
     metrics: StreamMetrics,
 }
 
 impl OutboundClients {
-    /// Also registers its metrics; returns an error if they are registered already.
+    /// Creates the clients and registers their metrics.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the metrics are already registered.
     pub fn new(kubelets: Kubelets, registry: &Registry) -> Result<Self, OutboundError> {
         Ok(Self {
             kubelets: Arc::new(kubelets),
@@ -71,7 +75,7 @@ impl OutboundClients {
     }
 }
 
-/// Errors of making the clients.
+/// Errors of the creation of clients.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
     #[error(transparent)]

@@ -1,4 +1,5 @@
-//! The common steps of POSTs of unstored objects: body, options, decoding, metadata, managers, admission.
+//! Common steps of POST requests for objects that are not stored: body, options, decoding, metadata, field managers,
+//! admission.
 
 use std::sync::Arc;
 
@@ -16,17 +17,17 @@ use binnacle_registry::{Context, RequestNotes, WriteObject, ensure_namespace, ob
 use binnacle_request::Response;
 use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
 
-/// The kind of a path's objects.
+/// The kind that a path accepts.
 #[derive(Clone, Copy)]
 pub(crate) struct PostedKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
-    /// Other versions of bodies, with the same fields.
+    /// Other accepted versions of bodies, with the same fields.
     pub(crate) other_versions: &'static [&'static str],
-    /// True if the client's uid is a precondition; otherwise a new object gets its own.
+    /// True if the client's uid is a precondition; otherwise the object gets a new one.
     pub(crate) keeps_uid: bool,
-    /// Sets the defaults that the field table does not have.
+    /// Sets the defaults that are not in the field table.
     pub(crate) set_defaults: fn(&mut Value),
 }
 
@@ -48,12 +49,12 @@ pub(crate) struct PostedObject {
     pub(crate) message: &'static Message,
     attributes: Attributes,
     output: binnacle_endpoints::Output,
-    /// `dryRun` as the client sent it.
+    /// `dryRun` as sent by the client.
     pub(crate) dry_run: Vec<String>,
 }
 
 impl PostedObject {
-    /// Reads the body of a call and asks mutating admission.
+    /// Reads the body of a call and runs mutating admission.
     pub(crate) async fn read(
         call: SubresourceCall,
         kind: &PostedKind,
@@ -128,7 +129,7 @@ impl PostedObject {
         Ok(Self { context, object, message, attributes, output, dry_run })
     }
 
-    /// Returns the name in the path, otherwise that of the object.
+    /// Returns the name in the path, or the name of the object if there is none.
     pub(crate) fn name(&self) -> &str {
         &self.attributes.name
     }

@@ -1,4 +1,4 @@
-//! `proxy` of pods, services and nodes: whole requests are forwarded to the named object.
+//! The `proxy` subresource of pods, services and nodes, which forwards whole requests.
 
 mod location;
 mod node;
@@ -54,8 +54,8 @@ impl Proxy {
         let path = path(&caller.info);
         let options = value!({"kind": (self.kind.options_kind()), "apiVersion": "v1", "path": (path.as_str())});
         caller.admit(&self.admission, options).await?;
-        // A kubelet runs commands for upgraded GETs. kube-apiserver allows that with `get` of nodes/proxy
-        // (<https://issues.k8s.io/83465>), though it requires `create` for the same through the pod.
+        // A kubelet runs commands for upgraded GET requests. kube-apiserver allows that with `get` of nodes/proxy
+        // (<https://issues.k8s.io/83465>), although it requires `create` for the same through the pod.
         if self.kind == ProxyKind::Node && is_upgrade(&request.headers) {
             require_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
         }
@@ -96,7 +96,7 @@ impl ProxyKind {
     }
 }
 
-/// Returns the path after `/proxy`: empty, or with a slash in front, and one at the end if the request's path has it.
+/// Returns the path after `/proxy`: empty, or with a leading slash; a trailing slash is kept.
 fn path(info: &RequestInfo) -> String {
     let mut path = info.parts.get(3..).unwrap_or_default().join("/");
     if !path.is_empty() && !path.starts_with('/') {

@@ -1,5 +1,5 @@
 //! Streams between clients and the containers of a pod, through the kubelet of its node: logs, exec, attach and
-//! port-forward. These handlers authorize, and choose the kubelet and the protocol; `binnacle-streams` copies the bytes.
+//! port-forward. These handlers authorize and select the kubelet and the protocol; `binnacle-streams` copies the bytes.
 
 mod container;
 mod log;

@@ -1,4 +1,4 @@
-//! TokenRequest: a token for a service account, bound to a time, to audiences, and perhaps to an object.
+//! TokenRequest: a token for a service account, bound to a lifetime, to audiences, and optionally to an object.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -31,8 +31,8 @@ const KIND: PostedKind = PostedKind {
 };
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
-/// The lifetime that kubelets request for pods whose tokens were mounted by admission. Old clients in them never read
-/// the file again, so such tokens are valid for a year, and their use after this time is reported.
+/// The lifetime that kubelets request for pods whose tokens were mounted by admission. Old clients never reload the
+/// file, so such tokens are valid for a year, and their use after this lifetime is reported.
 pub const INJECTED_SECONDS: i64 = 3607;
 /// The extended lifetime of such tokens.
 pub const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
@@ -44,9 +44,9 @@ const ISSUED_ID: &str = "authentication.kubernetes.io/issued-credential-id";
 #[derive(Clone)]
 pub struct TokenIssuer {
     pub signer: Arc<dyn TokenSigner>,
-    /// `--service-account-issuer`, the first.
+    /// The first `--service-account-issuer`.
     pub issuer: Text,
-    /// `--api-audiences`: the audiences of requests without any.
+    /// `--api-audiences`: the default audiences of requests.
     pub audiences: Vec<Text>,
     /// `--service-account-max-token-expiration`, in seconds; 0 for no limit.
     pub max_seconds: i64,
@@ -56,7 +56,11 @@ pub struct TokenIssuer {
 
 /// Signs claims as a compact token.
 pub trait TokenSigner: Send + Sync {
-    /// Returns the token, or the reason why there is none.
+    /// Returns the token.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why it cannot be signed.
     fn sign<'a>(&'a self, claims: &'a serde_json::Value) -> BoxFuture<'a, Result<String, String>>;
 }
 
@@ -73,12 +77,12 @@ pub(crate) struct TokenRequest {
     issuer: TokenIssuer,
 }
 
-/// The object of a bound token, besides its account.
+/// The objects to which a token is bound, besides its service account.
 #[derive(Default)]
 struct BoundObjects {
     pod: Option<(Text, Text)>,
     secret: Option<(Text, Text)>,
-    /// The uid is empty if a pod's node does not exist.
+    /// The uid is empty if the pod's node does not exist.
     node: Option<(Text, Text)>,
 }
 
@@ -245,7 +249,7 @@ impl TokenRequest {
         Ok(bound)
     }
 
-    /// An object of the core group, with all that was acknowledged before.
+    /// Returns an object of the core group, at least as new as all writes acknowledged before.
     async fn get(&self, plural: &str, namespace: &str, name: &str) -> Result<Value, Status> {
         let resource = self.resources.require("", "v1", plural)?;
         resource.get_object(&Context::internal(namespace), name, Match::Consistent).await.map(|stored| stored.object)
@@ -258,7 +262,7 @@ impl SubresourceHandler for TokenRequest {
     }
 }
 
-/// Checks that name and namespace in the body, if set, are those of the path.
+/// Checks that name and namespace in the body, if set, match those in the path.
 fn check_identity(request: &Value, name: &str, namespace: &str) -> Result<(), Status> {
     let request = FieldRef::<v1::TokenRequest>::root(request);
     let metadata = request.at(v1::TokenRequest::METADATA);

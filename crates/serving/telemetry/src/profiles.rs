@@ -1,5 +1,5 @@
-//! Profiles of this process in the format of `go tool pprof`, of CPU time, threads and tasks; and the lookup of
-//! functions' names by address.
+//! Profiles of this process in the format of `go tool pprof`: CPU time, threads and tasks; and the lookup of function
+//! names by address.
 
 mod cpu;
 mod format;

@@ -1,6 +1,6 @@
-//! Fewer polls of a connection that answers many requests. Each stream that has something to send wakes the task of its
-//! connection, which would then run before the other streams: a poll for each frame. Here the first of them wakes it,
-//! the task lets all others that are ready go first, and is polled once for what they have all made.
+//! Fewer polls of connections with many concurrent requests. Each stream with data to send wakes the task of its
+//! connection, which would otherwise run before the other streams: one poll per frame. Here the first wake schedules
+//! the task, which then yields to all ready tasks and is polled once for all their frames.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures::task::AtomicWaker;
 
-/// The waker of the work in a task: of many wakes before the next poll, only the first reaches the task.
+/// The waker of the work in a task: of the wakes before the next poll, only the first one reaches the task.
 #[derive(Default)]
 struct SharedWaker {
     task: AtomicWaker,
@@ -28,11 +28,11 @@ impl Wake for SharedWaker {
     }
 }
 
-/// The work of a task, polled after other tasks.
+/// The work of a task, which is polled after other tasks.
 pub(crate) struct PollCoalescer {
     shared_waker: Arc<SharedWaker>,
     waker: Waker,
-    /// True from the poll that lets others go first to the next one.
+    /// True from the poll that yields to other tasks until the next poll.
     has_yielded: bool,
 }
 
@@ -43,7 +43,7 @@ impl PollCoalescer {
         Self { shared_waker, waker, has_yielded: false }
     }
 
-    /// Polls the work, or lets other tasks go first if `shared` says that they may have something for it.
+    /// Polls the work, or yields to other tasks if `shared` reports that they may produce data for it.
     pub(crate) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -57,15 +57,15 @@ impl PollCoalescer {
             return Poll::Pending;
         }
         self.has_yielded = false;
-        // Cleared first: what is made from here on wakes the task again.
+        // Cleared before the poll: later data wakes the task again.
         self.shared_waker.woken.swap(false, Ordering::AcqRel);
         work(&mut Context::from_waker(&self.waker))
     }
 }
 
-/// Has the task polled again once the scheduler has run out of others, without waking another thread for it.
+/// Schedules another poll of the task after all other ready tasks, without waking another thread.
 fn yield_to_others(cx: &mut Context<'_>) {
-    // The first poll only asks for that; the task remembers itself that it did.
+    // The first poll of this future only schedules the task, whose own state records the yield.
     let _ = pin!(tokio::task::yield_now()).poll(cx);
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs writers that each wake one reader several times; returns the reader's polls.
+    /// Runs writers that each wake one reader several times; returns the number of the reader's polls.
     async fn polls(writers: usize, shared: bool) -> usize {
         let state_and_polls = Arc::new((Mutex::new((0, None::<Waker>)), AtomicUsize::new(0), Semaphore::new(0)));
         let reader = tokio::spawn({

@@ -1,5 +1,5 @@
-//! All connections of the server: limits on their number, the choice of connections to close when a limit is reached,
-//! and timeouts of idle, unfinished or unread ones.
+//! All connections of the server: limits on their number, eviction when a limit is reached, and timeouts of idle,
+//! incomplete and unread connections.
 
 mod state;
 
@@ -17,8 +17,8 @@ use crate::throttle::Throttle;
 
 /// The interval between sweeps of the connections.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// When a limit is reached, one in this many of the allowed connections is closed, so that the search for them is not
-/// repeated for each new connection.
+/// When a limit is reached, one in this many of the allowed connections is closed, so that the search is not repeated
+/// for each new connection.
 const EVICTION_DIVISOR: usize = 16;
 
 /// Limits on open connections.
@@ -33,7 +33,7 @@ pub struct ConnectionLimits {
 
 impl ConnectionLimits {
     /// Returns the limits for a process with this many file descriptors. Some are reserved for the store, the log and
-    /// the connections that the server opens itself.
+    /// outbound connections.
     #[must_use]
     pub fn of_descriptors(descriptors: u64) -> Self {
         let reserve = (descriptors / 4).clamp(64, 4096).min(descriptors / 2);
@@ -53,7 +53,7 @@ pub(crate) struct Connections {
     start: Instant,
     limits: ConnectionLimits,
     open: Mutex<OpenConnections>,
-    /// Notified when a connection ends, and when the first one begins.
+    /// Notified when a connection ends, and when the first one starts.
     changed: Notify,
     evictions: Throttle,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Connections {
 struct OpenConnections {
     next: u64,
     all: HashMap<u64, Arc<Connection>>,
-    /// An upper bound of the unauthenticated connections per address; counted again when a limit seems to be reached.
+    /// An upper bound of the unauthenticated connections per address; recounted when a limit seems to be reached.
     unauthenticated_by_address: HashMap<IpAddr, usize>,
     unauthenticated: usize,
 }
@@ -73,7 +73,7 @@ impl Connections {
         Arc::new(Self { start: Instant::now(), limits, open: Mutex::default(), changed: Notify::new(), evictions })
     }
 
-    /// Adds a connection, closing others if necessary. `None` if all others have priority.
+    /// Adds a connection, closing others if necessary. Returns `None` if all others have priority.
     pub(crate) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Slot> {
         let now = self.now();
         let mut open = self.open.lock();
@@ -87,7 +87,7 @@ impl Connections {
             }
         }
         if open.unauthenticated >= self.limits.unauthenticated {
-            // Connections of the address with the most of them are closed first.
+            // Connections of the address with most connections are closed first.
             let room =
                 self.make_room(&mut open, self.limits.unauthenticated, |connection| !connection.is_authenticated());
             if !room {
@@ -109,9 +109,9 @@ impl Connections {
         Some(Slot::new(self.clone(), connection))
     }
 
-    /// Counts unauthenticated connections again, and closes some of those `is_counted` until there is room under a limit:
-    /// unauthenticated ones first, then those of the address with the most, then those idle for longest. Authenticated
-    /// connections with a request in progress are never closed.
+    /// Recounts unauthenticated connections, and closes some of those for which `is_counted` returns true until the
+    /// number is below a limit: unauthenticated ones first, then those of the address with most connections, then the
+    /// longest idle ones. Authenticated connections with an active request are never closed.
     fn make_room(&self, open: &mut OpenConnections, limit: usize, is_counted: impl Fn(&Connection) -> bool) -> bool {
         let mut by_address: HashMap<IpAddr, usize> = HashMap::new();
         let mut unauthenticated_by_address: HashMap<IpAddr, usize> = HashMap::new();
@@ -184,12 +184,12 @@ impl Connections {
         self.changed.notify_waiters();
     }
 
-    /// Returns the time in milliseconds, starting at one: zero means never.
+    /// Returns the time in milliseconds, starting at one, since zero means never.
     fn now(&self) -> u64 {
         self.start.elapsed().as_millis() as u64 + 1
     }
 
-    /// Closes connections whose timeouts expire, for as long as the server runs.
+    /// Closes connections whose timeouts have expired, for as long as the server runs.
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {
             let changed = self.changed.notified();
@@ -199,7 +199,7 @@ impl Connections {
             }
             tokio::time::sleep(SWEEP_INTERVAL).await;
             let now = self.now();
-            // Closing a connection wakes tasks, so it happens outside of the lock.
+            // Closing a connection wakes tasks, so it is done without holding the lock.
             let expired: Vec<_> = {
                 let open = self.open.lock();
                 let expired =
@@ -212,7 +212,7 @@ impl Connections {
         }
     }
 
-    /// Counts the open connections, except for upgraded ones, which end by themselves.
+    /// Returns the number of open connections, except upgraded ones, which end independently.
     pub(crate) fn open_count(&self) -> usize {
         self.open.lock().all.values().filter(|connection| !connection.is_upgraded()).count()
     }
@@ -222,7 +222,7 @@ impl Connections {
         self.changed.notified()
     }
 
-    /// Closes all remaining connections at once.
+    /// Closes all remaining connections immediately.
     pub(crate) fn close_all(&self) {
         let all: Vec<_> = self.open.lock().all.values().cloned().collect();
         all.iter().for_each(|connection| connection.close());
@@ -269,7 +269,7 @@ mod tests {
         let other = connections.admit(THERE).unwrap();
         let slots: Vec<Slot> = (0..50).map(|_| connections.admit(HERE).unwrap()).collect();
         assert_eq!(connections.open_count(), 11);
-        // Those idle for longest were closed.
+        // The longest idle ones were closed.
         assert_eq!(closed(&slots), (0..40).collect::<Vec<_>>());
         assert!(!other.connection().is_closed());
         drop(slots);
@@ -294,12 +294,12 @@ mod tests {
         }
         let busy: Vec<_> = authenticated.iter().map(|slot| slot.connection().begin_request()).collect();
         for _ in 0..20 {
-            // Each replaces the previous one.
+            // Each connection replaces the previous one.
             std::mem::forget(connections.admit(HERE).unwrap());
         }
         assert!(closed(&authenticated).is_empty());
         assert_eq!(connections.open_count(), 10);
-        // A new connection is refused if all others are busy; an idle one is replaced.
+        // A new connection is rejected if all others are busy; an idle one is replaced.
         let connections = Connections::new(limits(9, 9, 9));
         let all: Vec<Slot> = (0..9).map(|_| connections.admit(HERE).unwrap()).collect();
         let mut open: Vec<_> = all.iter().map(|slot| slot.connection().begin_request()).collect();

@@ -1,10 +1,10 @@
 //! Few large writes instead of many small ones. HTTP/2 writes frames of at most 16 KiB, and TLS writes each record as
-//! soon as it is sealed: a system call for each. Here the socket appears blocked to TLS until the layer above flushes,
-//! as it does when it has nothing more to write, or until enough bytes have gathered. The sealed records wait in TLS
-//! and leave in one vectored write, without another copy.
+//! soon as it is sealed, with one system call per record. Here the socket appears blocked to TLS until the layer above
+//! flushes, which it does when it has no more data, or until enough bytes are buffered. The sealed records remain in
+//! TLS and are sent by one vectored write, without another copy.
 //!
-//! HTTP/2 also flushes after every frame of some size, with the next one already prepared, and again when it has no
-//! other. So only a flush that follows no write has an effect there ([`FlushMode::WhenIdle`]).
+//! HTTP/2 also flushes after every frame above some size, when it has already prepared the next one, and again when it
+//! has no more. So its flushes only take effect if no write precedes them ([`FlushMode::WhenIdle`]).
 
 use std::future::poll_fn;
 use std::io;
@@ -17,35 +17,35 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use crate::coalescer::PollCoalescer;
+use crate::coalesce::PollCoalescer;
 
-/// Bytes that gather before they are written without a flush.
+/// The number of buffered bytes that are written without a flush.
 const WRITE_THRESHOLD: usize = 64 * 1024;
 /// The limit on bytes in TLS records that the socket has not accepted.
 const MAX_BUFFERED: usize = 96 * 1024;
 
-/// The stream below TLS, which accepts nothing while the gate is shut. It is open at first, for the handshake.
+/// The stream below TLS, which accepts no bytes while the gate is closed. It is initially open, for the handshake.
 pub(crate) struct Gate<S> {
-    /// `None` while it moves from one runtime to another.
+    /// `None` while the stream moves from one runtime to another.
     stream: Option<S>,
     is_closed: bool,
 }
 
-/// The stream above TLS, which opens and shuts the gate.
+/// The stream above TLS, which opens and closes the gate.
 pub(crate) struct CorkedStream<S> {
-    /// Boxed because it is large, and moved several times.
+    /// Boxed because it is large and moved several times.
     tls: Box<TlsStream<Gate<S>>>,
-    /// Bytes that were read ahead, and are returned first.
+    /// Bytes that were read ahead and are returned first.
     read_ahead: Bytes,
     /// Bytes written since the gate was last open.
     buffered_bytes: usize,
     flush_mode: FlushMode,
-    /// True when something was written since the last flush.
+    /// True if bytes were written since the last flush.
     written: bool,
     pending_flush: PendingFlush,
 }
 
-/// The flushes that have an effect.
+/// Selects the flushes that take effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlushMode {
     All,
@@ -59,14 +59,14 @@ pub(crate) struct PendingFlush(Arc<FlushState>);
 #[derive(Default)]
 struct FlushState {
     deferred: AtomicBool,
-    /// The writer has become idle since.
+    /// The writer became idle after the flush was deferred.
     due: AtomicBool,
 }
 
 impl PendingFlush {
-    /// Polls a writer of the stream. If it becomes idle with a deferred flush, it is polled again at once and flushes when
-    /// it reads, so no bytes wait here forever. While `shared` returns true, the writer is polled after other tasks, which
-    /// may have more to write.
+    /// Polls a writer of the stream. If it becomes idle with a deferred flush, it is polled again immediately and
+    /// flushes when it reads, so no bytes remain buffered. While `shared` returns true, the writer is polled after
+    /// other tasks, which may produce more data.
     pub(crate) async fn watch<F: Future>(&self, mut writer: Pin<&mut F>, shared: impl Fn() -> bool) -> F::Output {
         let mut coalescer = PollCoalescer::new();
         poll_fn(|cx| {
@@ -74,7 +74,7 @@ impl PendingFlush {
                 let mut polled = writer.as_mut().poll(cx);
                 if polled.is_pending() && self.is_due() {
                     polled = writer.as_mut().poll(cx);
-                    // Others may have made more meanwhile. They are not served for ever in one poll.
+                    // Other tasks may have produced more in the meantime; a poll does not serve them indefinitely.
                     if polled.is_pending() && self.is_due() {
                         cx.waker().wake_by_ref();
                     }
@@ -85,7 +85,7 @@ impl PendingFlush {
         .await
     }
 
-    /// Returns true if a flush was deferred; the next read then flushes.
+    /// Returns true if a flush was deferred, which the next read performs.
     fn is_due(&self) -> bool {
         let deferred = self.0.deferred.swap(false, Ordering::Relaxed);
         if deferred {
@@ -125,7 +125,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        // No task is woken when the gate opens, as its opener writes at once.
+        // Opening the gate wakes no task, because the task that opens it writes immediately.
         if this.is_closed { Poll::Pending } else { this.pinned()?.poll_write(cx, bytes) }
     }
 
@@ -161,7 +161,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CorkedStream<S> {
         self.pending_flush.clone()
     }
 
-    /// Opens or shuts the gate and returns the stream.
+    /// Opens or closes the gate and returns the stream.
     fn gate(&mut self, is_closed: bool) -> Pin<&mut TlsStream<Gate<S>>> {
         self.tls.get_mut().0.is_closed = is_closed;
         Pin::new(&mut *self.tls)
@@ -178,7 +178,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CorkedStream<S> {
             self.buffered_bytes += *accepted.as_ref().unwrap_or(&0);
             return Poll::Ready(accepted);
         }
-        // Enough bytes, or more than TLS can hold.
+        // Enough bytes are buffered, or as many as TLS can hold.
         self.buffered_bytes = 0;
         write(self.gate(false))
     }
@@ -197,7 +197,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for CorkedStream<S> {
         {
             return Poll::Ready(Err(error));
         }
-        // Reading only writes alerts, which cannot wait.
+        // Reading writes only alerts, which cannot wait.
         this.gate(false).poll_read(cx, buffer)
     }
 }
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns both ends of a connection after the handshake, with this buffer size.
+    /// Returns both ends of a connection after the handshake, with the given buffer size.
     async fn connected_pair(
         room: usize,
         flush_mode: FlushMode,
@@ -273,11 +273,11 @@ mod tests {
 
     #[tokio::test]
     async fn writes_arrive_complete_and_in_order() {
-        // (bytes of each write, writes, whether each is flushed)
+        // (bytes per write, number of writes, whether each write is flushed)
         for (size, count, flushed) in [
             (1, 10, true),
             (1, 10, false),
-            // More records than one system call takes.
+            // More records than a system call accepts.
             (1, 3000, false),
             (16 * 1024, 40, false),
             (300 * 1024, 3, true),
@@ -333,7 +333,7 @@ mod tests {
 
     #[tokio::test]
     async fn polls_idle_writers_with_a_deferred_flush_again() {
-        // A writer that flushes whenever it is polled, and one that flushes once and then reads.
+        // A writer that flushes at every poll, and one that flushes once and then reads.
         for flush_mode in [true, false] {
             let (mut ours, mut theirs) = connected_pair(1 << 20, FlushMode::WhenIdle).await;
             let pending_flush = ours.pending_flush();

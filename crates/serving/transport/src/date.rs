@@ -1,4 +1,4 @@
-//! The `Date` header, made once a second for each thread.
+//! The `Date` header, formatted once per second and thread.
 
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,8 +1,8 @@
-//! The cost of the frames of an HTTP/2 client. Each frame that causes work and carries no data (pings, settings,
-//! priorities, empty data, small window updates, resets, unknown kinds) is charged to an account, which time and the
-//! bytes sent to the client refill. A client that overdraws it loses the connection. The library itself bounds other
-//! floods: resets of unprocessed requests, streams that the client makes the server reset, endless headers and small
-//! pieces of data.
+//! Accounting of the frames of an HTTP/2 client. Each frame that causes work but carries no data (pings, settings,
+//! priorities, empty data, small window updates, resets, unknown types) is charged to an account, which is refilled
+//! over time and by bytes sent to the client. A client that exceeds its credit loses the connection. The library itself
+//! limits other floods: resets of unprocessed requests, streams that the server must reset, endless headers and small
+//! data frames.
 
 use std::time::Instant;
 
@@ -14,16 +14,16 @@ const END_STREAM: u8 = 1;
 
 /// The cost of a frame without data.
 const CONTROL_COST: u64 = 8;
-/// A window update below this size costs the same.
+/// The increment below which a window update has the same cost.
 const SMALL_WINDOW: u32 = 64;
-/// The initial and maximum credit: 25,000 pings, or the window updates for 800 MB read in pieces of 4 KiB.
+/// The initial and maximum credit: 25,000 pings, or the window updates for 800 MB read in chunks of 4 KiB.
 const MAX_CREDIT: u64 = 200_000;
 /// The credit earned per second: 1,000 pings.
 const CREDIT_PER_SECOND: u64 = 1000 * CONTROL_COST;
 /// The bytes sent to the client that earn one credit.
 const BYTES_PER_CREDIT: u64 = 64;
 
-/// The limit on streams that the client resets, that is, requests that it begins and then cancels.
+/// The limit on streams that the client resets, that is, on requests that it starts and cancels.
 const RESETS: ResetLimit = ResetLimit { max: 1000, per_second: 100 };
 /// The limit on resets before the connection is authenticated.
 const UNAUTHENTICATED_RESETS: ResetLimit = ResetLimit { max: 50, per_second: 5 };
@@ -42,14 +42,14 @@ pub(crate) enum Flood {
     Resets,
 }
 
-/// The accounts of one connection.
+/// The account of one connection.
 pub(crate) struct FrameMeter {
-    /// The head of the frame that is being read.
+    /// The header of the current frame.
     head: [u8; HEAD + 4],
     received: usize,
-    /// The number of bytes to read of the head, and of a window's increment.
+    /// The number of missing bytes of the header and of a window's increment.
     needed: usize,
-    /// The number of bytes to skip of the preface or a payload.
+    /// The number of bytes of the preface or a payload to skip.
     skip: usize,
     credit: u64,
     written: u64,
@@ -102,7 +102,7 @@ impl FrameMeter {
                 continue;
             }
             let cost = match kind {
-                // Data and headers. The library counts small pieces of data.
+                // Data and headers. The library limits small data frames.
                 0 if length > 0 => 0,
                 0 if self.head[4] & END_STREAM != 0 => 1,
                 1 | 9 => 1,
@@ -129,8 +129,8 @@ impl FrameMeter {
         }
     }
 
-    /// Adds the credit earned since the last call. Only called when credit is needed, so that few connections read the
-    /// clock.
+    /// Adds the credit earned since the last call. It is only called when credit is needed, so that few connections
+    /// read the clock.
     fn refill(&mut self, now: Instant, resets: &ResetLimit) {
         let passed = now.saturating_duration_since(self.refilled_at).as_millis() as u64;
         let earned = (passed * CREDIT_PER_SECOND / 1000).saturating_add(self.written / BYTES_PER_CREDIT);
@@ -153,7 +153,7 @@ mod tests {
         frame
     }
 
-    /// Returns the number of frames that a client may send at once, split into pieces of this size, and the error after
+    /// Returns the number of frames that a client may send at once, split into chunks of this size, and the error after
     /// that.
     fn allowed(frame: &[u8], is_authenticated: bool, piece: usize) -> (usize, Flood) {
         let began = Instant::now();
@@ -201,7 +201,7 @@ mod tests {
             meter.add_written(4096);
             meter.read_at(&window, true, || began).unwrap();
         }
-        // A thousand pings and fifty cancelled requests per second.
+        // 1,000 pings and 50 cancelled requests per second.
         let (ping, reset) = (frame(6, &[0; 8]), frame(3, &[0; 4]));
         for second in 0..2000 {
             let now = || began + Duration::from_secs(second);

@@ -1,7 +1,7 @@
-//! Request handling on the runtime of the connection, or on the workers' runtime.
+//! Request handling on the runtime of the connection or on that of the workers.
 //!
-//! Connections that begin with a health check run on a small runtime of their own, so that they are answered even if
-//! all workers are busy. Other requests on them are passed to the workers, and the answers back.
+//! Connections that start with a health check run on a small separate runtime, so that health checks are served even if
+//! all workers are busy. Other requests on these connections are forwarded to the workers, which return the responses.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -31,12 +31,12 @@ impl<S> Clone for Handlers<S> {
     }
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub(crate) enum OutgoingBody<B> {
-    /// Boxed because an answer is moved several times until it is sent.
+    /// Boxed because a response is moved several times until it is sent.
     Direct(Box<B>),
     Relayed(RelayedBody),
-    /// A text of the server itself.
+    /// A text from the server itself.
     Text(Body),
 }
 
@@ -55,7 +55,7 @@ impl<S: Service> Handlers<S> {
     }
 }
 
-/// An answer that is made on the workers' runtime.
+/// A response body that is produced on the workers' runtime.
 pub(crate) struct RelayedBody {
     frames: mpsc::Receiver<Result<Frame<Pieces>, BoxError>>,
     remaining: SizeHint,
@@ -98,14 +98,14 @@ async fn relay<S: Service>(
             head,
             OutgoingBody::Relayed(RelayedBody { frames, remaining, guard: None, _task: task }),
         ),
-        // The service itself answers for panics: only a runtime that shuts down drops a task.
+        // The service itself handles panics, so only a runtime that shuts down drops a task.
         Err(_) => error_text(http::StatusCode::SERVICE_UNAVAILABLE, "the server is stopping".to_owned())
             .map(OutgoingBody::Text),
     }
 }
 
 impl<B: ResponseBody> OutgoingBody<B> {
-    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
+    /// Holds a guard until the response has been handed over, or as long as an upgraded connection is open.
     pub(crate) fn hold(&mut self, guard: impl std::any::Any + Send) {
         match self {
             Self::Direct(body) => body.hold(guard),

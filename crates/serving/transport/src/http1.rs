@@ -24,10 +24,10 @@ use crate::service::Service;
 
 /// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: usize = 1 << 20;
-/// The limit on the number of headers, for which Go has none; impersonation and proxies may send some hundreds.
+/// The limit on the number of headers, which Go does not limit; impersonation and proxies may send hundreds.
 const MAX_HEADERS: usize = 512;
 
-/// Serves a connection until it ends or is upgraded. `leave` resolves when it should take no further requests.
+/// Serves a connection until it ends or is upgraded. When `leave` resolves, it accepts no further requests.
 pub(crate) async fn serve<T, S>(
     stream: T,
     handlers: &Handlers<S>,
@@ -39,13 +39,13 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    // The library reads digits and extensions of chunk sizes without a limit.
+    // The library reads the digits and extensions of chunk sizes without a limit.
     let meter = Meter::default();
     let stream = Metered::new(stream, meter.clone());
     let service = service_fn(|request: Request<Incoming>| {
         let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
         let meter = meter.clone();
-        // Boxed, as hyper moves the future several times before polling it.
+        // Boxed because hyper moves the future several times before polling it.
         Box::pin(async move {
             let active_request = connection.begin_request();
             if let Some(mut rejection) = reject(&request) {
@@ -59,8 +59,8 @@ where
                 _ => meter.expect_head(),
             }
             set_reason_phrase(&mut response);
-            // Closing an idle connection may meet the next request, which HTTP/1 cannot send again; one that the client has been
-            // told of does not.
+            // Closing an idle connection may race with the next request, which HTTP/1 clients cannot safely retry.
+            // `Connection: close` on the last response prevents that.
             let closes = response.status() != StatusCode::SWITCHING_PROTOCOLS && handlers.service.is_shutting_down();
             if closes || response.extensions().get::<CloseConnection>().is_some() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -68,7 +68,7 @@ where
             if let Some(by) = response.extensions().get::<SendBy>() {
                 connection.send_by(by.0);
             }
-            // The connection is busy until the answer has been handed on, or as long as it is upgraded.
+            // The connection is busy until the response has been handed over, or as long as it is upgraded.
             response.body_mut().hold(active_request);
             Ok(response)
         })
@@ -92,7 +92,7 @@ where
     }
 }
 
-/// The body of a request, whose data allows the bytes that frame it.
+/// The body of a request, whose data frames refill the allowance for framing bytes.
 struct RequestBody {
     body: Incoming,
     meter: Meter,
@@ -130,7 +130,7 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// Returns the answer to requests that Go's HTTP server refuses before any handler, with the same text.
+/// Returns the response to requests that Go's HTTP server rejects before any handler, with the same text.
 fn reject<B>(request: &Request<B>) -> Option<Response<Body>> {
     let headers = request.headers();
     let (code, text) = match () {
@@ -154,7 +154,7 @@ fn reject<B>(request: &Request<B>) -> Option<Response<Body>> {
     Some(response)
 }
 
-/// Sets the reason phrase where Go has an older one than the library.
+/// Sets the reason phrase where Go's is older than the library's.
 fn set_reason_phrase<B>(response: &mut Response<B>) {
     let phrase: &'static [u8] = match response.status() {
         StatusCode::PAYLOAD_TOO_LARGE => b"Request Entity Too Large",
@@ -164,7 +164,7 @@ fn set_reason_phrase<B>(response: &mut Response<B>) {
     response.extensions_mut().insert(ReasonPhrase::from_static(phrase));
 }
 
-/// Returns true if the client expects something that is not `100-continue`.
+/// Returns true if the Expect header has a value other than `100-continue`.
 fn has_unknown_expectation(headers: &HeaderMap) -> bool {
     let known = |value: &HeaderValue| {
         value.as_bytes().split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(b"100-continue"))
@@ -179,7 +179,8 @@ fn has_unsupported_coding(headers: &HeaderMap) -> bool {
     codings.next().is_some_and(|coding| !chunked(coding)) || codings.next().is_some()
 }
 
-/// Returns true if Go allows all bytes in a host: letters, digits and punctuation of addresses and user parts.
+/// Returns true if Go accepts all bytes in a Host header: letters, digits and the punctuation of addresses and user
+/// information.
 fn is_host(value: &HeaderValue) -> bool {
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=@[]_~".contains(byte);
     value.as_bytes().iter().all(allowed)

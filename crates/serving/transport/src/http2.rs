@@ -1,5 +1,5 @@
-//! HTTP/2 on one connection: streams are served concurrently, each answer in pieces for which the client's windows have
-//! room; an answer with a deadline is given up if the client does not read it in time.
+//! HTTP/2 on one connection. Streams are served concurrently, each response in pieces for which the client's windows
+//! have space; a response with a deadline is aborted if the client does not read it in time.
 
 mod incoming;
 
@@ -21,28 +21,28 @@ use tokio::time::Sleep;
 use crate::connections::{ActiveRequest, Connection, PendingRequest};
 use crate::cork::PendingFlush;
 use crate::handlers::{Handlers, OutgoingBody};
-use crate::serve_stream::{CloseConnection, SendBy};
+use crate::response::{CloseConnection, SendBy};
 use crate::service::Service;
 use incoming::Incoming;
 
 /// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
-/// The window of a stream. Most request bodies fit, so that they arrive without waiting (the same size as in
+/// The window of a stream. Most request bodies fit, so they arrive without window updates (the same size as in
 /// kube-apiserver).
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The window of a connection, which bounds the unread request bodies that the server holds.
+/// The window of a connection, which limits the unread request bodies that the server holds.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// The bytes of an answer that one stream buffers until its client reads; the rest stays in shared memory.
+/// The bytes of a response that a stream buffers until its client reads; the rest remains in shared memory.
 const SEND_BUFFER: usize = 256 * 1024;
 /// The time for the client to send the preface, as in Go.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The interval of pings to a silent client, and the time for its answer.
+/// The interval of pings to a silent client, and the time for the acknowledgement.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// The limit on streams that the server resets because of the client's errors, before it closes the connection.
+/// The number of streams that the server resets because of client errors before it closes the connection.
 const LOCAL_RESETS: usize = 1024;
 
-/// Serves a connection until it ends. `leave` resolves when it should take no further requests.
+/// Serves a connection until it ends. When `leave` resolves, it accepts no further requests.
 pub(crate) async fn serve<T, S>(
     stream: T,
     pending_flush: PendingFlush,
@@ -104,13 +104,13 @@ impl KeepAlive {
         Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), pinged_at: None }
     }
 
-    /// Resolves when the client does not answer.
+    /// Resolves when the client does not acknowledge a ping.
     fn poll_dead(&mut self, cx: &mut Context<'_>, connection: &Connection) -> Poll<()> {
         let Some(pings) = &mut self.pings else { return Poll::Pending };
         let _ = pings.poll_pong(cx);
         while self.next.as_mut().poll(cx).is_ready() {
             let silent = Duration::from_millis(connection.silent_ms());
-            // Any bytes since then count as an answer.
+            // Any bytes since the ping count as an acknowledgement.
             if self.pinged_at.take().is_some_and(|pinged_at| silent >= pinged_at.elapsed()) {
                 self.pings = None;
                 return Poll::Ready(());
@@ -127,7 +127,7 @@ impl KeepAlive {
     }
 }
 
-/// Answers the request of one stream.
+/// Serves the request of one stream.
 async fn serve_stream<S: Service>(
     request: http::Request<RecvStream>,
     reply: SendResponse<Pieces>,
@@ -136,7 +136,7 @@ async fn serve_stream<S: Service>(
     connection: Arc<Connection>,
     pending_request: PendingRequest,
 ) {
-    // State that is only needed to make the answer is not kept while sending it, which may take long for a watch.
+    // State that is only needed to build the response is dropped before sending, which may take long for a watch.
     let starting = Box::pin(begin_response(request, reply, handlers, info, connection, pending_request));
     let Some(StartedResponse { mut body, mut stream, deadline, active_request: _active_request }) = starting.await
     else {
@@ -153,16 +153,16 @@ async fn serve_stream<S: Service>(
     }
 }
 
-/// An answer whose head has been sent.
+/// A response whose head has been sent.
 struct StartedResponse<B> {
     body: OutgoingBody<B>,
     stream: SendStream<Pieces>,
-    /// The deadline for sending all of it.
+    /// The deadline for sending the entire response.
     deadline: Option<Instant>,
     active_request: ActiveRequest,
 }
 
-/// Sends the head of the answer; `None` if there is no body.
+/// Sends the head of the response; returns `None` if there is no body.
 async fn begin_response<S: Service>(
     request: http::Request<RecvStream>,
     mut reply: SendResponse<Pieces>,
@@ -177,7 +177,7 @@ async fn begin_response<S: Service>(
         _ = poll_fn(|cx| reply.poll_reset(cx)) => return None,
     };
     if permit.is_err() {
-        // The request is unprocessed, so the client may send it again on another connection.
+        // The request is unprocessed, so the client may retry it on another connection.
         reply.send_reset(Reason::REFUSED_STREAM);
         return None;
     }
@@ -202,7 +202,7 @@ async fn begin_response<S: Service>(
     let mut head = http::Response::from_parts(head, ());
     adapt_headers(head.headers_mut());
     if body.is_end_stream() {
-        // The connection may be closed, so the result does not matter.
+        // The connection may be closed, so the result is ignored.
         let _ = reply.send_response(head, true);
         return None;
     }
@@ -230,7 +230,7 @@ fn adapt_headers(headers: &mut HeaderMap) {
     headers.entry(DATE).or_insert_with(crate::date::now);
 }
 
-/// Waits until the deadline. The clock is only read if the work is not ready at once.
+/// Waits until the deadline. The clock is only read if the work is not ready immediately.
 async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F::Output> {
     let mut late: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -243,16 +243,16 @@ async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F
     .await
 }
 
-/// The reason why an answer was not sent as a whole.
+/// The reason why a response was not sent completely.
 enum SendFailure {
     /// The client disconnected or reset the stream.
     Gone,
-    /// Making the body failed.
+    /// The body failed.
     Broken,
 }
 
-/// Sends a body as the client's windows open. The library never gets more than it can send, so no bytes wait in it
-/// without a timeout.
+/// Sends a body as the client's windows open. The library never receives more than it can send, so all waiting bytes
+/// are subject to a timeout.
 async fn send<B>(body: &mut B, stream: &mut SendStream<Pieces>) -> Result<(), SendFailure>
 where
     B: HttpBody<Data = Pieces> + Unpin,
@@ -275,7 +275,7 @@ where
             }
         };
         let last = body.is_end_stream();
-        // Bodies from elsewhere may end with an empty frame.
+        // Bodies of proxied responses may end with an empty frame.
         if last && data.is_empty() {
             return stream.send_data(data, true).map_err(|_| SendFailure::Gone);
         }

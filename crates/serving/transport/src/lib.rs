@@ -1,5 +1,5 @@
-//! Connections of clients: a port, TLS, HTTP/1 and HTTP/2, limits on connections, and their end. Requests are answered
-//! by a [`Service`]; nothing here depends on who sends them or what they ask for.
+//! Client connections: the listener, TLS, HTTP/1 and HTTP/2, connection limits, and graceful shutdown. A [`Service`]
+//! handles the requests; nothing here depends on their callers or contents.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Closing without a reset. If a socket is closed while its peer still sends (window updates, acknowledgements), the
-//! kernel resets it, and a peer that sees the reset while writing discards unread data, such as the end of its watches
-//! or the reason for the refusal of a request whose body it is sending. So the write half is closed first, and the peer
-//! is read until it closes too.
+//! kernel resets the connection, and a peer that detects the reset while writing discards unread data, such as the end
+//! of its watches or the reason for rejecting a request whose body it is sending. So the write half is closed first,
+//! and the peer is read until it closes its half.
 
 use std::io;
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// The time for a peer to close its half. Go waits half a second, and a second with HTTP/2.
+/// The time for a peer to close its half. Go waits half a second, or a second with HTTP/2.
 const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A stream whose `shutdown` also waits for the peer to close, for a while.
+/// A stream whose `shutdown` also waits for the peer to close, up to a timeout.
 pub(crate) struct LingeringStream<S> {
     stream: S,
     /// Set once our half is closed.
@@ -71,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
             let mut buffer = ReadBuf::new(&mut scratch);
             match ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {}
-                // The peer has closed or failed, so the wait is over.
+                // The peer has closed its half or failed, so the wait is over.
                 Ok(()) | Err(_) => return Poll::Ready(Ok(())),
             }
         }

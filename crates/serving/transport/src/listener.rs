@@ -1,4 +1,4 @@
-//! Accepting of connections, TLS handshakes, and the choice of the protocol.
+//! Accepting connections, TLS handshakes, and protocol selection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -28,26 +28,25 @@ use crate::sniff::{self, FirstRequest};
 use crate::throttle::Throttle;
 use crate::{Tls, http1, http2};
 
-/// The longest time for a client's half of the handshake.
+/// The timeout for a client's part of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest time for the first bytes of a request (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
+/// The timeout for the first bytes of a request (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
 const FIRST_BYTES_HTTP1: Duration = Duration::from_secs(32);
 const FIRST_BYTES_HTTP2: Duration = Duration::from_secs(10);
-/// The longest wait for the bytes of a connection's first request. Few HTTP/2 clients send no request before they
-/// receive bytes; their start is delayed by this.
+/// The maximum wait for the first request of a connection. Few HTTP/2 clients send no request before they receive
+/// bytes; this delays their start.
 const SNIFF_TIMEOUT: Duration = Duration::from_millis(250);
 const SNIFF_BYTES: usize = 4096;
-/// The value for `--http2-max-streams-per-connection=0`: the clients' assumption before they receive settings, as in
-/// Go.
+/// The value for `--http2-max-streams-per-connection=0`: clients assume it before they receive settings, as in Go.
 const MAX_STREAMS: u32 = 100;
-/// The first and the longest pause after a failed accept.
+/// The first and the maximum delay after a failed accept.
 const MIN_ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const MAX_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Connections that wait to be accepted.
+/// The limit on connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// The option to let other processes listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
+/// Whether other processes may listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortSharing {
     #[default]
@@ -55,7 +54,7 @@ pub enum PortSharing {
     Permitted,
 }
 
-/// A bound port whose connections are not yet answered.
+/// A bound port whose connections are not accepted yet.
 pub struct BoundPort {
     tcp: TcpListener,
     address: SocketAddr,
@@ -70,7 +69,7 @@ pub struct Listener {
     front: Option<Handle>,
 }
 
-/// The port cannot be bound.
+/// The error of a port that cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to create listener: failed to listen on {address}: {error}")]
 pub struct ListenError {
@@ -79,7 +78,7 @@ pub struct ListenError {
 }
 
 impl BoundPort {
-    /// Binds the port; 0 selects a free one. Clients can connect from here on, and wait for [`Listener::start`].
+    /// Binds the port; 0 selects a free one. Clients can connect from now on, but wait until [`Listener::start`].
     pub async fn bind(address: SocketAddr, sharing: PortSharing) -> Result<Self, ListenError> {
         let failed = |error| ListenError { address, error };
         let tcp = listen(address, sharing).map_err(failed)?;
@@ -109,7 +108,7 @@ fn listen(address: SocketAddr, sharing: PortSharing) -> std::io::Result<TcpListe
 }
 
 impl Listener {
-    /// Limits the requests in flight on one HTTP/2 connection (`--http2-max-streams-per-connection`).
+    /// Limits concurrent requests on one HTTP/2 connection (`--http2-max-streams-per-connection`).
     #[must_use]
     pub fn max_streams(self, max_streams: u32) -> Self {
         Self { max_streams, ..self }
@@ -121,15 +120,14 @@ impl Listener {
         Self { limits, ..self }
     }
 
-    /// Sets the runtime that accepts connections, does handshakes and answers health checks, independent of the work of
-    /// other requests. Without one, all of it runs where [`Listener::start`] is called.
+    /// Sets the runtime that accepts connections, performs handshakes and serves health checks, independently of other
+    /// requests. Without one, all of this runs on the runtime on which [`Listener::start`] is called.
     #[must_use]
     pub fn front(self, front: Handle) -> Self {
         Self { front: Some(front), ..self }
     }
 
-    /// Starts accepting connections, until the shutdown. Those that do not belong to the front's runtime run on the
-    /// current one.
+    /// Starts accepting connections, until the shutdown. Connections without health checks run on the current runtime.
     pub fn start<S: Service>(self, service: Arc<S>, shutdown: Shutdown, metrics: ConnectionMetrics) -> ListenerHandle {
         let connections = Connections::new(self.limits);
         let certificates = self.tls.certificates().clone();
@@ -162,20 +160,20 @@ impl Listener {
 /// A running listener.
 pub struct ListenerHandle {
     connections: Arc<Connections>,
-    /// Ends when the server stops.
+    /// Completes when the server stops.
     handle: JoinHandle<()>,
     sweeping: JoinHandle<()>,
 }
 
 impl ListenerHandle {
-    /// Resolves when the port is closed, after the shutdown.
+    /// Resolves when the port is closed after the shutdown.
     pub async fn wait_until_closed(&mut self) {
         if let Err(error) = (&mut self.handle).await {
             tracing::error!("the listener ended in a panic: {error}");
         }
     }
 
-    /// Counts the open connections, except for upgraded ones, which end by themselves.
+    /// Returns the number of open connections, except upgraded ones, which end independently.
     pub fn open_connections(&self) -> usize {
         self.connections.open_count()
     }
@@ -185,7 +183,7 @@ impl ListenerHandle {
         self.connections.next_change()
     }
 
-    /// Closes all remaining connections at once.
+    /// Closes all remaining connections immediately.
     pub fn close_all(&self) {
         self.connections.close_all();
     }
@@ -205,7 +203,7 @@ struct Shared<S> {
     shutdown: Shutdown,
     metrics: ConnectionMetrics,
     max_streams: u32,
-    /// The runtime of connections that do not begin with a health check.
+    /// The runtime of connections that do not start with a health check.
     workers: Option<Handle>,
 }
 
@@ -241,7 +239,7 @@ async fn accept_all<S: Service>(tcp: &TcpListener, shared: &Arc<Shared<S>>, conn
                     tracing::warn!(more, "accepting a connection failed: {error}");
                 }
                 if !is_connection_error(&error) {
-                    // Most likely out of file descriptors: an immediate retry would only use CPU time.
+                    // Usually no file descriptors are left; an immediate retry would only waste CPU time.
                     connections.close_idle();
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(MAX_ACCEPT_PAUSE);
@@ -251,7 +249,7 @@ async fn accept_all<S: Service>(tcp: &TcpListener, shared: &Arc<Shared<S>>, conn
     }
 }
 
-/// Returns the address for limits per client: an IPv6 client has a whole /64 network, which counts as one address.
+/// Returns the address for limits per client. An IPv6 client controls a /64 network, which counts as one address.
 fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -265,7 +263,7 @@ fn is_connection_error(error: &std::io::Error) -> bool {
 }
 
 async fn connection<S: Service>(shared: Arc<Shared<S>>, tcp: TcpStream, peer: SocketAddr, slot: Slot) {
-    // Answers are written in whole pieces, so Nagle's algorithm would only delay them.
+    // Responses are written in large pieces, so Nagle's algorithm would only delay them.
     let _ = tcp.set_nodelay(true);
     let state = slot.connection().clone();
     let started = tokio::select! {
@@ -294,7 +292,7 @@ async fn connection<S: Service>(shared: Arc<Shared<S>>, tcp: TcpStream, peer: So
 /// A connection after its handshake.
 struct NewConnection {
     stream: Box<TlsStream<Gate<TcpStream>>>,
-    /// Bytes that have been read already.
+    /// Bytes that were read ahead.
     read_ahead: Bytes,
     first: FirstRequest,
 }
@@ -323,7 +321,7 @@ async fn accept_tls(tls: &Tls, tcp: TcpStream) -> std::io::Result<Box<TlsStream<
     let local_address = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
     let start = LazyConfigAcceptor::new(Acceptor::default(), Gate::new(tcp)).await?;
     let config = tls.config_for(&start.client_hello(), local_address);
-    // Boxed because tasks keep room for each variable that held it.
+    // Boxed because tasks reserve space for each variable that holds it.
     start.into_stream(config).await.map(Box::new)
 }
 
@@ -354,7 +352,7 @@ async fn sniff(
     }
 }
 
-/// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers` if it is another.
+/// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers`, if set.
 async fn serve<S: Service>(
     shared: Arc<Shared<S>>,
     stream: Box<TlsStream<Gate<TcpStream>>>,
@@ -387,14 +385,14 @@ async fn serve<S: Service>(
     let frames = http2.then(|| FrameMeter::new(Instant::now()));
     let stream = ConnectionMeter::new(LingeringStream::new(stream), slot, frames);
     let ended = async {
-        // Boxed so that neither protocol takes the room of the other.
+        // Boxed so that neither protocol reserves the space of the other.
         if http2 {
             let served =
                 http2::serve(stream, pending_flush, shared.max_streams, &handlers, &info, &state, graceful_shutdown);
             Box::pin(served).await.map_err(|error| error.to_string())
         } else {
             let served = Box::pin(http1::serve(stream, &handlers, &info, &state, graceful_shutdown)).await;
-            // A connection that is still open was upgraded, and belongs to its new owner.
+            // A connection that is still open was upgraded and belongs to its new owner.
             state.mark_upgraded();
             served.map_err(|error| error.to_string())
         }
@@ -405,7 +403,7 @@ async fn serve<S: Service>(
         ended = ended => ended,
     };
     if let Err(error) = ended {
-        // Clients often disconnect without closing properly.
+        // Clients often disconnect without closing the connection properly.
         tracing::trace!("connection from {peer}: {error}");
     }
 }
@@ -417,7 +415,7 @@ mod tests {
     use super::*;
     use crate::service::ResponseBody;
 
-    /// A service whose futures are as large as those of a long chain.
+    /// A service whose futures are as large as those of a real handler chain.
     struct LargeService;
 
     impl Service for LargeService {
@@ -444,7 +442,7 @@ mod tests {
         }
     }
 
-    /// Tasks of connections last as long as these, so that their size counts for each client.
+    /// Tasks exist as long as their connections, so their size matters for each client.
     #[test]
     fn connection_tasks_are_small() {
         fn size<A, B, C, D, E, F, T: Future>(_: impl Fn(A, B, C, D, E, F) -> T) -> usize {

@@ -1,5 +1,5 @@
-//! Measurement of a connection's bytes: whether the client reads its answers, and the HTTP/2 housekeeping that it
-//! causes.
+//! Measurement of the bytes of a connection: whether the client reads its responses, and the HTTP/2 control frames that
+//! it sends.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connections::{Connection, Slot};
 use crate::frame_meter::FrameMeter;
 
-/// A stream that holds the slot of its connection, and reports its traffic to it.
+/// A stream that holds the slot of its connection and reports its traffic to it.
 pub(crate) struct ConnectionMeter<S> {
     stream: S,
     slot: Slot,

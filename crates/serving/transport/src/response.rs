@@ -1,14 +1,14 @@
-//! What an answer asks of its connection, and the texts that a connection itself sends.
+//! Response extensions for the connection, and the texts that a connection itself sends.
 
 use binnacle_request::{Body, Response};
 use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
-/// Response extension: the connection is closed after this answer.
+/// Response extension: the connection is closed after this response.
 #[derive(Clone, Copy, Debug)]
 pub struct CloseConnection;
 
-/// Response extension: the time by which the answer must have been sent. Long-running requests have none.
+/// Response extension: the time by which the response must have been sent. Long-running requests have none.
 #[derive(Clone, Copy, Debug)]
 pub struct SendBy(pub std::time::Instant);
 
@@ -19,7 +19,7 @@ pub fn plain_text(text: impl Into<Body>) -> Response {
     response
 }
 
-/// Returns a plain text with an error code; browsers must not guess another type.
+/// Returns a plain text with an error code; browsers must not sniff another type.
 pub fn error_text(code: StatusCode, mut text: String) -> Response {
     text.push('\n');
     let mut response = plain_text(text);

@@ -1,8 +1,8 @@
-//! Inspection of the first bytes of a connection for the path of its first request, without consuming them. It only
-//! decides on the runtime: connections with unrecognized paths are served as well.
+//! Inspects the first bytes of a connection for the path of its first request, without consuming them. The result only
+//! selects the runtime: connections with unrecognized paths are served too.
 
-/// The paths of health checks, plain and in HPACK's Huffman code. The last byte also has bits of the next character, so
-/// it has a mask for those that count.
+/// The paths of health checks, plain and in HPACK's Huffman code. The last Huffman byte includes bits of the next
+/// character, so a mask selects the relevant ones.
 const HEALTH: [(&[u8], &[u8], u8); 3] = [
     (b"/livez", &[0x62, 0x83, 0x77, 0x2f, 0xb0], 0xf0),
     (b"/readyz", &[0x62, 0xc2, 0x8e, 0x4f, 0x5e, 0xc0], 0xc0),
@@ -92,7 +92,7 @@ fn is_health(value: &[u8], is_coded: bool) -> bool {
     })
 }
 
-/// Reads an integer of HPACK.
+/// Decodes an HPACK integer.
 fn integer(bytes: &mut &[u8], prefix: u32) -> Option<usize> {
     let (first, mut rest) = bytes.split_first()?;
     let max = (1usize << prefix) - 1;
@@ -113,7 +113,7 @@ fn integer(bytes: &mut &[u8], prefix: u32) -> Option<usize> {
     Some(value)
 }
 
-/// Reads a string of HPACK, and true if it is in the Huffman code.
+/// Decodes an HPACK string; returns true if it is Huffman-coded.
 fn string<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
     let is_coded = bytes.first()? & 0x80 != 0;
     let length = integer(bytes, 7)?;
@@ -181,7 +181,7 @@ mod tests {
         ] {
             let bytes = first_bytes_of_client(path).await;
             assert_eq!(http2(&bytes), want, "{path}");
-            // Truncated anywhere, the result is the same or undecided.
+            // Any truncation has the same result or is undecided.
             for cut in 0..bytes.len() {
                 let result = http2(&bytes[..cut]);
                 assert!(result == want || result == FirstRequest::Undecided, "{path} {cut}: {result:?}");

@@ -1,9 +1,9 @@
-//! One log line, with a count, for many events of a kind: clients must not be able to fill the log.
+//! Rate limit for log lines, with a count of the suppressed events: clients must not be able to fill the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Lets an event through to the log once per interval, and counts the others.
+/// Passes one event per interval to the log, and counts the others.
 pub struct Throttle {
     interval: Duration,
     start: std::sync::OnceLock<Instant>,
@@ -18,7 +18,7 @@ impl Throttle {
         Self { interval, start: std::sync::OnceLock::new(), next: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
     }
 
-    /// Returns the number of events withheld since the last one that passed; `None` if this one is withheld.
+    /// Returns the number of events suppressed since the last one that passed; `None` if this event is suppressed.
     pub fn pass(&self) -> Option<u64> {
         let now = self.start.get_or_init(Instant::now).elapsed();
         self.pass_at(now)

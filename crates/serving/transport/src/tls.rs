@@ -62,7 +62,7 @@ impl TlsFiles {
     }
 }
 
-/// Returns the current names of a bundle of authorities; the same allocation as before unless the bundle was replaced.
+/// Returns the current names of a bundle of authorities. The allocation stays the same until the bundle is replaced.
 pub type AuthorityNames = Arc<dyn Fn() -> Arc<[DistinguishedName]> + Send + Sync>;
 
 /// The TLS configuration of the listener.
@@ -71,11 +71,11 @@ pub struct Tls {
     ticketer: Arc<dyn ProducesTickets>,
     certificates: Arc<Certificates>,
     clients: Vec<AuthorityNames>,
-    /// Made again when authorities of clients were replaced.
+    /// Rebuilt when the authorities of clients were replaced.
     configs: ArcSwap<ServerConfigs>,
 }
 
-/// The configurations of connections while the authorities of clients are the same.
+/// The configurations of connections, valid until the authorities of clients are replaced.
 struct ServerConfigs {
     /// For clients with AES instructions.
     aes: Arc<ServerConfig>,
@@ -86,7 +86,7 @@ struct ServerConfigs {
 }
 
 impl Tls {
-    /// The names of `clients` are sent to clients for their choice of a certificate: always the current ones.
+    /// `clients` returns the current names, which clients receive to choose a certificate.
     pub fn new(
         settings: &TlsSettings,
         default: DefaultCertificate,
@@ -94,7 +94,7 @@ impl Tls {
         clients: Vec<AuthorityNames>,
     ) -> Result<Self, TlsError> {
         let certificates = Certificates::load(settings.provider(Preference::Aes), default, named)?;
-        // Session tickets are kept by clients, so the server stores nothing for closed connections.
+        // Clients hold the session tickets, so the server stores nothing for closed connections.
         let ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| TlsError::Unusable(error.to_string()))?;
         let configs = ArcSwap::from_pointee(ServerConfigs::new(settings, &ticketer, &certificates, names(&clients))?);
         Ok(Self { settings: settings.clone(), ticketer, certificates, clients, configs })
@@ -105,7 +105,7 @@ impl Tls {
     }
 
     /// Returns the configuration for a client hello on a connection to one of our addresses, which may have its own
-    /// certificate for clients without a server name.
+    /// certificate for clients that send no server name.
     pub(crate) fn config_for(&self, hello: &ClientHello<'_>, address: Option<IpAddr>) -> Arc<ServerConfig> {
         let configs = self.configs();
         let config = match Preference::of_client(hello.cipher_suites()) {
@@ -123,7 +123,7 @@ impl Tls {
         }
     }
 
-    /// Returns the configurations, made anew if the authorities of clients were replaced.
+    /// Returns the configurations, which are rebuilt if the authorities of clients were replaced.
     fn configs(&self) -> Arc<ServerConfigs> {
         let configs = self.configs.load_full();
         let names = names(&self.clients);
@@ -178,8 +178,8 @@ impl ServerConfigs {
     }
 }
 
-/// Accepts all clients that prove to have the key of their certificate, or that send none. Authentication checks the
-/// certificate, not the handshake (Go calls this `RequestClientCert`).
+/// Accepts all clients that prove possession of their certificate's key, or send no certificate. Authentication
+/// verifies the certificate, not the handshake (Go calls this `RequestClientCert`).
 #[derive(Debug)]
 struct AnyClientVerifier {
     provider: Arc<CryptoProvider>,

@@ -13,7 +13,7 @@ pub(super) async fn handle(call: Call, info: &RequestInfo) -> HandlerResult {
     let (resource, description) = (call.resource.group_resource(), Arc::clone(&call.resource.description));
     let not_supported = || Err(Status::method_not_supported(&resource, &info.verb));
     let named = || if info.name.is_empty() { Err(Status::bad_request("name must be provided")) } else { Ok(()) };
-    // Even a request that is refused for its method or subresource warns of a deprecated version.
+    // Requests that are rejected for their method or subresource get the deprecation warning too.
     super::warn_of_deprecation(&description, &call.resource.collection.features, &call.request.record, &call.warnings);
     let role = match call.subresource.as_str() {
         "" => None,

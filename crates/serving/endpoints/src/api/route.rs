@@ -1,11 +1,11 @@
-//! Where a request goes: to which handler, as which verb.
+//! Routing: the handler and the verb of a request.
 
 use binnacle_meta::{Status, Text};
 use binnacle_request::RequestInfo;
 use binnacle_scheme::{ResourceDescription, SubresourceDescription, SubresourceRole, Verb, Verbs};
 use http::Method;
 
-/// The collection verbs that are allowed across all namespaces.
+/// The collection verbs that are allowed across namespaces.
 const CLUSTER_WIDE_VERBS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
 
 /// A request for a resource.
@@ -13,7 +13,7 @@ const CLUSTER_WIDE_VERBS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
 pub(super) struct ResourceRequest<'a> {
     pub(super) info: &'a RequestInfo,
     pub(super) method: &'a Method,
-    /// True if the query asks for a watch.
+    /// True if the query requests a watch.
     pub(super) is_watch: bool,
 }
 
@@ -25,12 +25,12 @@ pub(super) struct Target<'a> {
     pub(super) is_custom: bool,
 }
 
-/// The handler of a request. All but the last two need a stored resource.
+/// The handler of a request. All variants except the last two need a stored resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// A custom resource, whose handler has rules of its own.
+    /// A custom resource, whose handler has its own rules.
     Custom,
-    /// `watch_path` is true for a watch by `/watch/` in the path, also of one object.
+    /// `watch_path` is true for watches by `/watch/` in the path, including those of a single object.
     Collection {
         verb: Verb,
         watch_path: bool,
@@ -44,35 +44,37 @@ pub(super) enum Route {
         verb: Verb,
         subresource: Text,
     },
-    /// A subresource or review with a handler of its own; empty for the resource itself.
+    /// A subresource or review with its own handler; empty for the resource itself.
     Subresource {
         subresource: Text,
     },
-    /// A list without watches has its own error.
+    /// A list without watch support, which has its own error.
     WatchNotSupported,
 }
 
 impl Route {
-    /// `has_handler` tells whether a subresource has a handler of its own.
+    /// Routes a request; `has_handler` is true if a subresource has its own handler.
     ///
-    /// Errors: 404 for paths that no handler has, 405 for methods.
+    /// # Errors
+    ///
+    /// Returns 404 for paths without a handler, and 405 for methods.
     pub(super) fn of(
         request: ResourceRequest<'_>,
         target: Target<'_>,
         has_handler: &dyn Fn(&str) -> bool,
     ) -> Result<Self, Status> {
         let (info, description) = (request.info, target.description);
-        // A custom resource may be named namespaces, and be namespaced.
+        // A custom resource may be namespaced and have the plural `namespaces`.
         let has_namespace =
             !info.namespace.is_empty() && (info.resource != "namespaces" || is_namespace_in_another(info));
         if has_namespace && !description.namespaced {
             return Err(Status::path_not_found());
         }
-        // A resource without watches has no such paths.
+        // Resources without watch support have no watch paths.
         if info.verb == "watch" && request.method != Method::GET && !description.verbs.contains(Verb::Watch) {
             return Err(Status::path_not_found());
         }
-        // `/namespaces//pods` is routed like pods of a namespace, and refused where the namespace is needed.
+        // `/namespaces//pods` is routed like the pods of a namespace, and rejected where the namespace is required.
         let is_cluster_wide = description.namespaced && !has_namespace && !has_namespace_segment(info);
         if target.is_custom && info.verb != "watch" {
             return match is_cluster_wide && info.verb != "list" {
@@ -90,7 +92,7 @@ impl Route {
 
     fn of_collection(request: ResourceRequest<'_>, target: Target<'_>, is_cluster_wide: bool) -> Result<Self, Status> {
         let (info, verbs) = (request.info, target.description.verbs);
-        // What cannot be listed has no path across namespaces.
+        // Resources without list support have no path across namespaces.
         if is_cluster_wide && !verbs.contains(Verb::List) {
             return Err(Status::path_not_found());
         }
@@ -134,14 +136,14 @@ impl Route {
     ) -> Result<Self, Status> {
         let description =
             target.description.subresource(&request.info.subresource).ok_or_else(Status::path_not_found)?;
-        // Subresources have no watches, and a request that was authorized as a watch is nothing else.
+        // Subresources do not support watches, and a request that was authorized as a watch must not do anything else.
         let has_paths = is_connect(description) && description.name == "proxy";
         if depth > 3 && !has_paths || request.info.verb == "watch" {
             return Err(Status::path_not_found());
         }
         let verb = match *request.method {
             Method::POST => Some(Verb::Create),
-            // A proxy accepts every method, also those without a verb.
+            // A proxy accepts every method, including those without a verb.
             Method::HEAD | Method::OPTIONS if is_connect(description) && description.verbs.contains(Verb::Update) => {
                 Some(Verb::Get)
             }
@@ -191,19 +193,19 @@ fn item_verb(method: &Method) -> Option<Verb> {
     }
 }
 
-/// Returns true for `/api/v1/namespaces/a/namespaces/b`, which would be authorized in the namespace `a` and change `b`.
+/// Returns true for `/api/v1/namespaces/a/namespaces/b`, which would be authorized in the namespace `a` but change `b`.
 fn is_namespace_in_another(info: &RequestInfo) -> bool {
     info.resource == "namespaces" && has_namespace_segment(info)
 }
 
-/// Returns true if the path has a namespace, perhaps empty, before the resource.
+/// Returns true if the path has a namespace segment, possibly empty, before the resource.
 fn has_namespace_segment(info: &RequestInfo) -> bool {
     let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
     let before = segments.len().saturating_sub(info.parts.len());
     segments[..before].contains(&"namespaces")
 }
 
-/// Returns true if the request was authorized for `verb`. For authorization, `/watch/` in the path makes a request of
+/// Returns true if the request was authorized for `verb`. For authorization, `/watch/` in the path makes a request with
 /// any method a watch, which must not reach a handler that writes.
 fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
     match info.verb.as_str() {

@@ -1,4 +1,4 @@
-//! POST of a collection, or of an object's path, which is the same.
+//! POST of a collection or of an object's path, which are equivalent.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{audit, body, managed_fields, respond};
 pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let output = call.output(false)?;
     let include = call.include(output)?;
-    // Before the options are parsed, as in kube-apiserver, for this verb only.
+    // Checked before the options are parsed, as in kube-apiserver for this verb only.
     let encoding = call.input()?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Create)?;
@@ -29,7 +29,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let is_other = |name: &&str| !call.name().is_empty() && *name != call.name();
     let other_name = Some(object::name(&object)).filter(is_other).map(str::to_owned);
     let object = resource.to_write_object(object);
-    // A request that was not authorized as a create is refused.
+    // Requests that were not authorized as a create are rejected.
     let permit = call.request.permit.for_create();
     let permit = permit.ok_or_else(|| Status::internal("the request was not authorized as a create"))?;
     let permit = match other_name {
@@ -40,8 +40,8 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     respond::object(&resource, output, include, 201, stored)
 }
 
-/// Returns the question for the permit for an object that was sent to a path with another name, which only authorizers
-/// regard: who may create an object of that name alone may not create another one.
+/// Authorizes an object that was sent to a path with another name. A user who may create only an object of that name
+/// must not create another one.
 fn authorize_name(call: &Call, name: &str) -> impl Future<Output = Result<CreatePermit, Status>> + Send + use<> {
     let info = RequestInfo { name: name.into(), ..(*call.request.info).clone() };
     let (authorizer, user) = (Arc::clone(&call.authorizer), Arc::clone(&call.request.user));

@@ -1,4 +1,4 @@
-//! Authorization of an update or apply as a create, when the object does not exist.
+//! Authorization of an update or apply as a create, if the object does not exist.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use crate::verbs::Call;
 
-/// Asks the authorizers at most once for a request, even if its write is repeated.
+/// Calls the authorizers at most once per request, even if its write is retried.
 pub(crate) struct AuthorizerGate {
     authorizer: Arc<dyn Authorizer>,
     info: Arc<RequestInfo>,

@@ -12,7 +12,7 @@ use super::{Call, HandlerResult};
 use crate::negotiate::{Encoding, Output};
 use crate::{audit, body, list_stream, params, respond};
 
-/// Authorizes deletes of objects that cannot be read. The error is the reason for a refusal.
+/// Authorizes deletes of objects that cannot be decoded. The error is the reason for a denial.
 pub trait UnsafeDeletes: Send + Sync + 'static {
     fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>>;
 }
@@ -32,7 +32,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
         Deleted::Gone(stored) => (stored, true),
         Deleted::Pending(stored) => (stored, false),
     };
-    // With `orphanDependents: false`, 202 means that the deletion continues.
+    // With `orphanDependents: false`, 202 means that the deletion is still in progress.
     let code = if !is_gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
     if !is_gone || resource.description.returns_deleted_object {
         return respond::object(&resource, output, include, code, stored);
@@ -41,7 +41,7 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     Ok(respond::status(output, code, &status))
 }
 
-/// Deletes an object that cannot be read. This needs another permission besides that to delete.
+/// Deletes an object that cannot be decoded. This requires a permission in addition to `delete`.
 async fn delete_unreadable(call: Call, output: Output) -> HandlerResult {
     call.request.record.annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "");
     let resource = Arc::clone(&call.resource);
@@ -90,7 +90,7 @@ async fn read_options(call: &mut Call) -> Result<DeleteOptions, Status> {
         params::delete(&call.request.query)?
     } else {
         let mut value = decode_options(call.input()?, &bytes)?;
-        // Whatever version the client names, kube-apiserver records the one that it reads the options into.
+        // kube-apiserver records the version into which it decodes the options, regardless of the client's.
         let members = value.make_object();
         members.insert("kind", "DeleteOptions");
         members.insert("apiVersion", "meta.k8s.io/__internal");
@@ -132,7 +132,7 @@ fn decode_options(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// Checks that options have the right kind, of any group version.
+/// Checks that options are of the right kind, in any group version.
 fn check_type(api_version: &str, kind: &str, body: &[u8]) -> Result<(), Status> {
     // The kinds in kube-apiserver's scheme for decoding options.
     const OPTIONS: [&str; 10] = [

@@ -1,4 +1,4 @@
-//! GET of a collection, `?watch` included.
+//! GET of a collection, including `?watch`.
 
 use std::sync::Arc;
 

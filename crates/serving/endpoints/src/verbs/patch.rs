@@ -1,4 +1,4 @@
-//! PATCH of four types: the live object is patched, then written like an update.
+//! PATCH with any patch type: the live object is patched, then written like an update.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let kind = patch_type(&call)?;
     let output = call.output(false)?;
     let include = call.include(output)?;
-    let bytes = body::build(&mut call.request).await?;
+    let bytes = body::read(&mut call.request).await?;
     let write_kind = if kind.is_apply() { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
     audit::record_patch(&call.request.record, &bytes, kind);
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    // The error of an invalid patch is kept: a missing object is reported first.
+    // An error in the patch is returned later, because a missing object is reported first.
     let patch = (!kind.is_apply()).then(|| Patch::parse(kind, &bytes, params.validation));
     let configuration = match kind {
         PatchType::Apply(format) => Some(ApplyConfiguration::parse(format, &bytes, &params)?),
@@ -48,11 +48,11 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
             _ => return Err(Status::not_found(&resource.group_resource(), &name)),
         };
         check_name(&object, &name, &resource, &context)?;
-        // Unlike those of other writes, duplicate owners are only taken out after admission.
+        // Unlike in other writes, duplicate owners are only removed after admission.
         Ok(resource.to_write_object(object))
     };
     let updated = match kind {
-        // An apply is never without managed fields.
+        // An apply always keeps managed fields.
         PatchType::Apply(_) => resource.update(&context, &name, &options, &mut change).await?,
         _ => managed_fields::update(&context, &resource, &name, &options, &mut change).await?,
     };
@@ -60,18 +60,18 @@ pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     respond::object(&resource, output, include, code, updated.stored)
 }
 
-/// Returns the type of a patch's body.
+/// Returns the patch type of a body.
 ///
 /// # Errors
 ///
-/// 415, for custom resources with the handler's message: they have no router.
+/// Returns 415; for custom resources with the handler's message, because they have no router.
 pub(crate) fn patch_type(call: &Call) -> Result<PatchType, Status> {
     let is_custom = call.resource.collection.kind.custom.is_some();
     let content_type = call.request.header("content-type").unwrap_or_default();
     PatchType::of(content_type, is_custom, call.encodings.has_cbor())
 }
 
-/// The patched object and its request.
+/// The object to be patched, and the request.
 struct Target<'a> {
     context: &'a Context,
     resource: &'a Resource,
@@ -80,7 +80,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Returns the new object, with its managed fields. `live` is in the stored version.
+    /// Returns the new object with its managed fields. `live` is in the stored version.
     fn patch(&self, patch: &Patch, live: &Value) -> Result<RequestObject, Status> {
         let resource = self.resource;
         let description = &resource.description;
@@ -107,7 +107,7 @@ impl Target<'_> {
     }
 }
 
-/// The request of a server-side apply.
+/// The configuration of a server-side apply request.
 pub(crate) struct ApplyConfiguration {
     pub(crate) value: Value,
     pub(crate) force: bool,
@@ -144,7 +144,7 @@ impl ApplyConfiguration {
         Ok(build(value, duplicates))
     }
 
-    /// Returns 400 if it is of another kind.
+    /// Returns 400 for another kind.
     pub(crate) fn check(&self, expected: &GroupVersionKind) -> Result<(), Status> {
         let (api_version, kind) = (self.value.str_at(&["apiVersion"]), self.value.str_at(&["kind"]));
         let given = GroupVersion::parse(api_version).map(|given| given.with_kind(kind));
@@ -164,7 +164,7 @@ impl ApplyConfiguration {
         })
     }
 
-    /// Applies the configuration: the manager owns its fields. Omitted fields, including the name, stay as they are.
+    /// Applies the configuration: the manager owns its fields. Omitted fields, including the name, do not change.
     fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<RequestObject, Status> {
         let (resource, config) = (target.resource, &self.value);
         self.check(&resource.kind())?;
@@ -180,7 +180,7 @@ impl ApplyConfiguration {
         let decoded = match &resource.collection.kind.custom {
             Some(schema) => {
                 let mut value = applied.object;
-                // An object that does not change gets no defaults.
+                // If the object does not change, no defaults are set.
                 if !applied.changed {
                     self.validate_duplicates(target.context)?;
                     return Ok(value.into());
@@ -217,7 +217,7 @@ impl ApplyConfiguration {
     }
 }
 
-/// Returns the status for a failed apply: conflicts, or violations of the schema.
+/// Returns the status for a failed apply: conflicts or schema violations.
 pub(crate) fn apply_failure(error: &apply::ApplyError) -> Status {
     match error {
         apply::ApplyError::HasManagers => Status::bad_request(error.to_string()),
@@ -234,7 +234,7 @@ pub(crate) fn apply_failure(error: &apply::ApplyError) -> Status {
     }
 }
 
-/// Parses the raw text of free-form parts, as patches apply to the object's JSON. Only managed fields stay text.
+/// Parses the raw text of free-form parts, because patches apply to the object's JSON. Managed fields remain text.
 fn unpack(object: &mut Value) {
     for (name, member) in object.as_object_mut().into_iter().flat_map(|members| members.iter_mut()) {
         if name != "metadata" {

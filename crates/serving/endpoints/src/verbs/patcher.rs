@@ -1,5 +1,5 @@
-//! Application of JSON patches, merge patches and strategic merge patches to an object, with kube-apiserver's messages
-//! for invalid patches and results.
+//! Applies JSON patches, merge patches and strategic merge patches to an object, with kube-apiserver's messages for
+//! invalid patches and results.
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_quote};
 use binnacle_patch::{json_patch, merge, strategic};
@@ -11,7 +11,7 @@ use binnacle_scheme::Kinds;
 
 use crate::params::FieldValidation;
 use crate::patch_type::PatchType;
-use crate::{body, custom};
+use crate::{body, custom_resource};
 
 /// The kind of the patched object.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct ExpectedKind<'a> {
     pub(crate) kind: &'a str,
     pub(crate) message: &'a Message,
     pub(crate) kinds: &'a dyn Kinds,
-    /// Converts results of another version; without it, all results count as the expected version.
+    /// Converts results of another version; without it, all results are treated as the expected version.
     pub(crate) resource: Option<&'a Resource>,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Patch {
     validation: FieldValidation,
     /// Errors of strict decoding of the patch itself.
     strict_errors: Vec<String>,
-    /// True if the patch has a number that an `f64` cannot hold, which only unvalidated patches may have.
+    /// True if the patch has a number outside the range of `f64`, which only unvalidated patches may have.
     has_out_of_range_number: bool,
-    /// The text of a patch that has numbers whose text is another one when they are written.
+    /// The text of a patch whose numbers would be reformatted when written.
     sent: Option<Box<[u8]>>,
 }
 
@@ -43,20 +43,22 @@ enum Content {
     Strategic(Value),
 }
 
-/// The way in which a result is written.
+/// The style of a result in messages.
 #[derive(Clone, Copy)]
 enum ResultStyle {
     Any,
-    /// With the members in Go's order.
+    /// With members in Go's order.
     InOrder,
-    /// As a message quotes it: in Go's order, with the patch's numbers as they were sent.
+    /// As quoted in messages: in Go's order, with the numbers of the patch as sent.
     Quoted,
 }
 
 impl Patch {
     /// Parses a patch.
     ///
-    /// Errors: 400 for an invalid one, 413 for one with too many operations.
+    /// # Errors
+    ///
+    /// Returns 400 for an invalid patch, and 413 for too many operations.
     pub(crate) fn parse(kind: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let is_strict = validation != FieldValidation::Ignore;
         let (mut has_out_of_range_number, mut rewrites_numbers) = (false, false);
@@ -87,14 +89,16 @@ impl Patch {
         })
     }
 
-    /// Returns the patch with the numbers as they were sent, if their text differs from what is written.
+    /// Returns the patch with its numbers as sent, if they would be reformatted when written.
     fn sent(&self) -> Option<Value> {
         self.sent.as_deref().and_then(|sent| json::parse_as_sent(sent, &Limits::default()).ok())
     }
 
-    /// Returns the patched object. `live` returns the live object, again if an error shows the result.
+    /// Returns the patched object. `live` returns the live object; it is called again if an error quotes the result.
     ///
-    /// Errors: 422 if the patch does not apply or the result is not of the expected kind.
+    /// # Errors
+    ///
+    /// Returns 422 if the patch does not apply or the result is not of the expected kind.
     pub(crate) fn apply(
         &self,
         context: &Context,
@@ -140,9 +144,9 @@ impl Patch {
             (_, None) => decode_as_named(patched, expected),
         };
         let mut decoded = decode(apply(ResultStyle::Any)?);
-        // Only the order of the findings depends on the order of the members.
+        // The order of members only affects the order of findings.
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
-            // The error of a built-in kind quotes a number.
+            // The error for a built-in kind quotes a number.
             let quotes = decoded.is_err() && custom.is_none();
             let mut reapplied = apply(if quotes { ResultStyle::Quoted } else { ResultStyle::InOrder })?;
             match self.content {
@@ -153,13 +157,13 @@ impl Patch {
         }
         let decoded = decoded.map_err(|why| refuse(&why))?;
         let found = decoded.findings.iter().map(|finding| match (&self.content, finding) {
-            // Go's converter, unlike its JSON decoder, does not escape the name.
+            // Go's converter does not escape the name, unlike its JSON decoder.
             (Content::Strategic(_), Finding::UnknownField(path)) => format!("unknown field \"{path}\""),
             _ => finding.to_string(),
         });
         let mut found: Vec<String> = found.collect();
         if matches!(self.content, Content::Strategic(_)) {
-            // The converter sorts what it finds.
+            // The converter sorts its findings.
             found.sort();
         }
         let strict_errors: Vec<String> = self.strict_errors.iter().cloned().chain(found).collect();
@@ -189,7 +193,7 @@ impl Patch {
         self.sort_result(&mut patched, live);
         let shown = match &self.content {
             Content::Json(_) | Content::Merge(_) => json::to_string(&patched),
-            // kube-apiserver quotes the patch here, in Go's notation for maps, as it is after its application.
+            // kube-apiserver quotes the patch here, in Go's notation for maps and as modified by its application.
             Content::Strategic(patch) => strategic::go_print(&strategic::left(patch, live)),
         };
         let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
@@ -197,7 +201,7 @@ impl Patch {
     }
 }
 
-/// Parses a patch that must be an object; `null` is an empty one.
+/// Parses a patch that must be an object; `null` is an empty object.
 fn parse_object(bytes: &[u8]) -> Result<(Value, Findings), String> {
     let read = json::parse_with_any_number(bytes, &Limits::default()).map_err(|error| error.to_string())?;
     let WithAnyNumber { value, findings, beyond, .. } = read;
@@ -217,12 +221,12 @@ fn parse_object(bytes: &[u8]) -> Result<(Value, Findings), String> {
 struct MergePatch {
     value: Value,
     findings: Findings,
-    /// True if a number has another text when it is written.
+    /// True if a number would be reformatted when written.
     rewritten: bool,
 }
 
-/// Parses a merge patch. With field validation kube-apiserver parses it twice, and first refuses anything but an
-/// object; without it, a list passes (and is refused later).
+/// Parses a merge patch. With field validation kube-apiserver parses it twice, and first rejects anything but an
+/// object; without it, a list is accepted here and rejected later.
 fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<MergePatch, Status> {
     let none = || Status::bad_request("Invalid JSON Patch");
     match json::parse_with_any_number(bytes, &Limits::default()) {
@@ -243,12 +247,12 @@ fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<MergePatch, Status> {
     }
 }
 
-/// Returns a merge patch as it is applied.
+/// Returns the merge patch in the form in which it is applied.
 fn merge_value(patch: Value) -> Value {
     if patch.as_list().is_some() { merge::pruned(&patch) } else { patch }
 }
 
-/// Decodes a result as the expected kind, ignoring the kind that it names: kube-apiserver applies strategic merge
+/// Decodes a result as the expected kind, ignoring the kind in it, because kube-apiserver applies strategic merge
 /// patches to the fields of a typed struct.
 fn decode_as_expected(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<Decoded, String> {
     decode::convert_numbers(&mut patched, expected.message)?;
@@ -256,7 +260,7 @@ fn decode_as_expected(mut patched: Value, expected: &ExpectedKind<'_>) -> Result
     decode::converted(patched, expected.message).map_err(|error| error.to_string())
 }
 
-/// Decodes a result as the kind that it names, and converts it to the expected one.
+/// Decodes a result as the kind in it, and converts it to the expected kind.
 fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<Decoded, String> {
     let without_type_meta = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     if patched.is_null() {
@@ -277,7 +281,7 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
         expected.set_type_meta(&mut patched);
         return decode::value(patched, expected.message).map_err(|error| error.to_string());
     }
-    // It is decoded as its own kind first, which may fail.
+    // Decoding as its own kind comes first, and may fail.
     patched.make_object().insert("kind", kind.as_str());
     let read = decode::value(patched, message).map_err(|error| error.to_string())?;
     if kind != expected.kind {
@@ -295,8 +299,8 @@ fn decode_as_named(mut patched: Value, expected: &ExpectedKind<'_>) -> Result<De
     Ok(Decoded { findings: read.findings, ..converted })
 }
 
-/// Decodes a result without a version. kube-apiserver uses its internal type, whose fields have other names than in
-/// JSON: all members are unknown, and the result is empty.
+/// Decodes a result without a version. kube-apiserver uses its internal type, whose field names differ from JSON: all
+/// members are unknown, and the result is empty.
 fn decode_without_version(patched: &Value, kind: &str, expected: &ExpectedKind<'_>) -> Result<Decoded, String> {
     if kind != expected.kind {
         let version = format!("the internal version of group {}", go_quote(expected.group));
@@ -326,12 +330,12 @@ impl ExpectedKind<'_> {
 }
 
 /// Sorts the objects that a merge patch changed: those that both sides have, and all of a value that is new or replaces
-/// a non-object. A value that replaces an object stays as it was sent.
+/// a non-object. A value that replaces an object remains as sent.
 fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
     let changes = match (live, patch) {
         (Value::Object(_), Value::Object(changes)) => changes,
         (Value::Object(_), _) => return,
-        // A new value was pruned of nulls, and so is sorted as a whole.
+        // Nulls were removed from a new value, so it is sorted as a whole.
         _ => return binnacle_schema::sort_free_form(value),
     };
     let Some(members) = value.as_object_mut() else { return };
@@ -344,8 +348,8 @@ fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
     }
 }
 
-/// Sorts members in the order of Go's converter of unstructured objects: unknown ones first, then the fields in their
-/// order.
+/// Sorts members in the order of Go's converter of unstructured objects: unknown members first, then fields in
+/// declaration order.
 fn sort_as_struct(value: &mut Value, message: &Message) {
     let Some(members) = value.as_object_mut() else { return };
     members.sort_by_key(|name| message.field(name, 0).map_or(0, |(index, _)| index + 1));
@@ -434,7 +438,7 @@ mod tests {
         );
     }
 
-    /// kube-apiserver decodes such a result as its internal type, whose fields have other names.
+    /// kube-apiserver decodes such a result as its internal type, whose field names differ.
     #[test]
     fn result_without_version_is_empty() {
         let read =
@@ -457,7 +461,7 @@ mod tests {
         }
     }
 
-    /// kube-apiserver's library keeps the text of what a patch adds.
+    /// kube-apiserver's library preserves the text of values that a patch adds.
     #[test]
     fn errors_quote_numbers_as_sent() {
         let context = Context::new(User::new("a", &[]), "".into(), false);

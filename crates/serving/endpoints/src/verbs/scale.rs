@@ -71,8 +71,8 @@ async fn update(mut call: Call) -> HandlerResult {
     .await
 }
 
-/// The error of kube-apiserver for the scale of a custom resource that cannot be decoded: the scheme that has scales is not
-/// the one in which it looks for the kind to name in the error.
+/// kube-apiserver's error for an undecodable scale of a custom resource: it looks up the kind for the message in a
+/// scheme without scales.
 const UNDECODABLE: &str =
     "no kind is registered for the type v1.Scale in scheme \"pkg/apiserver/customresource_handler.go:781\"";
 
@@ -118,7 +118,7 @@ async fn patch(mut call: Call) -> HandlerResult {
 
 /// Applies a configuration to a scale.
 ///
-/// kube-apiserver fails to convert the scales of custom resources here, so only an apply that does not change the scale
+/// kube-apiserver fails to convert scales of custom resources here, so only an apply that does not change the scale
 /// succeeds, if the scale has managers.
 fn apply_configuration(
     context: &Context,
@@ -147,7 +147,7 @@ fn apply_configuration(
     Ok(decoded.value)
 }
 
-/// The value for missing replicas of a custom resource, as in kube-apiserver.
+/// The value of absent replicas of a custom resource, as in kube-apiserver.
 const UNSET: i64 = i32::MIN as i64;
 
 /// The only version of a scale.
@@ -159,7 +159,7 @@ impl apply::Versions for OneVersion<'_> {
     }
 }
 
-/// A function from the present scale to the new one, with its managers.
+/// A function from the current scale to the new one, with its managers.
 type Change<'a> = dyn FnMut(&Context, Value, &apply::Update<'_>) -> Result<Value, Status> + Send + 'a;
 
 /// Writes the replicas of the scale that `change` returns.
@@ -216,7 +216,7 @@ async fn write_replicas(
             }
             let mut object = live.clone();
             let version = object::resource_version(&new_scale);
-            // A scale of a custom resource without a version keeps the one that was read.
+            // A scale of a custom resource without a version keeps the current version.
             if scale.is_none() || !version.is_empty() {
                 object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
             }
@@ -228,7 +228,7 @@ async fn write_replicas(
         })
         .await?;
     let mut object = updated.stored.object;
-    // The schema may not have the replicas, which are pruned when the object is read again.
+    // The schema may not declare the replicas, which are then pruned when the object is decoded again.
     if let Some(custom) = &resource.collection.kind.custom {
         custom.prune(&mut object, CustomSource::Server).map_err(|why| Status::unknown(500, &why))?;
     }
@@ -296,7 +296,11 @@ fn at<'v>(object: &'v Value, path: &[Text]) -> Option<&'v Value> {
     path.iter().try_fold(object, |value, name| value.get(name)).filter(|value| !value.is_null())
 }
 
-/// Returns the replicas, 0 if there are none. Errors: 500 if they are no number.
+/// Returns the replicas, or 0 if absent.
+///
+/// # Errors
+///
+/// Returns 500 if the value is not a number.
 fn replicas_at(object: &Value, path: &[Text]) -> Result<i64, Status> {
     match at(object, path) {
         None => Ok(0),
@@ -353,7 +357,7 @@ pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result
     Ok(Value::Object(scale))
 }
 
-/// Returns the workload's selector as text: of a LabelSelector, or of a replication controller's plain map.
+/// Returns the workload's selector as text: of a LabelSelector, or of the map of a replication controller.
 fn selector(workload: &Value) -> String {
     let Some(selector) = workload.object_at(&["spec", "selector"]) else { return String::new() };
     let is_label_selector = selector.contains("matchLabels") || selector.contains("matchExpressions");
@@ -376,7 +380,7 @@ fn selector(workload: &Value) -> String {
         };
         terms.push((key.to_owned(), term));
     }
-    // Stable: terms with the same key keep their order.
+    // Stable: terms with equal keys keep their order.
     terms.sort_by(|a, b| a.0.cmp(&b.0));
     terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(",")
 }

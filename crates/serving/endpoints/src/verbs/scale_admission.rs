@@ -1,4 +1,4 @@
-//! Admission of `scale`: it gets the Scale, not the workload with the changed replicas.
+//! Admission of `scale`, which receives the Scale instead of the workload with the changed replicas.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Admission for ScaleAdmission {
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // kube-apiserver makes both scales from the workloads, without managers.
+            // kube-apiserver derives both scales from the workloads, without managers.
             let fields = self.fields.as_ref();
             let old = old.map(|old| scale_of(fields, old)).transpose()?;
             let scale = WriteObject::from(scale_of(fields, object)?);

@@ -15,11 +15,11 @@ use crate::negotiate::{CBOR_SEQUENCE, Encoding};
 use crate::params::{self, CollectionParams};
 use crate::watch_stream::{self, WatchOptions};
 
-/// The least duration of a watch without `timeoutSeconds` (`--min-request-timeout`). It lasts up to twice that, so that
-/// clients do not all reconnect at once.
+/// The minimum duration of a watch without `timeoutSeconds` (`--min-request-timeout`). The actual duration is random,
+/// up to twice as long, so that clients do not all reconnect at the same time.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// The longest duration that a client can request, so that the time of its end exists.
+/// The maximum duration that a client can request, so that the time of its end is representable.
 const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 pub(crate) async fn handle(call: Call, params: CollectionParams) -> HandlerResult {
@@ -28,7 +28,7 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> HandlerResul
         return Err(Status::method_not_supported(&resource.group_resource(), "watch"));
     }
     let context = call.read_context();
-    // kube-apiserver's storage layer refuses the version: 500 without a reason.
+    // kube-apiserver's storage layer rejects the version: 500 without a reason.
     let from = start(&params).map_err(|why| Status::unknown(500, &why))?;
     let watcher = resource.watch(&context, &params.list, from).await?;
     let output = call.output(true)?;
@@ -64,7 +64,11 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> HandlerResul
     Ok(response)
 }
 
-/// Returns the start of the watch; the error is the message about an invalid resourceVersion.
+/// Returns the start of the watch.
+///
+/// # Errors
+///
+/// Returns the message about an invalid resourceVersion.
 fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
     let text = params.resource_version.as_str();
     let version = if text.is_empty() { None } else { Some(params::resource_version(text)?) };
@@ -79,7 +83,7 @@ fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
     })
 }
 
-/// Returns a random number below `below` in nanoseconds, from the keys of a new hasher.
+/// Returns a random duration below `below`, from the keys of a new hasher.
 fn rand_nanos(below: Duration) -> u64 {
     let random = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
     random % (below.as_nanos() as u64).max(1)

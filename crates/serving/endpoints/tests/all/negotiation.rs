@@ -1,4 +1,4 @@
-//! The forms of responses: objects, tables and partial metadata, in each encoding.
+//! The outputs of responses: objects, tables and partial metadata, in each encoding.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ async fn returns_each_transform_in_each_encoding() {
         for encoding in ["application/json", "application/yaml", protobuf] {
             let wanted = if transform.is_empty() { encoding.to_owned() } else { format!("{encoding};{transform}") };
             let answer = server.send(&format!("GET {path}"), &[&format!("accept: {wanted}")], "").await;
-            // Tables have no protobuf form.
+            // Tables have no protobuf encoding.
             let (status, form, kind) = if (encoding, kind) == (protobuf, "Table") {
                 (406, "application/json", "Status")
             } else {
@@ -52,7 +52,7 @@ async fn returns_each_transform_in_each_encoding() {
     }
 }
 
-/// Kinds that are read as they are stored, that a read completes, and that are stored in another version.
+/// Covers kinds that are returned as stored, that are completed by a read, and that are stored in another version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn protobuf_write_response_equals_get_response() {
     let server = Server::new();
@@ -84,7 +84,7 @@ async fn protobuf_write_response_equals_get_response() {
         assert_eq!(created.body, get().await.body, "{path}");
         let patch = json!({"metadata": {"annotations": {"a": "b"}}}).to_string();
         let merge = "content-type: application/merge-patch+json";
-        // The second one changes nothing.
+        // The second write changes nothing.
         for _ in 0..2 {
             let patched = server.send(&format!("PATCH {one}"), &[accept, merge], &patch).await;
             assert_eq!(patched.status, 200, "{path}: {}", patched.text());

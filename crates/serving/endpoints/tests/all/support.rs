@@ -1,4 +1,4 @@
-//! The API over a store in memory, and requests to it.
+//! The API with an in-memory store, and requests to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use serde_json::Value as Json;
 pub(crate) struct Server {
     api: Api,
     shutdown: Shutdown,
-    /// Keeps the server from shutting down.
+    /// Prevents the shutdown of the server.
     _trigger: ShutdownTrigger,
 }
 
-/// A response, read to its end.
+/// A response with its complete body.
 #[derive(Debug)]
 pub(crate) struct TestResponse {
     pub(crate) status: u16,
@@ -43,7 +43,7 @@ impl TestResponse {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// Returns the value at a pointer, `null` if there is none.
+    /// Returns the value at a pointer, or `null` if there is none.
     pub(crate) fn at(&self, pointer: &str) -> Json {
         self.json().pointer(pointer).cloned().unwrap_or_default()
     }
@@ -102,7 +102,7 @@ impl Server {
         TestResponse { status, kind, warnings, body }
     }
 
-    /// Reads an object with a header.
+    /// Gets an object, with a header.
     pub(crate) async fn get(&self, path: &str, header: &str) -> TestResponse {
         self.send(&format!("GET {path}"), &[header], "").await
     }

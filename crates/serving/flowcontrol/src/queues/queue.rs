@@ -23,11 +23,11 @@ pub(crate) struct Queue<T> {
     pub(crate) waiting: VecDeque<QueuedRequest<T>>,
     pub(crate) running: usize,
     pub(crate) seats: usize,
-    /// The virtual time at which its next request begins.
+    /// The virtual start time of the next request.
     pub(crate) next_r: f64,
 }
 
-/// The assumed duration of a request, before it is known.
+/// The assumed duration of a request until its end.
 pub(super) const SERVICE_SECONDS: f64 = 0.003;
 
 impl<T> QueuedRequest<T> {
@@ -54,7 +54,7 @@ impl<T> Queue<T> {
         self.waiting_seats() as f64 * SERVICE_SECONDS
     }
 
-    /// Raises the virtual start time to the arrival of the oldest request: an idle queue gains no credit.
+    /// Raises the virtual start time to the arrival of the oldest request, so that an idle queue accumulates no credit.
     pub(super) fn bound(&mut self) {
         if let Some(oldest) = self.waiting.front() {
             self.next_r = self.next_r.max(oldest.arrived_r);

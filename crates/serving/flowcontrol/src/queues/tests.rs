@@ -1,11 +1,11 @@
-//! Requests that are served, wait, or are refused.
+//! Tests of executed, waiting and rejected requests.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
 
-/// Records the dispatch of a name.
+/// Records the name of a dispatched request.
 struct RecordingNotifier(Rc<RefCell<Vec<&'static str>>>, &'static str);
 
 impl Notify for RecordingNotifier {

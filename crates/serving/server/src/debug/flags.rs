@@ -10,10 +10,10 @@ use http::{HeaderValue, Method, StatusCode};
 use super::below;
 
 const PATH: &str = "/debug/flags";
-/// The longest value, in bytes.
+/// The maximum length of a value, in bytes.
 const MAX_VALUE_BYTES: usize = 1 << 10;
 
-/// Sets a value and returns a message about the outcome.
+/// Sets a value and returns a message about the result.
 type Setter = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
 
 /// A flag that can be set.
@@ -35,7 +35,7 @@ impl fmt::Debug for DebugFlag {
     }
 }
 
-/// Serves the flags; they are not in the index of paths.
+/// Serves the flags, which are not in the index of paths.
 #[derive(Clone)]
 pub struct DebugFlagsLink(pub Vec<DebugFlag>);
 
@@ -57,7 +57,7 @@ impl DebugFlagsLink {
         below(path, PATH).is_some()
     }
 
-    /// Answers a request. `body` is only read if needed.
+    /// Handles a request. `body` is only read if needed.
     pub(super) async fn respond(
         &self,
         method: &Method,

@@ -17,9 +17,9 @@ use super::below;
 use crate::response::{error_text, page_not_found};
 
 const PATH: &str = "/logs";
-/// A file leaves in pieces of this size.
+/// The size of the pieces in which a file is sent.
 const PIECE_BYTES: usize = 64 << 10;
-/// The number of bytes that decide the type of a file.
+/// The number of bytes by which the type of a file is detected.
 const SNIFF_BYTES: usize = 512;
 /// The limit on listed entries of a directory.
 const MAX_ENTRIES: usize = 100_000;
@@ -96,7 +96,7 @@ fn redirect(to: &str) -> Response {
     response
 }
 
-/// Returns the names in a directory as links.
+/// Returns a page of links to the entries of a directory.
 async fn listing(file_path: &Path) -> Result<Response, std::io::Error> {
     let mut entries = tokio::fs::read_dir(file_path).await?;
     let mut names = Vec::new();
@@ -140,7 +140,7 @@ fn link(name: &str) -> String {
     link
 }
 
-/// Returns a file, or the part of it that the client asks for.
+/// Returns a file, or the range that the client requests.
 async fn file(
     file_path: &Path,
     size: u64,
@@ -165,7 +165,7 @@ async fn file(
     };
     let (from, to) = part.unwrap_or((0, size));
     file.seek(std::io::SeekFrom::Start(from)).await?;
-    // A log grows while it is read: no more than the announced length is sent.
+    // A log may grow while it is read, so no more than the announced length is sent.
     let pieces = stream::try_unfold((file, to - from), |(mut file, remaining)| async move {
         if remaining == 0 {
             return Ok(None);
@@ -196,16 +196,16 @@ async fn file(
     Ok(response)
 }
 
-/// The part of a file that a range header asks for.
+/// The range of a file that a Range header requests.
 #[derive(Debug, PartialEq, Eq)]
 enum RequestedRange {
     Whole,
-    /// From the first index up to, excluding, the second.
+    /// From the first index to the second, which is excluded.
     Of(u64, u64),
     Unsatisfiable,
 }
 
-/// Returns the part for a single range; several ranges, or an invalid one, result in the whole file.
+/// Returns the range of a header with a single range; several or invalid ranges select the whole file.
 fn parse_range(header: &str, size: u64) -> RequestedRange {
     let Some((from, to)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
         return RequestedRange::Whole;

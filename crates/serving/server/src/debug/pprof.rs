@@ -1,4 +1,4 @@
-//! `/debug/pprof/`: profiles of this process for `go tool pprof`, under the paths and with the parameters of Go's.
+//! `/debug/pprof/`: profiles of this process for `go tool pprof`, with Go's paths and parameters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,16 +15,15 @@ use crate::response::{error_text, plain_text};
 const PATH: &str = "/debug/pprof";
 /// Go's default duration.
 const DEFAULT_SECONDS: u64 = 30;
-/// The longest duration of a profile.
+/// The maximum duration of a profile.
 const MAX_SECONDS: u64 = 3600;
-/// The bytes of a program in which names are looked up.
+/// The size of the program in which names are looked up, in bytes.
 const SYMBOL_LOOKUP_BYTES: usize = 32 << 20;
 /// The limit on addresses in a symbol request.
 const MAX_SYMBOLS: usize = 10_000;
 const FAILED: HeaderName = HeaderName::from_static("x-go-pprof");
 
-/// Makes a profile of the memory in use, in pprof's format, or returns the reason why there is none. It may take a
-/// second.
+/// Returns a profile of the memory in use, in pprof's format, or an error message. It may take a second.
 #[derive(Clone)]
 pub struct HeapProfile(Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>);
 
@@ -40,13 +39,13 @@ impl fmt::Debug for HeapProfile {
     }
 }
 
-/// Serves profiles; they are not in the index of paths.
+/// Serves profiles, which are not in the index of paths.
 #[derive(Clone, Default)]
 pub struct PprofLink {
     heap: Option<HeapProfile>,
 }
 
-/// The profiles, each with a sentence for the index.
+/// The profiles, each with its description in the index.
 const PROFILES: [(&str, &str); 6] = [
     (
         "goroutine",
@@ -60,7 +59,7 @@ const PROFILES: [(&str, &str); 6] = [
 ];
 
 impl PprofLink {
-    /// Returns the link; without `heap` there are no memory profiles.
+    /// Returns the handler; without `heap` there are no memory profiles.
     pub fn new(heap: Option<HeapProfile>) -> Self {
         Self { heap }
     }
@@ -69,7 +68,7 @@ impl PprofLink {
         below(path, PATH).is_some()
     }
 
-    /// Answers a request. `raw` is the raw query; `body` is only read if needed.
+    /// Handles a request. `raw` is the raw query; `body` is only read if needed.
     pub(super) async fn respond(
         &self,
         method: &Method,
@@ -149,7 +148,7 @@ async fn cpu(query: &Query) -> Response {
     }
 }
 
-/// Returns symbols in pprof's own protocol: first a line that there are symbols, then a line for each address.
+/// Returns symbols in pprof's own protocol: a line that symbols are available, then a line per address.
 fn symbols(addresses: &str) -> String {
     let mut text = "num_symbols: 1\n".to_owned();
     for address in addresses.split('+').take(MAX_SYMBOLS) {

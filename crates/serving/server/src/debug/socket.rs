@@ -1,5 +1,5 @@
-//! `--debug-socket-path`: profiles and flags on a unix socket, without authentication: its file permissions decide who
-//! may open it.
+//! `--debug-socket-path`: profiles and flags on a unix socket without authentication; its file permissions control
+//! access.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,14 +21,14 @@ use super::pprof::text;
 use super::{DebugFlagsLink, PprofLink};
 use crate::response::page_not_found;
 
-/// The longest body, in bytes.
+/// The maximum length of a body, in bytes.
 const MAX_BODY_BYTES: usize = 256 << 10;
-/// The pause after a failed accept.
+/// The delay after a failed accept.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The limit on simultaneous connections.
 const MAX_CONNECTIONS: usize = 16;
 
-/// The socket and its links.
+/// The socket and its handlers.
 pub struct DebugSocket {
     listener: UnixListener,
     handlers: Arc<DebugHandlers>,

@@ -19,7 +19,7 @@ use crate::version::{KUBERNETES_VERSION, TOOLCHAIN};
 const GROUP: &str = "config.k8s.io";
 const CURRENT: &str = "v1beta1";
 const DEPRECATED: &str = "v1alpha1";
-/// In the order in which errors list them.
+/// In the order of error messages.
 const PRODUCED: [&str; 4] = ["application/json", "application/yaml", "text/plain", CBOR];
 const CBOR: &str = "application/cbor";
 const HEADER: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees \
@@ -28,15 +28,15 @@ const COMPONENT: &str = "apiserver";
 
 /// Serves the pages whose feature gates are on.
 pub struct ZPagesLink {
-    /// Writes failures, in CBOR too if that is offered.
+    /// Writes failures, including CBOR if it is offered.
     pub failure: FailureWriter,
     /// True if CBOR is offered.
     pub cbor: bool,
-    /// The version of Kubernetes that the server acts as.
+    /// The emulated version of Kubernetes.
     pub emulated: Version,
-    /// Names and values of all flags.
+    /// The names and values of all flags.
     pub flags: Vec<(String, String)>,
-    /// Paths that `/statusz` lists besides those that every server has.
+    /// Paths that `/statusz` lists in addition to those of every server.
     pub more_paths: Vec<&'static str>,
     pub statusz: bool,
     pub flagz: bool,
@@ -49,7 +49,7 @@ enum Page {
     Flagz,
 }
 
-/// The form of an answer.
+/// The format of a response.
 #[derive(Debug, PartialEq, Eq)]
 enum Format {
     Text,
@@ -169,7 +169,7 @@ impl Link for ZPagesLink {
 
     fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            // Requests for other paths do not come here.
+            // The handler only receives requests for these paths.
             let page = self.page(&request.info.path).unwrap_or(Page::Statusz);
             self.respond(page, &mut request)
         })
@@ -196,11 +196,11 @@ impl Page {
     }
 }
 
-/// Removes protobuf, in which these pages answer nothing, from an Accept header.
+/// Removes protobuf from an Accept header, because these pages do not support it.
 fn without_protobuf(accept: &str) -> String {
     let is_protobuf = |clause: &&str| clause.trim().starts_with("application/vnd.kubernetes.protobuf");
     let others: Vec<&str> = accept.split(',').filter(|clause| !is_protobuf(clause)).collect();
-    // An empty header would accept everything.
+    // An empty header would accept any type.
     if others.is_empty() { "text/plain".to_owned() } else { others.join(",") }
 }
 
@@ -223,7 +223,7 @@ fn encode_body(object: &Value, media_type: &str, is_pretty: bool) -> Body {
     Body::from(text)
 }
 
-/// Returns the form of the answer: an object if the client names its kind, text otherwise.
+/// Returns the format of the response: an object if the client names its kind, otherwise text.
 fn negotiate(accept: &str, page: Page, produced: &[&'static str]) -> Option<Format> {
     if accept.trim().is_empty() {
         return Some(Format::Text);
@@ -234,7 +234,7 @@ fn negotiate(accept: &str, page: Page, produced: &[&'static str]) -> Option<Form
     clauses.iter().find_map(|clause| produced.iter().find_map(|media_type| clause.form(media_type, page)))
 }
 
-/// One part of an Accept header.
+/// A clause of an Accept header.
 struct Clause<'a> {
     media_type: &'a str,
     quality: f32,
@@ -278,7 +278,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// Returns the start time of the process, since 1970.
+/// Returns the start time of the process since the Unix epoch.
 fn process_start() -> Duration {
     Duration::from_secs_f64(start_time().filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or_default())
 }

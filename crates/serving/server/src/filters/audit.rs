@@ -1,5 +1,5 @@
-//! Audit events of a request. The policy is evaluated once the caller is known; requests that fail before are recorded
-//! without a user.
+//! Audit events of a request. The policy is evaluated once the caller is authenticated; requests that fail before are
+//! recorded without a user.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -34,7 +34,7 @@ pub(crate) fn open(
     Some(Arc::new(Trail::new(auditor, record.clone(), ips, agent.as_deref().unwrap_or_default())))
 }
 
-/// Notes that the request was received and its caller is known.
+/// Records that the request was received and its caller is authenticated.
 pub(crate) async fn record_received(
     trail: Option<&Arc<Trail>>,
     info: &Arc<RequestInfo>,
@@ -48,12 +48,12 @@ pub(crate) async fn record_received(
     let uri = go_quote(record.uri());
     let text = format!("Internal Server Error: {uri}: failed to store audit event");
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    // This failure has been reported; the answer is not audited.
+    // This failure has been recorded; the response is not audited.
     trail.end();
     Err(Rejection::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
-/// The kinds of credentials that a request presents, valid or not.
+/// The kinds of credentials of a request, valid or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PresentedCredentials {
     basic: bool,
@@ -74,7 +74,7 @@ impl PresentedCredentials {
         Self {
             basic: pair.is_some_and(|pair| pair.contains(&b':')),
             bearer: credential("bearer").is_some(),
-            // Never accepted as a credential, but clients try.
+            // Never accepted as a credential, but clients may send it.
             access_token: Query::parse(query).get("access_token").is_some_and(|token| !token.trim().is_empty()),
             certificate: !connection.peer_certificates.is_empty(),
         }
@@ -91,7 +91,7 @@ impl PresentedCredentials {
     }
 }
 
-/// The facts about an answer that audit events report.
+/// The properties of a response for audit events.
 pub(crate) struct ResponseHead {
     audit_exempt: bool,
     code: StatusCode,
@@ -100,12 +100,12 @@ pub(crate) struct ResponseHead {
     media_type: Text,
     /// True for compressed bodies, which are not recorded.
     compressed: bool,
-    /// The body, if it is complete already.
+    /// The body, if it is already complete.
     whole: Option<Bytes>,
 }
 
 impl ResponseHead {
-    /// `body` is what the answer has to say before its body is left out for a HEAD.
+    /// `body` is the content of the response before it is omitted for a HEAD request.
     pub(crate) fn of(response: &Response, body: Option<Bytes>) -> Self {
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let stays_open = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -121,7 +121,7 @@ impl ResponseHead {
     }
 }
 
-/// Reports an answer. If it has a body after its head, [`Ending`] reports that.
+/// Records a response. If a body follows its head, [`ResponseAuditor`] records the rest.
 pub(crate) async fn record_response(
     trail: Arc<Trail>,
     presented: PresentedCredentials,
@@ -129,7 +129,7 @@ pub(crate) async fn record_response(
     head: ResponseHead,
 ) -> Option<ResponseAuditor> {
     let info = info.filter(|_| !head.audit_exempt)?;
-    // A request that is refused before its caller is known only has an event for the head of the answer.
+    // A request that is rejected before authentication only has an event for the head of the response.
     let unknown_caller = !trail.is_begun();
     if unknown_caller && !trail.begin(&info, None) {
         return None;
@@ -139,7 +139,7 @@ pub(crate) async fn record_response(
         return None;
     }
     let failed = head.status.is_some();
-    // A Status says it better.
+    // A Status has a better message.
     if unknown_caller && head.code == StatusCode::UNAUTHORIZED && !failed {
         trail.unauthenticated(&presented.names());
     }
@@ -158,7 +158,7 @@ pub(crate) async fn record_response(
     }
     let long_running = info.is_long_running();
     if long_running {
-        // What a stream sends is not recorded, but a failure instead of it is.
+        // The contents of streams are not recorded, but a failure instead of a stream is.
         head.whole.iter().filter(|_| failed).for_each(record_body);
         trail.started().await;
     }
@@ -167,7 +167,7 @@ pub(crate) async fn record_response(
         if !long_running {
             record_body(body);
         }
-        // Events of slow requests also have the time that sending took.
+        // Events of slow requests include the time of sending.
         if !trail.is_slow() {
             trail.completed().await;
             return None;
@@ -184,7 +184,7 @@ pub(crate) async fn record_response(
     })
 }
 
-/// Reports the end of an answer that is sent in pieces.
+/// Records the end of a response that is sent in pieces.
 pub(crate) struct ResponseAuditor {
     trail: Arc<Trail>,
     media_type: Text,
@@ -196,7 +196,7 @@ pub(crate) struct ResponseAuditor {
 }
 
 impl ResponseAuditor {
-    /// Notes that some pieces are about to be sent.
+    /// Records pieces that are about to be sent.
     pub(crate) fn pieces(&mut self, pieces: &Pieces) {
         let fits = self.captured.as_ref().is_some_and(|captured| captured.len() + pieces.len() <= self.limit);
         match &mut self.captured {
@@ -205,7 +205,7 @@ impl ResponseAuditor {
         }
     }
 
-    /// Reports that everything was sent; ready when that is recorded.
+    /// Records that everything was sent; ready when the event was written.
     pub(crate) fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.finished {
             return Poll::Ready(());
@@ -223,7 +223,7 @@ impl ResponseAuditor {
         recorded
     }
 
-    /// Reports that a panic ended the answer.
+    /// Records that a panic ended the response.
     pub(crate) fn panicked(&mut self, message: String) {
         let trail = self.trail.clone();
         self.finished = true;
@@ -232,7 +232,7 @@ impl ResponseAuditor {
 }
 
 impl Drop for ResponseAuditor {
-    /// Reports that the client disconnected before the end.
+    /// Records that the client disconnected before the end.
     fn drop(&mut self) {
         if !self.finished {
             match self.completing.take() {
@@ -246,7 +246,7 @@ impl Drop for ResponseAuditor {
     }
 }
 
-/// Runs `work` to its end in the background. Most backends finish at once.
+/// Runs `work` to its end in the background. Most backends finish immediately.
 fn detach(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
     let mut cx = Context::from_waker(Waker::noop());
@@ -257,7 +257,7 @@ fn detach(work: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Returns the addresses on the path of a request, the client's first. All but the last are claims of clients and
+/// Returns the addresses on the path of a request, the client's first. All except the last are claims of clients and
 /// proxies.
 fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<IpAddr> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -14,12 +14,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::Metrics;
 use crate::response::{CloseConnection, Rejection};
 
-/// The usual headers in which authenticating proxies name a user. They are only trusted from such a proxy, and removed
-/// for all later filters.
+/// The standard headers in which authenticating proxies name a user. They are trusted only from such a proxy, and
+/// removed for all later filters.
 const PROXY_HEADERS: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const PROXY_EXTRA_PREFIX: &str = "x-remote-extra-";
 
-/// The number of failures after which an HTTP/1 connection is closed; HTTP/2 connections close after the first.
+/// The number of failures after which an HTTP/1 connection is closed; HTTP/2 connections are closed after the first.
 const MAX_FAILED_LOGINS: u32 = 10;
 
 /// The configuration of authentication.
@@ -27,7 +27,7 @@ pub struct Authentication {
     pub authenticator: Arc<dyn Authenticator>,
     /// `--api-audiences`: the audiences of tokens for this server.
     pub audiences: Vec<Text>,
-    /// Further headers in which proxies name users, in lower case, and prefixes of such headers.
+    /// Additional headers in which proxies name users, in lower case, and prefixes of such headers.
     pub proxy_headers: Vec<String>,
     pub proxy_prefixes: Vec<String>,
 }
@@ -93,7 +93,7 @@ pub(crate) async fn authenticate(
     let authenticated = match result {
         Ok(Some(authenticated)) => authenticated,
         failed => {
-            // Who is not known for lack of memory may come again, and is not refused.
+            // A caller that could not be authenticated for lack of memory gets a retriable error, not a 401.
             binnacle_work::check().map_err(Status::from)?;
             static FAILURES: Throttle = Throttle::every(Duration::from_secs(1));
             if let Err(error) = failed
@@ -120,7 +120,7 @@ pub(crate) async fn authenticate(
     Ok(authenticated.user)
 }
 
-/// Removes the subprotocol with a token, and keeps those that can be agreed on.
+/// Removes the subprotocol with a token, and keeps those that can be negotiated.
 fn strip_token_protocol(headers: &mut HeaderMap) {
     let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter().filter_map(|value| value.to_str().ok());
     let (tokens, others): (Vec<&str>, Vec<&str>) =
@@ -135,7 +135,7 @@ fn strip_token_protocol(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns true if the connection is closed after this answer.
+/// Returns true if the connection is closed after this response.
 pub(crate) fn must_close(user: &User, connection: &ConnectionInfo) -> bool {
     is_http2(connection) && (user.name == User::ANONYMOUS || user.is_in(User::UNAUTHENTICATED))
 }

@@ -1,4 +1,4 @@
-//! Deadlines of requests that are not long-running; clients may ask for shorter ones.
+//! Deadlines of requests that are not long-running; clients can request shorter ones.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use binnacle_request::{Query, Record, RequestInfo};
 use crate::duration::parse_go;
 use crate::response::Rejection;
 
-/// Returns the deadline of the answer, none for long-running requests.
+/// Returns the deadline of the response; `None` for long-running requests.
 pub(crate) fn compute(
     info: &RequestInfo,
     query: &Query,
@@ -23,14 +23,14 @@ pub(crate) fn compute(
         Some(text) => parse_go(text)
             .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?,
     };
-    // Zero or less means no wish of the client.
+    // Zero and negative values are ignored.
     let timeout = requested
         .filter(|requested| !requested.is_zero())
         .map_or(request_timeout, |requested| requested.min(request_timeout));
     Ok(Some(record.started() + timeout))
 }
 
-/// Waits for an answer until the deadline; `None` if it expires.
+/// Waits for a response until the deadline; returns `None` if it expires.
 pub(crate) async fn within<T>(deadline: Option<Instant>, response: impl Future<Output = T>) -> Option<T> {
     match deadline {
         None => Some(response.await),

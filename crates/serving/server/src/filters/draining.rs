@@ -1,4 +1,4 @@
-//! Refusal of new requests while the server finishes those in flight (`--shutdown-send-retry-after`).
+//! Rejects new requests while the server finishes those in flight (`--shutdown-send-retry-after`).
 
 use binnacle_request::{RequestInfo, Shutdown};
 use http::StatusCode;
@@ -24,7 +24,7 @@ pub(crate) fn check(draining: Option<&Shutdown>, info: &RequestInfo, parts: &Par
 }
 
 fn is_exempt(info: &RequestInfo, parts: &Parts) -> bool {
-    // The server's own requests. A client that claims to be the server gains an answer, and nothing else.
+    // The server's own requests. A client that pretends to be the server gains nothing but a response.
     let is_own_request =
         parts.headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"kube-apiserver/"));
     is_own_request || EXEMPT.iter().any(|prefix| info.path.starts_with(prefix))

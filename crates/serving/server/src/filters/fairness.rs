@@ -1,4 +1,4 @@
-//! Priority and fairness: requests wait for a seat of their priority level, or are refused and should be retried.
+//! Priority and fairness: requests wait for a seat of their priority level, or are rejected and should be retried.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use crate::seats::HeldSeat;
 const SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// The uids of a request's flow schema and priority level, for headers of the answer: the names would reveal how the
-/// client is classified.
+/// The uids of a request's flow schema and priority level, for response headers. The names would reveal how the client
+/// is classified.
 #[derive(Default)]
 pub(crate) struct FlowClassification(Option<Arc<FlowNames>>);
 

@@ -1,4 +1,4 @@
-//! Impersonation: replaces the caller by another user, if requested and allowed.
+//! Impersonation: replaces the user of the request if requested and allowed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Counts requests in flight, and refuses those above the limits unless priority and fairness is on.
+//! Counts requests in flight, and rejects those above the limits unless priority and fairness is on.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::response::Rejection;
 /// Limits on short requests in flight (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlightLimits {
-    /// Both limits: zero for no limit.
+    /// Both limits; zero means unlimited.
     pub read_only: i64,
     pub mutating: i64,
 }
@@ -20,7 +20,7 @@ pub(crate) fn count(inflight: &Arc<InFlight>, info: &RequestInfo) -> RequestGuar
     inflight.begin(kind(info))
 }
 
-/// Refuses a request above the limit; administrators are exempt.
+/// Rejects a request above the limit; administrators are exempt.
 pub(crate) fn check(
     limits: Option<InFlightLimits>,
     inflight: &InFlight,

@@ -33,7 +33,7 @@ pub(crate) fn parse(parts: &Parts, query: &Query, record: &Record) -> Result<Arc
     }
 }
 
-/// Returns the verb label of metrics: the method, except where it would hide the action.
+/// Returns the verb label for metrics: the method, or an action that the method would not show.
 fn metric_verb(parts: &Parts, query: &Query, info: &RequestInfo) -> &'static str {
     let connects = matches!(info.subresource.as_str(), "log" | "exec" | "portforward" | "attach" | "proxy");
     if info.is_resource_request && connects {

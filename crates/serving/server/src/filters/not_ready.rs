@@ -1,4 +1,4 @@
-//! Refusal of requests until the server has been ready once (`--send-retry-after-while-not-ready-once`).
+//! Rejects requests until the server has been ready once (`--send-retry-after-while-not-ready-once`).
 
 use binnacle_meta::Text;
 use binnacle_request::{Record, RequestInfo, User};

@@ -1,4 +1,4 @@
-//! Panics: they fail the request that caused them, never the connection or the server.
+//! Panics fail the request that caused them, never the connection or the server.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +11,8 @@ use crate::response::{PanicMessage, error_text};
 
 /// Runs a handler; a panic results in a 500.
 pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Response>) -> Response {
-    // The state of a panicking request is dropped with it. Shared state is in atomics or behind locks without
-    // poisoning, and writes reach the store as one transaction.
+    // The state of a panicking request is dropped. Shared state is in atomics or behind locks without poisoning, and
+    // writes reach the store as one transaction.
     match AssertUnwindSafe(handler).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {

@@ -1,4 +1,4 @@
-//! The trace of a request: sampling, and the server's own spans, named as in Go.
+//! The trace of a request: sampling, and the server's own spans with Go's names.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use http::header::{ACCEPT, HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, Version};
 
-/// The groups whose members may have their requests sampled.
+/// The groups whose members may request sampling.
 const TRUSTED: [&str; 2] = [User::MASTERS, "system:monitoring"];
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// The number of bytes of a client's user agent that are recorded.
+/// The number of characters of a user agent that are recorded.
 const MAX_AGENT_CHARS: usize = 256;
 
 /// Decides which requests are traced.
 pub struct Tracer {
     sink: Arc<dyn SpanSink>,
-    /// A trace is sampled if the last 63 bits of its id are below this.
+    /// A trace is sampled if the last 63 bits of its id are below the threshold.
     threshold: u64,
 }
 
 impl Tracer {
-    /// Samples `per_million` of the requests whose callers have not decided themselves.
+    /// Samples `per_million` of the requests whose callers have made no sampling decision.
     pub fn new(sink: Arc<dyn SpanSink>, per_million: u32) -> Self {
         let threshold = (u128::from(per_million.min(1_000_000)) << 63) / 1_000_000;
         Self { sink, threshold: u64::try_from(threshold).unwrap_or(u64::MAX) }
@@ -41,7 +41,7 @@ impl Tracer {
     }
 }
 
-/// Begins the trace of a request, once the caller is known, because only some may request sampling.
+/// Starts the trace of a request after authentication, because only some callers may request sampling.
 pub(crate) fn begin(
     tracer: Option<&Tracer>,
     record: &Record,
@@ -76,14 +76,14 @@ pub(crate) fn begin(
     record.trace_with(trace);
 }
 
-/// Notes that a request entered a filter.
+/// Records that a request entered a filter.
 pub(crate) fn enter_filter(record: &Record, filter: &'static str, began: SystemTime) {
     if let Some(trace) = record.trace() {
         trace.enter(filter, SpanKind::Internal, began);
     }
 }
 
-/// Returns the name of the handler of a verb, as in Go.
+/// Returns Go's name of the handler of a verb.
 pub(crate) fn handler_name(verb: &str) -> Option<&'static str> {
     Some(match verb {
         "get" => "Get",
@@ -97,7 +97,7 @@ pub(crate) fn handler_name(verb: &str) -> Option<&'static str> {
     })
 }
 
-/// Begins the span of a resource handler.
+/// Starts the span of a resource handler.
 pub(crate) fn enter_handler(record: &Record, info: &RequestInfo, parts: &Parts) {
     let Some(trace) = record.trace().filter(|trace| trace.is_sampled() && info.is_resource_request) else { return };
     let Some(name) = handler_name(&info.verb) else { return };
@@ -128,7 +128,7 @@ pub(crate) fn enter_handler(record: &Record, info: &RequestInfo, parts: &Parts) 
     });
 }
 
-/// Ends the trace of a request with its outcome.
+/// Ends the trace of a request with its result.
 pub(crate) fn finish(record: &Record, facts: &Facts) {
     let Some(trace) = record.trace().filter(|trace| trace.is_sampled()) else { return };
     trace.change_server(|span| {

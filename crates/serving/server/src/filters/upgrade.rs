@@ -1,4 +1,4 @@
-//! Upgrades: takes the connection out of a request that asks for one, and keeps state for as long as it is open.
+//! Upgrades: takes the connection from a request for an upgrade, and holds state while it is open.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::audit::ResponseAuditor;
 
-/// Returns the upgrade that a request asks for, if any, and the state that is kept until its connection closes.
+/// Returns the requested upgrade, if any, and the state that is held until its connection closes.
 pub(crate) fn take(extensions: &mut Extensions) -> (Option<Upgrade>, UpgradeState) {
     let state = UpgradeState::default();
     let upgrade = extensions.remove::<OnUpgrade>().map(|connection| {
@@ -27,7 +27,7 @@ pub(crate) fn take(extensions: &mut Extensions) -> (Option<Upgrade>, UpgradeStat
     (upgrade, state)
 }
 
-/// State that is kept as long as an upgraded connection is open. Clones share it.
+/// State that is held while an upgraded connection is open. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct UpgradeState(Arc<Mutex<Option<ResponseAuditor>>>);
 

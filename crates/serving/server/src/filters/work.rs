@@ -1,4 +1,4 @@
-//! The work budget of a request: for whom it is, and the answer when it is exhausted.
+//! The work budget of a request: the caller that it is charged to, and the response when it is exhausted.
 
 use binnacle_meta::Status;
 use binnacle_request::{RequestInfo, Response, User};
@@ -7,16 +7,16 @@ use http::StatusCode;
 
 use crate::response::Rejection;
 
-/// Returns the caller that turns and memory are accounted to. Administrators, nodes and the cluster's own components
-/// have a part of both that users cannot take from them.
+/// Returns the caller to which turns and memory are charged. Administrators, nodes and components of the cluster have a
+/// reserved share of both.
 pub(crate) fn caller(user: &User) -> Caller {
     const GROUPS: [&str; 3] = [User::MASTERS, "system:nodes", "system:serviceaccounts:kube-system"];
     let is_component = user.name.starts_with("system:kube-") || user.name == User::APISERVER;
     Caller { name: user.name.clone(), is_system: is_component || GROUPS.iter().any(|group| user.is_in(group)) }
 }
 
-/// Replaces the answer of a request whose budget was exhausted by one that names the limit. What was written stays
-/// written, and its answer too.
+/// Replaces the response of a request whose budget was exhausted by one that names the limit. If something was written,
+/// it remains, and so does its response.
 pub(crate) fn check_budget(budget: &WorkBudget, info: &RequestInfo, response: Response) -> Result<Response, Rejection> {
     let Err(exceeded) = budget.check() else { return Ok(response) };
     let is_read = ["get", "list", "watch"].contains(&info.verb.as_str());

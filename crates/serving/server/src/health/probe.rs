@@ -1,4 +1,5 @@
-//! A check with a quick answer: while it takes longer than a probe should wait, its last result counts if it is recent.
+//! A check with a quick response: if it takes longer than a probe should wait, its last result is returned if it is
+//! recent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,9 +10,9 @@ use tokio::sync::watch;
 
 use super::HealthCheck;
 
-/// The longest wait for a check with a known last result.
+/// The maximum wait for a check with an existing last result.
 const MAX_WAIT: Duration = Duration::from_millis(25);
-/// The age from which a result says nothing about the present. Each check fails after its own timeout, which is shorter.
+/// The age after which a result is outdated. Each check has its own, shorter timeout.
 const MAX_AGE: Duration = Duration::from_secs(3);
 
 type Outcome = Result<(), String>;
@@ -42,7 +43,7 @@ impl Probe {
         self.check.group()
     }
 
-    /// Returns the result of the check, or its last one if the check takes long and the last one is recent.
+    /// Returns the result of the check, or its last one if the check takes long and the last result is recent.
     pub(super) async fn run(self: &Arc<Self>) -> Outcome {
         let running_check = self.state.lock().running.clone();
         let mut running = match running_check {
@@ -50,7 +51,7 @@ impl Probe {
             None => {
                 let check = self.check.clone();
                 let mut checking = async move { check.check().await }.boxed();
-                // Most checks finish at once.
+                // Most checks finish immediately.
                 if let Some(outcome) = (&mut checking).now_or_never() {
                     self.state.lock().last = Some((Instant::now(), outcome.clone()));
                     return outcome;
@@ -70,7 +71,7 @@ impl Probe {
         let finished = async {
             match running.wait_for(Option::is_some).await {
                 Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
-                // A panic, or the runtime shut down.
+                // The check panicked, or the runtime was shut down.
                 Err(_) => {
                     self.state.lock().running = None;
                     Err("the check ended early".to_owned())
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// A check that answers at once the first time, and later when it is notified.
+    /// A check that finishes immediately the first time, and later when it is notified.
     #[derive(Default)]
     struct SlowCheck {
         runs: AtomicU32,
@@ -126,7 +127,7 @@ mod tests {
             assert_eq!(probe.run().await, Ok(()));
         }
         assert!(began.elapsed() < Duration::from_secs(5));
-        // One attempt runs at a time.
+        // Only one attempt runs at a time.
         assert_eq!(slow.runs.load(Ordering::Relaxed), 2);
         slow.finish.notify_one();
         while probe.state.lock().running.is_some() {

@@ -1,5 +1,6 @@
 //! A cache of allowed impersonations: an agent that lists, watches and writes as its node needs the same permission for
-//! each request. Only allowed ones are kept, and only for seconds, so a revoked permission may last that long.
+//! each request. Denials are not cached. Entries expire after seconds, so a revoked permission may remain effective for
+//! that time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,20 +15,20 @@ use sha2::{Digest, Sha256};
 
 use super::modes::Mode;
 
-/// The same time as for answers of token webhooks.
+/// The same time as for responses of token webhooks.
 pub(super) const CACHE_TTL: Duration = Duration::from_secs(10);
 /// The minimum number of cached entries.
 const MIN_ENTRIES: usize = 10_000;
 /// The limit on the memory of a cached user.
 const MAX_USER_BYTES: usize = 8192;
 
-/// The impersonations that were allowed recently.
+/// Recently allowed impersonations.
 pub(super) struct ImpersonationCache {
     ttl: Duration,
     users: Mutex<Recent<Key, (Instant, Arc<User>)>>,
 }
 
-/// The key of a decision. Hashed, because callers choose most of it.
+/// The key of a decision, hashed because callers choose most of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key([u8; 32]);
 
@@ -41,7 +42,7 @@ impl ImpersonationCache {
         users.get(key).filter(|(since, _)| since.elapsed() < self.ttl).map(|(_, user)| user.clone())
     }
 
-    /// Inserts a user. Large ones are not cached: headers may hold a megabyte, which the caller chooses.
+    /// Inserts a user. Large users are not cached, because callers choose the headers, which may have a megabyte.
     pub(super) fn insert(&self, key: Key, user: Arc<User>) {
         if size(&user) <= MAX_USER_BYTES {
             self.users.lock().insert(key, (Instant::now(), user));
@@ -50,7 +51,7 @@ impl ImpersonationCache {
 }
 
 impl Key {
-    /// Returns the key of the decision that `requestor` may impersonate `target` at all.
+    /// Returns the key of the decision that `requestor` may impersonate `target` in general.
     pub(super) fn of_user(mode: Mode, target: &User, requestor: &User) -> Self {
         let mut hash = Hash::begin(0, mode);
         hash.user(target);
@@ -103,7 +104,7 @@ fn size(user: &User) -> usize {
     user.name.len() + user.uid.len() + lengths(&user.groups) + extra.sum::<usize>()
 }
 
-/// A hash of texts, each with its length, so that neighbours cannot run into each other.
+/// A hash of length-prefixed texts, so that adjacent texts cannot be confused.
 struct Hash(Sha256);
 
 impl Hash {

@@ -18,7 +18,7 @@ pub(super) fn requested_user(headers: &HeaderMap) -> Option<User> {
     let mut extra: BTreeMap<Text, Vec<Text>> = BTreeMap::new();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            // A key with invalid escapes is used as it is.
+            // A key with invalid escapes is used unchanged.
             let key = decode_path(key).unwrap_or_else(|| key.into());
             extra.entry(key).or_default().push(text(value));
         }

@@ -18,30 +18,30 @@ pub(super) const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const ASSOCIATED_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
-/// From this number of groups or extras on, permission for all of them is checked first.
+/// The number of groups or extras from which permission for all of them is checked first.
 const MANY: usize = 4;
 
-/// The work of one authorization. Headers can name twenty thousand groups, each of which needs one.
+/// The cost of one authorization check. Headers can name twenty thousand groups, with one check per group.
 pub(super) const STEPS_PER_CHECK: u64 = 1000;
 
-/// The modes in the order in which they are tried.
+/// The modes in the order of the attempts.
 pub(super) const MODES: [Mode; 5] =
     [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// A pod impersonates the node that it runs on.
+    /// A pod impersonates the node on which it runs.
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
     /// Any user other than nodes and service accounts.
     UserInfo,
-    /// The original mode, independent of the request.
+    /// The legacy mode, which does not depend on the request.
     Legacy,
 }
 
 impl Mode {
-    /// Returns the verb of the mode in audit events; empty for the original one.
+    /// Returns the verb of the mode in audit events; empty for the legacy mode.
     pub(super) fn constraint(self) -> &'static str {
         match self {
             Self::Legacy => "",
@@ -90,7 +90,7 @@ impl Mode {
         }
     }
 
-    /// Returns the user that the caller of `request` becomes; `None` if the mode does not apply to them.
+    /// Returns the user that the caller of `request` becomes; `None` if the mode does not apply to these users.
     pub(super) async fn check(
         self,
         impersonation: &Impersonation,
@@ -116,7 +116,7 @@ impl Mode {
         Ok(Some(Arc::new(User { name: target.name.clone(), ..(*user).clone() })))
     }
 
-    /// `cached_as` replaces the wanted user in the keys of cached decisions.
+    /// `cached_as` replaces the target user in the keys of cached decisions.
     async fn check_constrained(
         self,
         impersonation: &Impersonation,
@@ -153,7 +153,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Authorizes each part of the wanted user. Returns the user that the caller becomes.
+    /// Authorizes each part of the target user. Returns the user that the caller becomes.
     async fn authorize_user(&self, target: &User) -> Result<User, Status> {
         let mut user = target.clone();
         self.name(target, &mut user).await?;
@@ -178,7 +178,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Returns the API group of users and groups, which is the core group in the original mode.
+    /// Returns the API group of users and groups, which is the core group in the legacy mode.
     fn subject_group(&self) -> &'static str {
         if self.mode == Mode::Legacy { "" } else { AUTHENTICATION }
     }
@@ -269,7 +269,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Returns the node of a user name, if it is a node's.
+/// Returns the node of a user name, if it belongs to a node.
 fn node_name(username: &str) -> Option<&str> {
     username.strip_prefix(NODE_PREFIX).filter(|name| dns1123_subdomain(name).is_empty())
 }

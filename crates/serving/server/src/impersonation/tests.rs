@@ -101,7 +101,7 @@ async fn authorizes_each_part_of_the_target_user() {
             vec![user],
             Ok("impersonate:user-info other  system:authenticated"),
         ),
-        // Permission to run a request as a user does not include permission to impersonate the user, nor the reverse.
+        // Permission to run a request as a user does not imply permission to impersonate the user, nor vice versa.
         (
             &[LIST],
             vec![user],
@@ -143,7 +143,7 @@ async fn authorizes_each_part_of_the_target_user() {
                 "403 groups.authentication.k8s.io is forbidden: User \"me\" cannot impersonate:user-info resource \"groups\" in API group \"authentication.k8s.io\" at the cluster scope: impersonating the empty string group is not allowed",
             ),
         ),
-        // Many parts may be allowed by one permission.
+        // Many parts can be allowed by one permission.
         (
             &[
                 LIST,
@@ -164,7 +164,7 @@ async fn authorizes_each_part_of_the_target_user() {
             ],
             Ok("impersonate:user-info other  a,b,c,d,system:authenticated a.io/a=1,2,3 a.io/b=4"),
         ),
-        // Few parts may not.
+        // Few parts cannot.
         (
             &[
                 LIST,
@@ -282,13 +282,13 @@ async fn caches_allowed_impersonations() {
         assert_eq!(got.unwrap(), "impersonate:user-info other  a,system:authenticated");
         assert_eq!(rig.counts("authorization_attempts"), [format!("user-info allowed {total_checks}")], "{path}");
     }
-    // Neither as another caller nor for another user.
+    // Neither another caller nor another user has the cached permission.
     assert!(rig.impersonate("/api/v1/nodes", &other[..1], &me).await.is_ok());
     assert_eq!(rig.counts("authorization_attempts"), ["user-info allowed 6"]);
     assert!(rig.impersonate("/api/v1/nodes", &other, &User::new("you", &[])).await.is_ok());
     assert_eq!(rig.counts("authorization_attempts"), ["user-info allowed 9"]);
     assert_eq!(rig.counts("attempts"), ["user-info allowed 7"]);
-    // Refusals are counted.
+    // Denials are counted.
     for times in 1..3 {
         assert!(rig.impersonate("/api/v1/secrets", &other, &me).await.is_err());
         let denied =
@@ -333,7 +333,7 @@ async fn pods_on_all_nodes_share_cached_decisions() {
     }
 }
 
-/// Without the feature there is only the original mode.
+/// Without the feature only the legacy mode exists.
 #[tokio::test]
 async fn supports_only_legacy_mode_without_the_feature() {
     let me = User::new("me", &["system:authenticated"]);

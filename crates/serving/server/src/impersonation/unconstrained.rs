@@ -1,5 +1,5 @@
 //! Impersonation without the constrained modes (`ConstrainedImpersonation=false`): one verb, independent of the
-//! request. Nearly the same as the legacy mode, with differences that clients can see.
+//! request. Nearly the same as the legacy mode, with differences that are visible to clients.
 
 use binnacle_authn::service_account::{groups as account_groups, split_username};
 use binnacle_authz::{Attributes, Authorizer, forbidden};

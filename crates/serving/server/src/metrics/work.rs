@@ -18,7 +18,7 @@ families! {
 
 pub(crate) struct WorkMetrics {
     families: Families,
-    /// The values of `largest`, which most requests do not change.
+    /// The value of `largest`, which most requests do not change.
     steps: AtomicU64,
     bytes: AtomicU64,
 }
@@ -28,7 +28,7 @@ impl WorkMetrics {
         Ok(Self { families: Families::register(registry)?, steps: AtomicU64::new(0), bytes: AtomicU64::new(0) })
     }
 
-    /// Records the work of a request that has been answered.
+    /// Records the work of a completed request.
     pub(crate) fn record(&self, budget: &WorkBudget) {
         self.raise(&self.steps, "steps", budget.steps());
         self.raise(&self.bytes, "bytes", budget.most_memory() as u64);

@@ -1,4 +1,4 @@
-//! The server in this process, on a real socket, with handlers for the different behaviours.
+//! The server in this process, on a real socket, with handlers for the different behaviors.
 
 #![allow(
     dead_code,
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     pub request_timeout: Duration,
     /// A separate runtime for the listener.
     pub front: Option<Handle>,
-    /// The times of the supervision of the workers, which needs a separate runtime.
+    /// The thresholds of the supervision of workers, which needs a separate runtime.
     pub canary: Option<CanaryTimes>,
     pub fairness: Option<Arc<FlowControl>>,
 }
@@ -49,7 +49,7 @@ impl Default for Options {
     }
 }
 
-/// A link with a watch that sends one event and then waits for the shutdown, and some short requests.
+/// A handler with a watch that sends one event and then waits for the shutdown, and with some short requests.
 pub(crate) struct TestHandler {
     /// Notified when the slow request is being handled.
     pub slow: Arc<Notify>,
@@ -213,7 +213,7 @@ impl TestServer {
         Client::connect(self.address, handshake).await.unwrap()
     }
 
-    /// Stops the server and returns the time that it took.
+    /// Stops the server and returns the duration.
     pub(crate) async fn stop(self) -> Duration {
         let began = Instant::now();
         self.stop.send(()).unwrap();

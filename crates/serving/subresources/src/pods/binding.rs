@@ -1,6 +1,8 @@
-//! Bindings of pods to nodes, which a scheduler sends to the pod's own path or to the collection of bindings.
+//! Bindings of pods to nodes, which a scheduler sends to the pod's binding subresource or to the collection of
+//! bindings.
 //!
-//! They bypass the rules for updates of pods, as their own are stricter: only a pod without a node can be bound.
+//! They bypass the validation of pod updates, because their own rules are stricter: only a pod without a node can be
+//! bound.
 
 use std::sync::Arc;
 
@@ -27,12 +29,12 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// `POST .../pods/NAME/binding`: a uid in the binding must be the pod's.
+    /// `POST .../pods/NAME/binding`: a uid in the binding must match the pod's.
     pub(crate) fn subresource(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
         Self { kind: PostedKind { keeps_uid: true, ..KIND }, resources, admission }
     }
 
-    /// `POST .../bindings`: the binding's name is the pod's, and its uid is ignored.
+    /// `POST .../bindings`: the binding has the name of the pod, and its uid is ignored.
     pub(crate) fn collection(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
         Self { kind: KIND, resources, admission }
     }
@@ -73,7 +75,7 @@ fn validate(binding: &Value) -> FieldErrors {
     errors
 }
 
-/// Writes the node to the pod.
+/// Sets the node of the pod.
 async fn assign(features: &Features, pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
     let name = object::name(binding);
     let now = rfc3339(context.now);
@@ -118,7 +120,7 @@ fn bind(features: &Features, pod: &mut Value, binding: &Value, now: &str) {
         }
     }
     let mut status = pod.entry(Pod::STATUS);
-    // The nominated node does not matter after the binding.
+    // The nominated node is obsolete after the binding.
     if features.enabled("ClearingNominatedNodeNameAfterBinding") {
         status.remove(PodStatus::NOMINATED_NODE_NAME);
     }

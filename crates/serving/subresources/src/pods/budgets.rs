@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets of a pod, and evictions that use them.
+//! The PodDisruptionBudgets of a pod, and their use by evictions.
 
 use std::time::SystemTime;
 
@@ -16,11 +16,11 @@ use binnacle_validation::selectors;
 
 use super::conditions;
 
-/// The most evictions that the disruption controller has not processed.
+/// The maximum number of evictions that the disruption controller has not processed.
 const MAX_DISRUPTED: usize = 2000;
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// The budgets that select a pod.
+/// Returns the budgets that select a pod.
 pub(super) async fn for_pod(budgets: &Resource, pod: &Value) -> Result<Vec<Value>, Status> {
     let context = Context::internal(object::namespace(pod));
     let mut page = budgets.list(&context, &ListOptions::default()).await?;
@@ -36,7 +36,7 @@ pub(super) async fn for_pod(budgets: &Resource, pod: &Value) -> Result<Vec<Value
     Ok(found)
 }
 
-/// Uses one disruption of a budget and records the pod, or refuses. A dry run writes nothing.
+/// Uses one disruption of a budget and records the pod, or rejects the eviction. A dry run writes nothing.
 pub(super) async fn use_disruption(
     budgets: &Resource,
     budget: &Value,
@@ -61,7 +61,7 @@ pub(super) async fn use_disruption(
     budgets.update(&context, name, &options, &mut change).await.map(|_| ())
 }
 
-/// Returns the error for an eviction that may be tried again later.
+/// Returns the error for an eviction that can be retried later.
 pub(super) fn retry_later(name: &str) -> Status {
     let cause = format!("The disruption budget {name} is still being processed by the server.");
     Status::too_many_requests(VIOLATION, 10).with_cause("DisruptionBudget", &cause, "")
@@ -76,13 +76,13 @@ fn selects(budget: &Value, pod: &Value) -> bool {
     selector.matches(|key| labels.key(key).get_str())
 }
 
-/// Checks that the budget has a disruption left.
+/// Checks that the budget allows a disruption.
 fn check_disruption_allowed(budget: &Value) -> Result<(), Status> {
     let name = object::name(budget);
     let budget_ref = FieldRef::<Budget>::root(budget);
     let status = budget_ref.at(Budget::STATUS);
     let number = |field| status.at(field).int_or_zero();
-    // The status is of an older spec.
+    // The status refers to an older spec.
     if number(BudgetStatus::OBSERVED_GENERATION) < object::generation(budget) {
         return Err(retry_later(name));
     }
@@ -106,7 +106,7 @@ fn check_disruption_allowed(budget: &Value) -> Result<(), Status> {
         .map(|condition| (condition.at(Condition::REASON).str(), condition.at(Condition::MESSAGE).str()))
         .filter(|(_, message)| !message.is_empty());
     let cause = match why {
-        // After a failed sync, the numbers may be wrong.
+        // After a failed sync, the numbers may be outdated.
         Some(("SyncFailed", message)) => {
             format!(
                 "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
@@ -123,7 +123,7 @@ fn check_disruption_allowed(budget: &Value) -> Result<(), Status> {
     Err(Status::too_many_requests(VIOLATION, 0).with_cause("DisruptionBudget", &cause, ""))
 }
 
-/// Decrements the disruptions, and records the pod for the controller, which then does not count it as healthy.
+/// Decrements the allowed disruptions, and records the pod for the controller, which then does not count it as healthy.
 fn decrement(budget: &mut Value, pod: &str, now: &str) {
     let mut budget = FieldMut::<Budget>::root(budget);
     let mut status = budget.entry(Budget::STATUS);

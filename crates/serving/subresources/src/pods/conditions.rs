@@ -1,4 +1,4 @@
-//! Conditions of a status, as kube-apiserver's helpers set them.
+//! Conditions of a status, set like kube-apiserver's helpers do.
 
 use binnacle_fields::core::v1::{PodCondition, PodStatus};
 use binnacle_fields::meta::v1::Condition;
@@ -6,7 +6,7 @@ use binnacle_fields::policy::v1::PodDisruptionBudgetStatus;
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_schema::Value;
 
-/// Sets a condition of a pod: it replaces that of its type, and keeps the time of the last transition unless the status
+/// Sets a condition of a pod: it replaces the one of its type, and keeps the last transition time unless the status
 /// changes.
 pub(super) fn set(mut status: FieldMut<PodStatus>, mut condition: Value, now: &str) {
     let mut new = FieldMut::<PodCondition>::root(&mut condition);
@@ -28,7 +28,7 @@ pub(super) fn set(mut status: FieldMut<PodStatus>, mut condition: Value, now: &s
     }
 }
 
-/// Sets a condition of a budget: as [`set`], but in place and without the time of a probe.
+/// Sets a condition of a budget: like [`set`], but in place and without a probe time.
 pub(super) fn set_of_budget(mut status: FieldMut<PodDisruptionBudgetStatus>, mut condition: Value, now: &str) {
     let mut new = FieldMut::<Condition>::root(&mut condition);
     let conditions = status.list_entry(PodDisruptionBudgetStatus::CONDITIONS);

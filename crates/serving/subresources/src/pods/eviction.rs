@@ -1,4 +1,4 @@
-//! Eviction: a delete of a pod, limited by its disruption budget (KEP-85).
+//! Eviction: deletes a pod within the limits of its disruption budget (KEP-85).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use super::{budgets, conditions};
 use crate::posted_object::{PostedKind, PostedObject};
 
 const KIND: PostedKind = PostedKind { other_versions: &["v1beta1"], ..PostedKind::new("policy", "v1", "Eviction") };
-/// The most attempts of a delete after conflicts, and the pause between them.
+/// The maximum number of attempts to delete after conflicts, and the delay between them.
 const MAX_ATTEMPTS: u32 = 20;
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -43,7 +43,7 @@ impl Eviction {
         }
         let options = delete_options(&posted, name)?;
         posted.validate(&self.admission).await?;
-        // The eviction itself was admitted.
+        // Only the eviction is subject to admission.
         let pods = self.resources.require("", "v1", "pods")?.with_admission(Arc::new(AdmitAll));
         let dry_run = !options.dry_run.is_empty();
         let context = Context::new(posted.context.user.clone(), posted.context.namespace.clone(), dry_run);
@@ -62,7 +62,7 @@ impl SubresourceHandler for Eviction {
     }
 }
 
-/// Returns the options of the pod's deletion; a dry run may be requested in the query or in the body.
+/// Returns the options for deleting the pod; a dry run may be requested in the query or in the body.
 fn delete_options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
     let eviction = FieldRef::<policy::Eviction>::root(&posted.object);
     let sent = eviction.at(policy::Eviction::DELETE_OPTIONS);
@@ -90,7 +90,8 @@ struct PodEviction {
 }
 
 impl PodEviction {
-    /// Deletes a pod that counts for no budget: it has ended or not begun, or is being deleted. Returns any other pod.
+    /// Deletes a pod that no budget covers, because it has finished, has not started, or is being deleted. Returns any
+    /// other pod.
     async fn delete_unguarded(&self, name: &str) -> Result<Option<Value>, Status> {
         let mut attempt = 1;
         loop {
@@ -101,7 +102,7 @@ impl PodEviction {
                 return Ok(Some(pod));
             }
             let mut options = self.options.clone();
-            // The delete must fail if the pod begins meanwhile.
+            // The delete must fail if the pod has started in the meantime.
             if !has_ended && options.resource_version.is_none() {
                 options.resource_version = Some(object::resource_version(&pod).into());
             }
@@ -119,7 +120,7 @@ impl PodEviction {
         }
     }
 
-    /// Deletes a pod that may count for a budget, if that allows it.
+    /// Deletes a pod that a budget may cover, if the budget allows it.
     async fn delete_guarded(&self, budgets: &Resource, pod: &Value) -> Result<(), Status> {
         let name = object::name(pod);
         let mut found = budgets::for_pod(budgets, pod).await?;
@@ -133,7 +134,7 @@ impl PodEviction {
             }
         };
         if !is_ready(pod) && exempts_unready(&budget) {
-            // The delete must fail if the pod has become ready.
+            // The delete must fail if the pod has become ready in the meantime.
             let mut options = self.options.clone();
             let is_version_added = options.resource_version.is_none();
             options.resource_version = Some(object::resource_version(pod).into());
@@ -157,7 +158,7 @@ impl PodEviction {
             let mut change = |live: Option<&Value>| {
                 let live = live.ok_or_else(|| Status::not_found(&self.pods.group_resource(), name))?;
                 check_preconditions(live, &options)?;
-                // kube-apiserver validates the options only after it has written the condition.
+                // kube-apiserver validates the options only after writing the condition.
                 options.validate()?;
                 let mut pod = live.clone();
                 let condition = value!({
@@ -208,8 +209,8 @@ fn is_ready(pod: &Value) -> bool {
     ready.is_some_and(|ready| ready.at(PodCondition::STATUS).str() == "True")
 }
 
-/// Returns true if a pod that is not ready does not use the budget (KEP-3017): always, or while there are enough
-/// healthy ones.
+/// Returns true if a pod that is not ready does not use the budget (KEP-3017): always, or while enough pods are
+/// healthy.
 fn exempts_unready(budget: &Value) -> bool {
     let budget = FieldRef::<Budget>::root(budget);
     let status = budget.at(Budget::STATUS);

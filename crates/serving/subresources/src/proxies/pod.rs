@@ -1,4 +1,4 @@
-//! Proxy of a pod, by the pod's address.
+//! Proxy of a pod, by its address.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn target(location: &Location<'_>, pod: &Value, tls: &Arc<ClientConfig>) -> Resu
     let pod = FieldRef::<Pod>::root(pod);
     let status = pod.at(Pod::STATUS);
     let ip = status.at(PodStatus::POD_IPS).item(0).map_or("", |ip| ip.at(PodIP::IP).str());
-    // A pod's status may be forged: its address must not be of this machine.
+    // The status of a pod may be forged, so its address must not be one of this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Err(Status::bad_request("address not allowed"));
     }

@@ -1,4 +1,4 @@
-//! Proxy of a service: one of its endpoints, which must be the address of a pod.
+//! Proxy of a service: to one of its endpoints, whose address must belong to a pod.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -72,8 +72,8 @@ fn candidates<'a>(endpoints: FieldRef<'_, 'a, Endpoints>, port_name: &str, rando
     found
 }
 
-/// Returns true if the address is that of a pod in the same namespace, as callers who may not write pods may write
-/// endpoints.
+/// Returns true if the address belongs to a pod in the same namespace, since callers who may not write pods may be
+/// allowed to write endpoints.
 async fn is_of_pod(
     nodes: &Nodes,
     info: &RequestInfo,
@@ -82,7 +82,7 @@ async fn is_of_pod(
     let ip = address.at(EndpointAddress::IP).str();
     let target = address.at(EndpointAddress::TARGET_REF);
     let pod_name = target.at(ObjectReference::NAME).str();
-    // A pod's status may be forged: its address must not be of this machine.
+    // The status of a pod may be forged, so its address must not be one of this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Ok(false);
     }
@@ -100,14 +100,14 @@ async fn is_of_pod(
     }
 }
 
-/// Returns the items of a list, starting at any one.
+/// Returns the items of a list, rotated by a number of items.
 fn rotated<'a, T>(list: FieldRef<'_, 'a, List<T>>, by: usize) -> impl Iterator<Item = FieldRef<'static, 'a, T>> {
     let list = list.list();
     let start = if list.is_empty() { 0 } else { by % list.len() };
     list[start..].iter().chain(&list[..start]).map(FieldRef::root)
 }
 
-/// Returns a random number: each hasher of the standard library has its own keys.
+/// Returns a random number, from the keys of a new hasher.
 fn random() -> usize {
     RandomState::new().hash_one(0u8) as usize
 }

@@ -1,4 +1,4 @@
-//! SubjectAccessReview and its variants: whether a user may do an action.
+//! SubjectAccessReview and its variants: whether a user is allowed to perform an action.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::posted_object::{PostedKind, PostedObject};
 
 const GROUP: &str = "authorization.k8s.io";
 
-/// The user that a review is about.
+/// The subject of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// The user of the spec.
+    /// The user in the spec.
     Named,
-    /// The user of the spec, for actions in the review's namespace.
+    /// The user in the spec, for actions in the review's namespace.
     NamedIn,
     /// The caller.
     Caller,
@@ -59,7 +59,7 @@ impl AccessReview {
         let mut posted = PostedObject::read(call, &self.kind(), &self.admission).await?;
         let errors = validate(self.subject, &posted.object, posted.message);
         if !errors.is_empty() {
-            // kube-apiserver reads the kind from the object, where it is already empty.
+            // kube-apiserver reads the kind from the object, where it was already removed.
             return Err(Status::invalid(&GroupKind::new(GROUP, ""), "", &errors));
         }
         let namespace = &posted.context.namespace;
@@ -113,7 +113,7 @@ impl SubresourceHandler for AccessReview {
 
 fn validate(subject: Subject, review: &Value, message: &binnacle_schema::Message) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    // Reviews of other kinds have the same fields, or fewer.
+    // Reviews of other kinds have the same fields, or a subset.
     let fields = FieldRef::<Review>::root(review);
     let (metadata, spec) = (fields.at(Review::METADATA), fields.at(Review::SPEC));
     let (resource, path) = (spec.at(Spec::RESOURCE_ATTRIBUTES), spec.at(Spec::NON_RESOURCE_ATTRIBUTES));
@@ -160,7 +160,7 @@ fn validate(subject: Subject, review: &Value, message: &binnacle_schema::Message
     errors
 }
 
-/// Returns the attributes of a path as kube-apiserver's internal type prints them.
+/// Returns the attributes of a path in the format of kube-apiserver's internal type.
 fn path_error_value(attributes: FieldRef<NonResourceAttributes>) -> ErrorValue {
     let Some(attributes) = attributes.set() else { return ErrorValue::raw("null") };
     let path = attributes.at(NonResourceAttributes::PATH).str();

@@ -1,4 +1,4 @@
-//! The action of a review, as attributes for authorizers.
+//! The action of a review, as authorization attributes.
 
 use binnacle_authz::Attributes;
 use binnacle_fields::FieldRef;
@@ -28,11 +28,11 @@ impl<'a> ReviewedAction<'a> {
         }
     }
 
-    /// Returns the attributes for the authorization of `user`.
+    /// Returns the attributes for authorizing `user`.
     pub(super) fn attributes<'b>(&'b self, user: &'b User) -> Attributes<'b> {
         let of_resource = |field| self.resource.map_or("", |resource| resource.at(field).str());
         let of_path = |field| if self.resource.is_some() { "" } else { self.path.at(field).str() };
-        // A review without a version is about all versions.
+        // A review without a version applies to all versions.
         let version = match of_resource(Resource::VERSION) {
             "" if self.resource.is_some() => "*",
             version => version,
@@ -56,7 +56,7 @@ impl<'a> ReviewedAction<'a> {
         }
     }
 
-    /// Returns messages about ignored selectors or requirements. To ignore one asks for more rights, never for less.
+    /// Returns messages about ignored selectors and requirements. Ignoring one requires more permissions, never fewer.
     pub(super) fn selector_errors(&self) -> impl Iterator<Item = &'static str> {
         let fields = self.fields.failed.then_some(if self.fields.text.is_empty() {
             "spec.resourceAttributes.fieldSelector ignored due to parse error"

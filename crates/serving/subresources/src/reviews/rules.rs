@@ -1,4 +1,5 @@
-//! SelfSubjectRulesReview: the actions that the caller may do in a namespace, as far as they can be listed.
+//! SelfSubjectRulesReview: the actions that the caller is allowed to perform in a namespace, as far as they can be
+//! listed.
 
 use std::sync::Arc;
 
@@ -51,10 +52,10 @@ impl SubresourceHandler for RulesReview {
     }
 }
 
-/// Roles are limited one by one, and a user may have any number of them: the answer is limited by the work budget.
+/// Each role is limited, but a user may have any number of roles, so the work budget limits the result.
 fn status(rules: &Rules) -> Result<Value, Exceeded> {
     for role in &rules.roles {
-        // The values, and their encoding.
+        // The values and their encoding.
         charge(role.steps())?;
         allocate(2 * role.bytes())?;
     }
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(status(&rules).unwrap(), want);
     }
 
-    /// Each role has about 1.4 MB as JSON. The same role may be bound many times; here all are different.
+    /// Each role has about 1.4 MB as JSON. The same role may be bound many times; here all roles differ.
     #[test]
     fn rejects_oversized_rules_before_building_them() {
         let (usual, large) = (role(50), role(50_000));

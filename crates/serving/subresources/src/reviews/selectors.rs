@@ -1,4 +1,4 @@
-//! The selectors of a review (KEP-4601): their validation, and their text.
+//! The selectors of a review (KEP-4601): validation, and their text.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::authorization::v1::{
@@ -19,7 +19,7 @@ pub(super) struct ParsedSelector {
 
 /// Validates `fieldSelector` and `labelSelector`.
 pub(super) fn validate(resource: FieldRef<ResourceAttributes>, errors: &mut FieldErrors) {
-    // Both selectors have the same fields, and so have their requirements.
+    // Both selectors and their requirements have the same fields.
     let fields = resource.at(ResourceAttributes::FIELD_SELECTOR).cast();
     let labels = resource.at(ResourceAttributes::LABEL_SELECTOR);
     for (selector, of_requirement) in
@@ -42,7 +42,7 @@ pub(super) fn validate(resource: FieldRef<ResourceAttributes>, errors: &mut Fiel
     }
 }
 
-/// Validates an operator. Unknown ones, perhaps of newer servers, are allowed: their requirements are ignored.
+/// Validates an operator. Unknown ones, perhaps from newer servers, are allowed; their requirements are ignored.
 fn operator(requirement: FieldRef<OfLabel>, errors: &mut FieldErrors) {
     let values = requirement.at(OfLabel::VALUES);
     pace(steps(values.len()));
@@ -74,7 +74,7 @@ fn field_requirement(requirement: FieldRef<OfLabel>, errors: &mut FieldErrors) {
     operator(requirement, errors);
 }
 
-/// Returns the steps of reading a requirement with so many values.
+/// Returns the steps for parsing a requirement with this number of values.
 fn steps(values: usize) -> u64 {
     10 + 10 * values as u64
 }

@@ -1,4 +1,4 @@
-//! SelfSubjectReview: the user that the caller is (KEP-3325).
+//! SelfSubjectReview: the authenticated user of the request (KEP-3325).
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl SelfReview {
     async fn review(&self, call: SubresourceCall) -> HandlerResult {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
         posted.validate(&self.admission).await?;
-        // The response has nothing of the request's object.
+        // The response contains nothing of the request's object.
         let review = value!({
             "kind": (KIND.kind), "apiVersion": "authentication.k8s.io/v1",
             "metadata": {"creationTimestamp": (rfc3339(posted.context.now))},

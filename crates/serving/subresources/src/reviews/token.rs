@@ -52,11 +52,11 @@ impl TokenReview {
         posted.respond(review)
     }
 
-    /// Returns the outcome of the server's own authenticators for a request with only the token.
+    /// Returns the result of the server's own authenticators for a request with only the token.
     async fn status(&self, token: &str, audiences: &[Text]) -> Result<Value, Status> {
         let mut object = value!({"user": {}});
         let mut status = FieldMut::<TokenReviewStatus>::root(&mut object);
-        // White space at the end of a header does not count. A token that is no valid header is unknown.
+        // Trailing white space of a header is ignored. A token that is not a valid header value is unknown.
         let Ok(header) = HeaderValue::from_str(&format!("Bearer {}", token.trim_end())) else {
             status.set(TokenReviewStatus::ERROR, INVALID);
             return Ok(object);

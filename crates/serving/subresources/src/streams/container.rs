@@ -6,13 +6,13 @@ use binnacle_meta::Status;
 use binnacle_registry::object;
 use binnacle_schema::Value;
 
-/// Returns the requested container, or the pod's only one.
+/// Returns the requested container, or the only container of the pod.
 pub(super) fn choose<'a>(requested: &'a str, pod: &'a Value) -> Result<&'a str, Status> {
     let pod_name = object::name(pod);
     let pod = FieldRef::<Pod>::root(pod);
     let spec = pod.at(Pod::SPEC);
     let containers = spec.at(PodSpec::CONTAINERS);
-    // Ephemeral containers have the fields of the others.
+    // Ephemeral containers have the same fields as other containers.
     let lists = [spec.at(PodSpec::INIT_CONTAINERS), containers, spec.at(PodSpec::EPHEMERAL_CONTAINERS).cast()];
     let name = |container: FieldRef<'_, 'a, Container>| container.at(Container::NAME).str();
     let all = || lists.iter().flat_map(FieldRef::items).map(name);

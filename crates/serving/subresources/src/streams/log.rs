@@ -16,7 +16,7 @@ use super::log_options::LogOptions;
 use super::{Nodes, StreamMetrics, container};
 use crate::connect::until_shutdown;
 
-/// The most bytes of a kubelet's error that are shown.
+/// The maximum number of bytes of a kubelet's error that are returned.
 const MAX_ERROR_BYTES: usize = 50_000;
 
 pub(crate) struct Log {
@@ -46,7 +46,7 @@ impl Log {
         let container = container::choose(&options.container, &pod)?;
         let node = FieldRef::<Pod>::root(&pod).at(Pod::SPEC).at(PodSpec::NODE_NAME).str();
         if node.is_empty() {
-            // A pod without a node does not run, and has no log.
+            // A pod without a node does not run and has no log.
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             return Ok(response);
@@ -120,7 +120,7 @@ async fn read_prefix(mut body: Body) -> Result<String, Status> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the status for a kubelet's failure.
+/// Returns the status for an error of the kubelet.
 fn failure_status(code: u16, text: &str, pod: &str) -> Status {
     match code {
         500 => Status::internal(text),

@@ -20,8 +20,8 @@ pub(super) struct LogOptions {
 }
 
 impl LogOptions {
-    /// Parses and validates the options; `pod` is the name for errors. With `split_streams` (`PodLogsQuerySplitStreams`) one
-    /// of the container's streams can be requested.
+    /// Parses and validates the options; `pod` is the name for errors. With `split_streams`
+    /// (`PodLogsQuerySplitStreams`) one of the container's streams can be selected.
     pub(super) fn of(query: &Query, pod: &str, split_streams: bool) -> Result<Self, Status> {
         let since_time = match query.get("sinceTime") {
             None | Some("" | "null") => query.contains("sinceTime").then(|| Time::from_unix(ZERO_TIME, 0)),
@@ -110,7 +110,7 @@ impl LogOptions {
 
 const STREAMS: [&str; 3] = ["All", "Stderr", "Stdout"];
 
-/// Go's zero time, year 1: the value of an empty time.
+/// Go's zero time in the year 1, which is the value of an empty time.
 const ZERO_TIME: i64 = -62_135_596_800;
 
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {

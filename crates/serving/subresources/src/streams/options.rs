@@ -65,7 +65,7 @@ impl StreamOptions {
     /// Returns the options as an object, for admission.
     pub(super) fn object(&self, kind: &str) -> Value {
         let mut object = value!({"kind": kind, "apiVersion": "v1"});
-        // Options to attach have the same fields, except for the command.
+        // The options of attach have the same fields, except for the command.
         let mut options = FieldMut::<PodExecOptions>::root(&mut object);
         for (is_set, field) in [
             (self.stdin, PodExecOptions::STDIN),
@@ -91,7 +91,7 @@ impl StreamOptions {
     }
 }
 
-/// Returns a query string with its `?`, sorted by key; empty without pairs.
+/// Returns a query string including its `?`, sorted by key; empty without pairs.
 pub(super) fn encode(pairs: &[(&str, String)]) -> String {
     encode_query(pairs.iter().map(|(key, value)| (*key, value.as_str())).collect())
 }

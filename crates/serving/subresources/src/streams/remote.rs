@@ -134,7 +134,7 @@ impl Session {
         }
     }
 
-    /// Returns the feature gate of the translation of WebSockets.
+    /// Returns the feature gate for translating WebSockets.
     fn gate(self) -> &'static str {
         match self {
             Self::Exec | Self::Attach => "TranslateStreamCloseWebsocketRequests",

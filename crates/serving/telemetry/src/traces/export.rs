@@ -1,5 +1,5 @@
-//! Export of spans to a collector, in batches from a bounded queue. If a collector is slow or unreachable, spans are
-//! lost, but no request waits for it.
+//! Export of spans to a collector, in batches from a bounded queue. If the collector is slow or unreachable, spans are
+//! dropped; requests never wait.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::SocketAddr;
@@ -27,7 +27,7 @@ const MAX_BATCH: usize = 512;
 const MAX_BATCH_DELAY: Duration = Duration::from_secs(5);
 /// The timeout of an export request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The interval at which lost spans are logged.
+/// The interval at which dropped spans are logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Queues spans for export.
@@ -36,7 +36,7 @@ pub struct Exporter {
     lost: AtomicU64,
 }
 
-/// The error of an invalid collector.
+/// The error for an invalid collector address.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot send traces to {endpoint}: {why}")]
 pub struct ExporterError {
@@ -45,8 +45,8 @@ pub struct ExporterError {
 }
 
 impl Exporter {
-    /// Returns an exporter, and the task that sends its spans until shutdown. `resource` identifies this server. With a
-    /// dialer the collector is reached through a proxy, unless its address is a unix socket.
+    /// Returns an exporter, and the task that sends its spans until shutdown. `resource` identifies this server. A
+    /// dialer connects to the collector through a proxy, unless the address is a unix socket.
     pub fn new(
         endpoint: &str,
         dialer: Option<Arc<Dialer>>,
@@ -146,11 +146,11 @@ async fn send(
     }
 }
 
-/// Waits for a batch. If the future is dropped, `batch` has the spans so far.
+/// Waits for a batch. If the future is dropped, `batch` holds the spans received so far.
 async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
     match spans.recv().await {
         Some(span) => batch.push(span),
-        // No sender is left.
+        // All senders were dropped.
         None => std::future::pending().await,
     }
     let until = Instant::now() + MAX_BATCH_DELAY;

@@ -9,15 +9,15 @@ use tokio::sync::{AcquireError, Notify, Semaphore, SemaphorePermit};
 
 use super::Connections;
 
-/// The longest time for the head of a request to arrive, and for the first request to begin (Go's `ReadHeaderTimeout`).
+/// The timeout for the head of a request, and for the start of the first request (Go's `ReadHeaderTimeout`).
 const HEAD_MS: u64 = 32_000;
-/// The longest idle time of a connection between requests (Go's `IdleTimeout`).
+/// The idle timeout of a connection between requests (Go's `IdleTimeout`).
 const IDLE_MS: u64 = 90_000;
-/// The longest time in which a client reads nothing of its answer. Vanished clients are detected sooner, by pings.
+/// The maximum time in which a client reads no bytes of a response. Disconnected clients are detected sooner, by pings.
 const STALL_MS: u64 = 60_000;
-/// The time for the client to close a connection that was told to close, once no requests are in progress.
+/// The time for the client to close a connection that is shutting down, once it has no active requests.
 const SHUTDOWN_MS: u64 = 1_000;
-/// The number of requests that run at once on an unauthenticated connection; others wait.
+/// The number of requests that run concurrently on an unauthenticated connection; further ones wait.
 const UNAUTHENTICATED_STREAMS: usize = 16;
 
 /// Milliseconds; zero means never.
@@ -32,24 +32,24 @@ pub(crate) struct Connection {
     authenticated: AtomicBool,
     upgraded: AtomicBool,
     closed: AtomicBool,
-    /// The number of requests that were taken off the connection and have not begun.
+    /// The number of received requests that have not started.
     pending_requests: AtomicU32,
-    /// The number of requests in progress.
+    /// The number of active requests.
     active_requests: AtomicU32,
     begun_requests: AtomicU64,
-    /// The time at which a request last began or ended, initially the start of the connection.
+    /// The time at which a request last started or ended, initially the start of the connection.
     active_at: Timestamp,
     /// The time at which bytes were last received.
     received_at: Timestamp,
     /// The time since which the head of a request is incomplete (HTTP/1).
     head_since: Timestamp,
-    /// The time by which the answer must have been sent (HTTP/1; HTTP/2 streams have their own).
+    /// The time by which the response must have been sent (HTTP/1; HTTP/2 streams have their own).
     send_by: Timestamp,
     /// The time since which the socket has accepted none of the pending bytes.
     stalled_since: Timestamp,
     /// The time since which written bytes have been pending.
     unflushed_since: Timestamp,
-    /// The time at which the connection was told to close.
+    /// The time at which the shutdown of the connection started.
     shutdown_at: Timestamp,
     close: Notify,
     shutdown: Notify,
@@ -65,18 +65,18 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// The way to end a connection after a timeout.
+/// The action after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeoutAction {
-    /// The client is told to close it.
+    /// Shuts down the connection gracefully.
     Shutdown,
     Close,
 }
 
-/// A guard for a request that has not begun.
+/// A guard for a request that has not started.
 pub(crate) struct PendingRequest(Arc<Connection>);
 
-/// A guard for a request in progress.
+/// A guard for an active request.
 pub(crate) struct ActiveRequest(Arc<Connection>);
 
 impl Connection {
@@ -128,8 +128,8 @@ impl Connection {
         self.active_requests.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns true while more than one request is in progress, or one is about to begin. Many are answered as soon as they
-    /// begin, and are never in progress at the same time.
+    /// Returns true while more than one request is active, or one is about to start. Many requests complete
+    /// immediately, so they are never active at the same time.
     pub(crate) fn has_several_requests(&self) -> bool {
         self.active_requests.load(Ordering::Relaxed) > 1 || self.pending_requests.load(Ordering::Relaxed) > 0
     }
@@ -138,7 +138,7 @@ impl Connection {
         self.active_at.load(Ordering::Relaxed)
     }
 
-    /// Marks the connection as upgraded: it is no longer HTTP, and its new owner closes it.
+    /// Marks the connection as upgraded: it no longer carries HTTP, and its new owner closes it.
     pub(crate) fn mark_upgraded(&self) {
         self.upgraded.store(true, Ordering::Relaxed);
     }
@@ -147,7 +147,7 @@ impl Connection {
         self.upgraded.load(Ordering::Relaxed)
     }
 
-    /// Waits while too many requests of an unauthenticated connection run. Fails if the connection is told to close.
+    /// Waits while too many requests of an unauthenticated connection run. Fails if the connection shuts down.
     pub(crate) async fn acquire_request_permit(&self) -> Result<Option<SemaphorePermit<'_>>, AcquireError> {
         if self.is_authenticated() {
             return Ok(None);
@@ -155,13 +155,13 @@ impl Connection {
         self.request_permits.acquire().await.map(Some)
     }
 
-    /// Notes that a request was taken off the connection. Returns a guard for the time until it begins.
+    /// Records that a request was received. Returns a guard for the time until it starts.
     pub(crate) fn add_pending_request(self: &Arc<Self>) -> PendingRequest {
         self.pending_requests.fetch_add(1, Ordering::Relaxed);
         PendingRequest(self.clone())
     }
 
-    /// Notes that a request begins. Returns a guard for its duration.
+    /// Records that a request starts. Returns a guard for its duration.
     pub(crate) fn begin_request(self: &Arc<Self>) -> ActiveRequest {
         self.active_requests.fetch_add(1, Ordering::Relaxed);
         self.begun_requests.fetch_add(1, Ordering::Relaxed);
@@ -171,13 +171,13 @@ impl Connection {
         ActiveRequest(self.clone())
     }
 
-    /// Sets the deadline for sending the answer.
+    /// Sets the deadline for sending the response.
     pub(crate) fn send_by(&self, deadline: Instant) {
         let at = deadline.saturating_duration_since(self.began).as_millis() as u64 + 1;
         self.send_by.store(at, Ordering::Relaxed);
     }
 
-    /// Notes that bytes were received.
+    /// Records that bytes were received.
     pub(crate) fn mark_received(&self) {
         let now = self.now();
         self.received_at.store(now, Ordering::Relaxed);
@@ -194,14 +194,14 @@ impl Connection {
         self.now().saturating_sub(self.received_at.load(Ordering::Relaxed))
     }
 
-    /// Notes that written bytes are pending.
+    /// Records that written bytes are pending.
     pub(crate) fn mark_unflushed(&self) {
         if self.unflushed_since.load(Ordering::Relaxed) == 0 {
             self.unflushed_since.store(self.now(), Ordering::Relaxed);
         }
     }
 
-    /// Notes that the socket accepts no bytes.
+    /// Records that the socket accepts no bytes.
     pub(crate) fn mark_stalled(&self) {
         self.mark_unflushed();
         if self.stalled_since.load(Ordering::Relaxed) == 0 {
@@ -209,12 +209,12 @@ impl Connection {
         }
     }
 
-    /// Notes that the socket accepts bytes again.
+    /// Records that the socket accepts bytes again.
     pub(crate) fn clear_stalled(&self) {
         self.stalled_since.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that all written bytes have been sent.
+    /// Records that all written bytes have been sent.
     pub(crate) fn mark_flushed(&self) {
         self.stalled_since.store(0, Ordering::Relaxed);
         self.unflushed_since.store(0, Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl Connection {
         }
     }
 
-    /// Tells the connection to take no further requests.
+    /// Starts a graceful shutdown: the connection accepts no further requests.
     pub(crate) fn begin_shutdown(&self) {
         if self.shutdown_at.load(Ordering::Relaxed) == 0 {
             self.shutdown_at.store(self.now(), Ordering::Relaxed);
@@ -234,7 +234,7 @@ impl Connection {
         }
     }
 
-    /// Notes that the connection was told to close by other means.
+    /// Records that the connection is shutting down for other reasons.
     pub(crate) fn mark_shutdown(&self) {
         if self.shutdown_at.load(Ordering::Relaxed) == 0 {
             self.shutdown_at.store(self.now(), Ordering::Relaxed);
@@ -245,7 +245,7 @@ impl Connection {
         self.shutdown.notified().await;
     }
 
-    /// Closes the connection at once.
+    /// Closes the connection immediately.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.close.notify_one();
@@ -260,7 +260,7 @@ impl Connection {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Returns the way to end the connection if a timeout has expired.
+    /// Returns the action for an expired timeout, if any.
     pub(super) fn timeout_action(&self, now: u64) -> Option<TimeoutAction> {
         let since = |timestamp: &Timestamp| match timestamp.load(Ordering::Relaxed) {
             0 => 0,
@@ -310,7 +310,7 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// A place among the connections, which is released on drop.
+/// A slot among the connections, which is released on drop.
 pub(crate) struct Slot {
     all: Arc<Connections>,
     connection: Arc<Connection>,
@@ -341,7 +341,7 @@ mod tests {
         let connection = Arc::new(Connection::new(0, [127, 0, 0, 1].into(), Instant::now(), 1));
         let mut pending_requests: Vec<_> = (0..3).map(|_| connection.add_pending_request()).collect();
         let mut several = Vec::new();
-        while let Some(next) = taken.pop() {
+        while let Some(next) = pending_requests.pop() {
             let answering = connection.begin_request();
             drop(next);
             drop(answering);
@@ -352,7 +352,7 @@ mod tests {
         assert!(connection.has_several_requests());
     }
 
-    /// A connection and its events: `(event, second of the check, way to end)`.
+    /// A connection with its events, as `(event, second of the check, action)`.
     #[test]
     fn timeouts_end_idle_stalled_and_overdue_connections() {
         let connection_of = |protocol| {
@@ -377,7 +377,7 @@ mod tests {
         half.send_by(half.began + std::time::Duration::from_secs(60));
         assert_eq!((at(&half, 59), at(&half, 61)), (None, Some(TimeoutAction::Close)));
         drop(request);
-        // Buffered bytes must be read as well.
+        // Buffered bytes must be read too.
         assert_eq!(at(&half, 61), Some(TimeoutAction::Close));
         half.mark_flushed();
         assert_eq!(at(&half, 61), None);
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(at(&unread, 3600), None);
         drop(watch);
         assert_eq!(at(&unread, 3), Some(TimeoutAction::Close));
-        // Unless it is upgraded.
+        // Upgraded connections are exempt.
         unread.mark_upgraded();
         assert_eq!(at(&unread, 3600), None);
     }

@@ -9,14 +9,14 @@ use h2::RecvStream;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::runtime::Handle;
 
-/// The limits in time and bytes on reading the rest of an unneeded body.
+/// The limits in time and bytes for reading the rest of an unused body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: usize = 8 * 1024 * 1024;
 
-/// A body. On drop, the rest of it is read and discarded for a while: if a stream is reset while its client still
-/// sends, many clients, curl among them, discard the unread answer.
+/// A body. On drop, the rest of it is read and discarded for some time: if a stream is reset while its client still
+/// sends, many clients, such as curl, discard the unread response.
 pub(super) struct Incoming {
-    /// `None` once it has been handed on or has failed.
+    /// `None` once it has been handed over or has failed.
     stream: Option<RecvStream>,
     length: Option<u64>,
     runtime: Handle,
@@ -38,7 +38,7 @@ impl HttpBody for Incoming {
         match ready!(stream.poll_data(cx)) {
             Some(Ok(data)) => {
                 let count = data.len();
-                // It only fails if more than the received bytes are released.
+                // This fails only if more bytes are released than were received.
                 let _ = stream.flow_control().release_capacity(count);
                 if let Some(length) = &mut self.length {
                     *length = length.saturating_sub(count as u64);
