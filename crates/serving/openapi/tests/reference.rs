@@ -171,9 +171,9 @@ impl Findings {
         }
     }
 
-    fn report(&self, what: &str) {
+    fn report(&self, document: &str) {
         println!(
-            "{what}: {} differences, {} sentences are the same, {} differ, {} are missing",
+            "{document}: {} differences, {} sentences are the same, {} differ, {} are missing",
             self.differences.len(),
             self.same_sentences,
             self.other_sentences.len(),

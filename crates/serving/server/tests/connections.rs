@@ -34,8 +34,8 @@ async fn negotiates_tls_and_http_versions() {
             );
             // The second request shows that the connection is kept open.
             for _ in 0..2 {
-                let answer = client.get("/who").await.unwrap();
-                assert_eq!((answer.status, answer.body.as_str()), (200, "me"));
+                let response = client.get("/who").await.unwrap();
+                assert_eq!((response.status, response.body.as_str()), (200, "me"));
             }
         }
     }
@@ -49,9 +49,9 @@ async fn rejects_certificates_of_unknown_authorities() {
     for alpn in ["h2", "http/1.1"] {
         let handshake = identity(server.handshake(), "admin", &stranger.issuer).alpn(&[alpn]);
         let mut client = server.connect(&handshake).await;
-        let answer = client.get("/who").await.unwrap();
-        assert_eq!(answer.status, 401);
-        assert!(answer.body.contains("\"reason\":\"Unauthorized\""), "{}", answer.body);
+        let response = client.get("/who").await.unwrap();
+        assert_eq!(response.status, 401);
+        assert!(response.body.contains("\"reason\":\"Unauthorized\""), "{}", response.body);
     }
 }
 
@@ -73,9 +73,9 @@ async fn limits_request_bodies() {
     for alpn in ["h2", "http/1.1"] {
         for (size, want) in [(0, (200, "0 bytes")), (100, (200, "100 bytes")), (101, (413, "limit is 100"))] {
             let mut client = server.connect(&server.identity("me").alpn(&[alpn])).await;
-            let answer = client.send("POST", "/api/v1/pods", &[], "x".repeat(size)).await.unwrap();
-            assert_eq!(answer.status, want.0, "{alpn}");
-            assert!(answer.body.contains(want.1), "{}", answer.body);
+            let response = client.send("POST", "/api/v1/pods", &[], "x".repeat(size)).await.unwrap();
+            assert_eq!(response.status, want.0, "{alpn}");
+            assert!(response.body.contains(want.1), "{}", response.body);
         }
     }
 }
@@ -85,8 +85,12 @@ async fn head_has_no_body() {
     let server = TestServer::start().await;
     for alpn in ["h2", "http/1.1"] {
         let mut client = server.connect(&server.identity("me").alpn(&[alpn])).await;
-        let answer = client.send("HEAD", "/who", &[], "").await.unwrap();
-        assert_eq!((answer.status, answer.header("content-length"), answer.body.as_str()), (200, "2", ""), "{alpn}");
+        let response = client.send("HEAD", "/who", &[], "").await.unwrap();
+        assert_eq!(
+            (response.status, response.header("content-length"), response.body.as_str()),
+            (200, "2", ""),
+            "{alpn}"
+        );
         assert_eq!(client.get("/who").await.unwrap().body, "me");
     }
 }

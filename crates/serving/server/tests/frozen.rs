@@ -36,8 +36,8 @@ impl Drop for ReleaseOnDrop {
 /// Waits until a path has this status, and returns the text of the response.
 async fn wait_for_status(probe: &mut Client, path: &str, status: u16) -> String {
     wait_until(path, async || {
-        let answer = probe.get(path).await.unwrap();
-        (answer.status == status).then_some(answer.body)
+        let response = probe.get(path).await.unwrap();
+        (response.status == status).then_some(response.body)
     })
     .await
 }

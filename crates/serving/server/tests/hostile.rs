@@ -31,10 +31,10 @@ async fn tls(server: &TestServer, handshake: &Handshake) -> TlsStream<TcpStream>
 async fn send_and_read_to_end(server: &TestServer, text: &[u8]) -> String {
     let mut stream = tls(server, &server.identity("me")).await;
     stream.write_all(text).await.unwrap();
-    let mut answer = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    let mut response = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut response)).await;
     read.expect("the connection is closed").unwrap();
-    String::from_utf8(answer).unwrap()
+    String::from_utf8(response).unwrap()
 }
 
 async fn bounded<T>(future: impl Future<Output = T>) -> T {
@@ -248,9 +248,9 @@ async fn responds_before_resetting_the_stream() {
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let written = stream.write_all(&body).await;
-        let mut answer = Vec::new();
-        let read = bounded(stream.read_to_end(&mut answer)).await;
-        let text = String::from_utf8_lossy(&answer);
+        let mut response = Vec::new();
+        let read = bounded(stream.read_to_end(&mut response)).await;
+        let text = String::from_utf8_lossy(&response);
         assert!(text.starts_with("HTTP/1.1 413") && text.contains("limit is 100"), "{written:?} {read:?} {text}");
     }
     server.stop().await;
@@ -268,8 +268,8 @@ async fn rejects_http1_heads_like_go() {
             "HTTP/1.1 501 Not Implemented",
         ),
     ] {
-        let answer = send_and_read_to_end(&server, head.as_bytes()).await;
-        assert!(answer.starts_with(want) && answer.contains("Connection: close"), "{head:?}: {answer}");
+        let response = send_and_read_to_end(&server, head.as_bytes()).await;
+        assert!(response.starts_with(want) && response.contains("Connection: close"), "{head:?}: {response}");
     }
     server.stop().await;
 }
@@ -281,13 +281,13 @@ async fn closes_connections_after_ten_failed_logins() {
     // A certificate of an unknown CA.
     let handshake = rig::identity(server.handshake(), "me", &stranger.issuer).alpn(&["http/1.1"]);
     let mut client = server.connect(&handshake).await;
-    let mut answers = 0;
-    while let Ok(answer) = client.get("/who").await {
-        assert_eq!(answer.status, 401);
-        answers += 1;
-        assert!(answers <= 10);
+    let mut responses = 0;
+    while let Ok(response) = client.get("/who").await {
+        assert_eq!(response.status, 401);
+        responses += 1;
+        assert!(responses <= 10);
     }
-    assert_eq!(answers, 10);
+    assert_eq!(responses, 10);
     server.stop().await;
     stranger.stop().await;
 }
@@ -296,14 +296,14 @@ async fn closes_connections_after_ten_failed_logins() {
 async fn evicts_idle_connections_for_new_clients() {
     let limits = ConnectionLimits { total: 40, unauthenticated: 30, unauthenticated_per_address: 20 };
     let server = TestServer::with(Options { limits, ..Options::default() }).await;
-    let mut kept = server.connect(&server.identity("me")).await;
-    assert_eq!(kept.get("/who").await.unwrap().body, "me");
+    let mut other_client = server.connect(&server.identity("me")).await;
+    assert_eq!(other_client.get("/who").await.unwrap().body, "me");
     let mut idle = Vec::new();
     for _ in 0..100 {
         idle.push(TcpStream::connect(server.address).await.unwrap());
     }
     assert_eq!(server.connect(&server.identity("other")).await.get("/who").await.unwrap().body, "other");
-    assert_eq!(kept.get("/who").await.unwrap().body, "me");
+    assert_eq!(other_client.get("/who").await.unwrap().body, "me");
     wait_until("idle connections are closed", async || {
         let mut closed = 0;
         for stream in &mut idle {
@@ -355,7 +355,7 @@ fn responds_to_probes_while_workers_are_blocked() {
                     let sent = Instant::now();
                     // Unauthenticated callers lose their connection.
                     match client.get(path).await {
-                        Ok(answer) => assert_eq!((answer.status, answer.body.as_str()), (200, "ok")),
+                        Ok(response) => assert_eq!((response.status, response.body.as_str()), (200, "ok")),
                         Err(error) => assert_eq!(path, "/readyz", "{error}"),
                     }
                     probe_count += 1;

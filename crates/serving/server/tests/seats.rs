@@ -37,9 +37,9 @@ async fn send_until_seated(client: &mut Client, path: &str) -> Answer {
 async fn send_with_headers_until_seated(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
-        let answer = client.send("GET", path, headers, "").await.unwrap();
-        if !answer.body.starts_with(NO_SEAT) {
-            return answer;
+        let response = client.send("GET", path, headers, "").await.unwrap();
+        if !response.body.starts_with(NO_SEAT) {
+            return response;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -61,8 +61,8 @@ async fn serves_others_while_requests_wait() {
         assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
     }
     assert!(waiting.try_join_next().is_none());
-    for answer in finish(&server, waiting).await {
-        assert!(["waited", TRY_LATER].contains(&answer.body.as_str()), "{}", answer.body);
+    for response in finish(&server, waiting).await {
+        assert!(["waited", TRY_LATER].contains(&response.body.as_str()), "{}", response.body);
     }
 }
 
@@ -73,14 +73,14 @@ const TRY_LATER: &str = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\"
 
 /// Ends the waiting requests.
 async fn finish(server: &TestServer, mut waiting: JoinSet<Answer>) -> Vec<Answer> {
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     while !waiting.is_empty() {
         server.end_wait.notify_waiters();
-        if let Ok(Some(answer)) = tokio::time::timeout(Duration::from_millis(10), waiting.join_next()).await {
-            answers.push(answer.unwrap());
+        if let Ok(Some(response)) = tokio::time::timeout(Duration::from_millis(10), waiting.join_next()).await {
+            responses.push(response.unwrap());
         }
     }
-    answers
+    responses
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,9 +96,9 @@ async fn limits_waiting_requests_per_user() {
         });
     }
     for _ in 0..8 {
-        let answer = clients.join_next().await.unwrap().unwrap();
-        assert_eq!(answer.status, 429);
-        assert!(answer.body.contains("too many requests of this user are waiting"), "{}", answer.body);
+        let response = clients.join_next().await.unwrap().unwrap();
+        assert_eq!(response.status, 429);
+        assert!(response.body.contains("too many requests of this user are waiting"), "{}", response.body);
     }
     assert!(clients.try_join_next().is_none());
     let mut other = server.connect(&server.identity("other")).await;
@@ -117,8 +117,8 @@ async fn slow_bodies_release_the_seat() {
     let mut other = server.connect(&server.identity("other")).await;
     assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
     slow.write_all(b"56789").await.unwrap();
-    let mut answer = String::new();
-    slow.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.ends_with("10 bytes"), "{answer}");
+    let mut response = String::new();
+    slow.read_to_string(&mut response).await.unwrap();
+    assert!(response.ends_with("10 bytes"), "{response}");
     assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
 }

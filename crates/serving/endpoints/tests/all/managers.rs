@@ -7,8 +7,8 @@ use crate::support::{CONFIG_MAPS, Server, TestResponse};
 const APPLY: &str = "content-type: application/apply-patch+yaml";
 
 /// Returns the manager, operation and fields of each entry, sorted by manager.
-fn entries(answer: &TestResponse) -> Vec<(String, String, Json)> {
-    let fields = answer.at("/metadata/managedFields");
+fn entries(response: &TestResponse) -> Vec<(String, String, Json)> {
+    let fields = response.at("/metadata/managedFields");
     let text = |entry: &Json, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
     let entry = |entry: &Json| (text(entry, "manager"), text(entry, "operation"), entry["fieldsV1"].clone());
     let mut entries: Vec<_> = fields.as_array().into_iter().flatten().map(entry).collect();
@@ -34,10 +34,10 @@ async fn records_manager_from_query_or_user_agent() {
         ("e", "?fieldManager=%07", &[], 422, ""),
     ] {
         let body = format!("{{\"metadata\": {{\"name\": \"{name}\"}}, \"data\": {{\"k\": \"v\"}}}}");
-        let answer = server.send(&format!("POST {CONFIG_MAPS}{query}"), headers, &body).await;
-        assert_eq!(answer.status, status, "{query}: {}", answer.text());
+        let response = server.send(&format!("POST {CONFIG_MAPS}{query}"), headers, &body).await;
+        assert_eq!(response.status, status, "{query}: {}", response.text());
         if status == 201 && !manager.is_empty() {
-            assert_eq!(entries(&answer), [(manager.to_owned(), "Update".to_owned(), data(&["k"]))], "{query}");
+            assert_eq!(entries(&response), [(manager.to_owned(), "Update".to_owned(), data(&["k"]))], "{query}");
         }
     }
 }
@@ -63,15 +63,15 @@ async fn apply_creates_merges_conflicts_and_forces() {
         ("the last lets go", "fieldManager=two", map("{}"), 200, json!(null)),
         ("whatever is not false is force", "fieldManager=one&force=maybe", map("{k: z}"), 200, json!({"k": "z"})),
     ] {
-        let answer = server.send(&format!("PATCH {CONFIG_MAPS}/a?{query}"), &[APPLY], &body).await;
-        assert_eq!(answer.status, status, "{case}: {}", answer.text());
+        let response = server.send(&format!("PATCH {CONFIG_MAPS}/a?{query}"), &[APPLY], &body).await;
+        assert_eq!(response.status, status, "{case}: {}", response.text());
         match &want {
             Json::String(message) => {
-                let got = answer.at("/message");
+                let got = response.at("/message");
                 assert!(got.as_str().unwrap().contains(message.as_str()), "{case}: {got}");
             }
             data => {
-                let got = answer.at("/data");
+                let got = response.at("/data");
                 assert!(got == *data || data.is_null() && got == json!({}), "{case}: {got}");
             }
         }
@@ -85,14 +85,14 @@ async fn update_takes_ownership_of_changed_fields() {
     server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=one"), &[APPLY], applied).await;
     let merge = "content-type: application/merge-patch+json";
     let patch = r#"{"data": {"l": "w", "m": "w"}}"#;
-    let answer = server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=two"), &[merge], patch).await;
+    let response = server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=two"), &[merge], patch).await;
     let want = [
         ("one".to_owned(), "Apply".to_owned(), json!({"f:data": {"f:k": {}}})),
         ("two".to_owned(), "Update".to_owned(), json!({"f:data": {"f:l": {}, "f:m": {}}})),
     ];
-    assert_eq!(entries(&answer), want);
+    assert_eq!(entries(&response), want);
     // A list with one empty entry removes all entries.
     let patch = r#"{"metadata": {"managedFields": [{}]}}"#;
-    let answer = server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=two"), &[merge], patch).await;
-    assert_eq!((answer.status, entries(&answer)), (200, Vec::new()));
+    let response = server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=two"), &[merge], patch).await;
+    assert_eq!((response.status, entries(&response)), (200, Vec::new()));
 }

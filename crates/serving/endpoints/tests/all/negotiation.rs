@@ -37,17 +37,17 @@ async fn returns_each_transform_in_each_encoding() {
         (&list, PARTIAL_LIST, "PartialObjectMetadataList"),
     ] {
         for encoding in ["application/json", "application/yaml", protobuf] {
-            let wanted = if transform.is_empty() { encoding.to_owned() } else { format!("{encoding};{transform}") };
-            let answer = server.send(&format!("GET {path}"), &[&format!("accept: {wanted}")], "").await;
+            let accept = if transform.is_empty() { encoding.to_owned() } else { format!("{encoding};{transform}") };
+            let response = server.send(&format!("GET {path}"), &[&format!("accept: {accept}")], "").await;
             // Tables have no protobuf encoding.
-            let (status, form, kind) = if (encoding, kind) == (protobuf, "Table") {
+            let (status, media_type, kind) = if (encoding, kind) == (protobuf, "Table") {
                 (406, "application/json", "Status")
             } else {
                 (200, encoding, kind)
             };
-            assert_eq!((answer.status, answer.kind.as_str()), (status, form), "{path} {wanted}");
-            assert_eq!(kind_of(&answer.body), kind, "{path} {wanted}");
-            assert_eq!(answer.body.starts_with(b"k8s\0"), form == protobuf, "{path} {wanted}");
+            assert_eq!((response.status, response.kind.as_str()), (status, media_type), "{path} {accept}");
+            assert_eq!(kind_of(&response.body), kind, "{path} {accept}");
+            assert_eq!(response.body.starts_with(b"k8s\0"), media_type == protobuf, "{path} {accept}");
         }
     }
 }
@@ -103,7 +103,7 @@ async fn protobuf_write_response_equals_get_response() {
 async fn negotiates_by_accept_header() {
     let server = Server::new().with_config_maps(&["a"]).await;
     let one = format!("GET {CONFIG_MAPS}/a");
-    for (accept, status, kind, what) in [
+    for (accept, status, kind, body_kind) in [
         ("", 200, "application/json", "ConfigMap"),
         ("*/*", 200, "application/json", "ConfigMap"),
         ("application/*", 406, "application/json", "Status"),
@@ -116,9 +116,9 @@ async fn negotiates_by_accept_header() {
     ] {
         let header = format!("accept: {accept}");
         let headers: &[&str] = if accept.is_empty() { &[] } else { &[&header] };
-        let answer = server.send(&one, headers, "").await;
-        assert_eq!((answer.status, answer.kind.as_str()), (status, kind), "{accept}: {}", answer.text());
-        assert_eq!(kind_of(&answer.body), what, "{accept}");
+        let response = server.send(&one, headers, "").await;
+        assert_eq!((response.status, response.kind.as_str()), (status, kind), "{accept}: {}", response.text());
+        assert_eq!(kind_of(&response.body), body_kind, "{accept}");
     }
     let pretty = server.send(&format!("{one}?pretty=true"), &[], "").await;
     assert!(pretty.text().starts_with("{\n  \"kind\": \"ConfigMap\""), "{}", pretty.text());
@@ -136,16 +136,19 @@ async fn tables_have_columns_and_rows() {
         ("?fieldSelector=metadata.name=b", json!([["b", 1]]), json!("PartialObjectMetadata")),
         ("?labelSelector=l=w", json!([]), json!(null)),
     ] {
-        let answer = server.send(&format!("GET {CONFIG_MAPS}{query}"), &[&accept], "").await;
+        let response = server.send(&format!("GET {CONFIG_MAPS}{query}"), &[&accept], "").await;
         let columns: Vec<_> =
-            answer.at("/columnDefinitions").as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
+            response.at("/columnDefinitions").as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
         assert_eq!(columns, ["Name", "Data", "Age"], "{query}");
-        let rows = answer.at("/rows");
+        let rows = response.at("/rows");
         let rows = rows.as_array().unwrap();
         let found: Vec<_> = rows.iter().map(|row| row["cells"].as_array().unwrap()[..2].to_vec()).collect();
         assert_eq!(json!(found), cells, "{query}");
-        assert_eq!(answer.at("/rows/0/object/kind"), object, "{query}");
-        assert_eq!(answer.at("/metadata/remainingItemCount"), if query == "?limit=1" { json!(1) } else { json!(null) });
+        assert_eq!(response.at("/rows/0/object/kind"), object, "{query}");
+        assert_eq!(
+            response.at("/metadata/remainingItemCount"),
+            if query == "?limit=1" { json!(1) } else { json!(null) }
+        );
     }
     let wrong = server.send(&format!("GET {CONFIG_MAPS}?includeObject=All"), &[&accept], "").await;
     assert_eq!(wrong.status, 400, "{}", wrong.text());
@@ -175,7 +178,7 @@ async fn decodes_bodies_by_content_type() {
         let header = format!("content-type: {kind}");
         let headers: &[&str] = if kind.is_empty() { &[] } else { &[&header] };
         let body = body.replace("NAME", &format!("a{index}"));
-        let answer = server.send(&format!("POST {CONFIG_MAPS}"), headers, &body).await;
-        assert_eq!(answer.status, status, "{kind} {body}: {}", answer.text());
+        let response = server.send(&format!("POST {CONFIG_MAPS}"), headers, &body).await;
+        assert_eq!(response.status, status, "{kind} {body}: {}", response.text());
     }
 }

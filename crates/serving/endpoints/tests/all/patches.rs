@@ -8,9 +8,10 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 
 async fn check_patch(server: &Server, case: &str, path: &str, kind: &str, patch: &str, want: (u16, &str, Json)) {
     let (status, pointer, value) = want;
-    let answer: TestResponse = server.send(&format!("PATCH {path}"), &[&format!("content-type: {kind}")], patch).await;
-    assert_eq!(answer.status, status, "{case}: {}", answer.text());
-    assert_eq!(answer.at(pointer), value, "{case}");
+    let response: TestResponse =
+        server.send(&format!("PATCH {path}"), &[&format!("content-type: {kind}")], patch).await;
+    assert_eq!(response.status, status, "{case}: {}", response.text());
+    assert_eq!(response.at(pointer), value, "{case}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,9 +99,9 @@ async fn only_strategic_patches_merge_lists_by_key() {
         assert_eq!(created.status, 201, "{}", created.text());
         let headers = [&*format!("content-type: {kind}")];
         let patch = json!({"spec": {"containers": containers}}).to_string();
-        let answer = server.send(&format!("PATCH {PODS}/p"), &headers, &patch).await;
-        assert_eq!(answer.status, status, "{case}: {}", answer.text());
-        let containers = answer.at("/spec/containers");
+        let response = server.send(&format!("PATCH {PODS}/p"), &headers, &patch).await;
+        assert_eq!(response.status, status, "{case}: {}", response.text());
+        let containers = response.at("/spec/containers");
         let image = |container: &Json| json!([container["name"], container["image"]]);
         let got: Vec<Json> = containers.as_array().into_iter().flatten().map(image).collect();
         assert_eq!(json!(got), want, "{case}");

@@ -112,8 +112,8 @@ impl Server {
         for name in names {
             let body =
                 format!("{{\"metadata\":{{\"name\":\"{name}\",\"labels\":{{\"l\":\"v\"}}}},\"data\":{{\"k\":\"v\"}}}}");
-            let answer = self.send(&format!("POST {CONFIG_MAPS}"), &[], &body).await;
-            assert_eq!(answer.status, 201, "{}", answer.text());
+            let response = self.send(&format!("POST {CONFIG_MAPS}"), &[], &body).await;
+            assert_eq!(response.status, 201, "{}", response.text());
         }
         self
     }

@@ -19,11 +19,11 @@ async fn dry_runs_do_not_persist() {
         (format!("DELETE {one}"), r#"{"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}"#, 200),
         (format!("DELETE {CONFIG_MAPS}?dryRun=All"), "", 200),
     ] {
-        let answer = server.send(&what, &[], body).await;
-        assert_eq!(answer.status, status, "{what}: {}", answer.text());
+        let response = server.send(&request_line, &[], body).await;
+        assert_eq!(response.status, status, "{request_line}: {}", response.text());
         let list = server.send(&format!("GET {CONFIG_MAPS}"), &[], "").await;
-        assert_eq!(list.at("/items/0/data"), json!({"k": "v"}), "{what}");
-        assert_eq!(list.at("/items").as_array().map(Vec::len), Some(1), "{what}");
+        assert_eq!(list.at("/items/0/data"), json!({"k": "v"}), "{request_line}");
+        assert_eq!(list.at("/items").as_array().map(Vec::len), Some(1), "{request_line}");
     }
 }
 
@@ -42,14 +42,19 @@ async fn handles_unknown_and_duplicate_fields_by_field_validation() {
         ("?fieldValidation=Strict", twice, 400, r#"strict decoding error: duplicate field "data""#),
         ("?fieldValidation=Some", unknown, 422, r#"fieldValidation: Unsupported value: "Some""#),
     ] {
-        let answer = server.send(&format!("POST {CONFIG_MAPS}{validation}"), &[], body).await;
-        assert_eq!(answer.status, status, "{validation} {body}: {}", answer.text());
+        let response = server.send(&format!("POST {CONFIG_MAPS}{validation}"), &[], body).await;
+        assert_eq!(response.status, status, "{validation} {body}: {}", response.text());
         if status == 201 {
-            let warned = answer.warnings.iter().any(|warning| warning.replace('\\', "").contains(message));
-            assert!(warned || answer.warnings.is_empty(), "{:?}", answer.warnings);
-            assert_eq!(answer.warnings.is_empty(), message.is_empty(), "{validation} {body}: {:?}", answer.warnings);
+            let warned = response.warnings.iter().any(|warning| warning.replace('\\', "").contains(message));
+            assert!(warned || response.warnings.is_empty(), "{:?}", response.warnings);
+            assert_eq!(
+                response.warnings.is_empty(),
+                message.is_empty(),
+                "{validation} {body}: {:?}",
+                response.warnings
+            );
         } else {
-            assert!(answer.at("/message").as_str().unwrap().contains(message), "{}", answer.text());
+            assert!(response.at("/message").as_str().unwrap().contains(message), "{}", response.text());
         }
     }
 }
@@ -62,7 +67,7 @@ async fn rejects_conflicts_and_failed_preconditions() {
     let delete = |preconditions: Json| {
         json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}).to_string()
     };
-    for (case, what, body, status, reason) in [
+    for (case, method, body, status, reason) in [
         ("another name", "PUT", put(json!({"name": "b"})), 400, json!("BadRequest")),
         ("another namespace", "PUT", put(json!({"name": "a", "namespace": "x"})), 400, json!("BadRequest")),
         ("an older version", "PUT", put(json!({"name": "a", "resourceVersion": "1"})), 409, json!("Conflict")),
@@ -71,12 +76,12 @@ async fn rejects_conflicts_and_failed_preconditions() {
         ("a delete of another uid", "DELETE", delete(json!({"uid": "x"})), 409, json!("Conflict")),
         ("a delete of another version", "DELETE", delete(json!({"resourceVersion": "1"})), 409, json!("Conflict")),
         ("a delete", "DELETE", delete(json!({})), 200, json!(null)),
-        ("what is gone", "DELETE", delete(json!({})), 404, json!("NotFound")),
-        ("what is gone", "PUT", put(json!({"name": "a"})), 404, json!("NotFound")),
+        ("a deleted object", "DELETE", delete(json!({})), 404, json!("NotFound")),
+        ("a deleted object", "PUT", put(json!({"name": "a"})), 404, json!("NotFound")),
     ] {
-        let answer = server.send(&format!("{what} {one}"), &[], &body).await;
-        assert_eq!(answer.status, status, "{case}: {}", answer.text());
-        assert_eq!(answer.at("/reason"), reason, "{case}");
+        let response = server.send(&format!("{method} {one}"), &[], &body).await;
+        assert_eq!(response.status, status, "{case}: {}", response.text());
+        assert_eq!(response.at("/reason"), reason, "{case}");
     }
 }
 
@@ -89,9 +94,10 @@ async fn generates_names() {
         (json!({"generateName": "a-", "name": "c"}), 201, "c", 1),
         (json!({}), 422, "", 0),
     ] {
-        let answer = server.send(&format!("POST {CONFIG_MAPS}"), &[], &json!({"metadata": metadata}).to_string()).await;
-        assert_eq!(answer.status, status, "{metadata}: {}", answer.text());
-        let name = answer.at("/metadata/name");
+        let response =
+            server.send(&format!("POST {CONFIG_MAPS}"), &[], &json!({"metadata": metadata}).to_string()).await;
+        assert_eq!(response.status, status, "{metadata}: {}", response.text());
+        let name = response.at("/metadata/name");
         let name = name.as_str().unwrap_or_default();
         assert!(name.starts_with(prefix) && name.len() == length, "{metadata}: {name}");
     }

@@ -53,17 +53,17 @@ mod tests {
         let budget = WorkBudget::new(WorkLimits { steps: 1, memory: 1 });
         let info = |method: Method| RequestInfo::parse(&method, "/api/v1/namespaces/a/pods/p", &Query::default(), "");
         let (get, put) = (info(Method::GET).expect("valid"), info(Method::PUT).expect("valid"));
-        let answer = |code: u16| {
+        let response = |code: u16| {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::from_u16(code).expect("valid");
             response
         };
-        assert!(check_budget(&budget, &get, answer(200)).is_ok());
+        assert!(check_budget(&budget, &get, response(200)).is_ok());
         assert!(budget.enter(|| charge(2)).is_err());
         assert!(
-            matches!(check_budget(&budget, &get, answer(200)), Err(Rejection::Status(status)) if status.code() == 422)
+            matches!(check_budget(&budget, &get, response(200)), Err(Rejection::Status(status)) if status.code() == 422)
         );
-        assert!(check_budget(&budget, &put, answer(200)).is_ok());
-        assert!(check_budget(&budget, &put, answer(500)).is_err());
+        assert!(check_budget(&budget, &put, response(200)).is_ok());
+        assert!(check_budget(&budget, &put, response(500)).is_err());
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     pending_requests: AtomicU32,
     /// The number of active requests.
     active_requests: AtomicU32,
-    begun_requests: AtomicU64,
+    started_requests: AtomicU64,
     /// The time at which a request last started or ended, initially the start of the connection.
     active_at: Timestamp,
     /// The time at which bytes were last received.
@@ -91,7 +91,7 @@ impl Connection {
             closed: AtomicBool::default(),
             pending_requests: AtomicU32::default(),
             active_requests: AtomicU32::default(),
-            begun_requests: AtomicU64::default(),
+            started_requests: AtomicU64::default(),
             active_at: Timestamp::new(now),
             received_at: Timestamp::new(now),
             head_since: Timestamp::default(),
@@ -164,7 +164,7 @@ impl Connection {
     /// Records that a request starts. Returns a guard for its duration.
     pub(crate) fn begin_request(self: &Arc<Self>) -> ActiveRequest {
         self.active_requests.fetch_add(1, Ordering::Relaxed);
-        self.begun_requests.fetch_add(1, Ordering::Relaxed);
+        self.started_requests.fetch_add(1, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
         self.send_by.store(0, Ordering::Relaxed);
         self.active_at.store(self.now(), Ordering::Relaxed);
@@ -276,7 +276,7 @@ impl Connection {
             || since(&self.head_since) > HEAD_MS
             || (send_by > 0 && now > send_by)
             || (!busy && since(&self.unflushed_since) > STALL_MS)
-            || (!busy && is_http1 && self.begun_requests.load(Ordering::Relaxed) == 0 && idle > HEAD_MS)
+            || (!busy && is_http1 && self.started_requests.load(Ordering::Relaxed) == 0 && idle > HEAD_MS)
             || (!busy
                 && self.shutdown_at.load(Ordering::Relaxed) > 0
                 && since(&self.shutdown_at).min(idle) > SHUTDOWN_MS);
@@ -342,9 +342,9 @@ mod tests {
         let mut pending_requests: Vec<_> = (0..3).map(|_| connection.add_pending_request()).collect();
         let mut several = Vec::new();
         while let Some(next) = pending_requests.pop() {
-            let answering = connection.begin_request();
+            let active = connection.begin_request();
             drop(next);
-            drop(answering);
+            drop(active);
             several.push(connection.has_several_requests());
         }
         assert_eq!(several, [true, true, false]);
