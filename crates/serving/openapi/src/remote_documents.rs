@@ -14,7 +14,7 @@ pub struct Others {
     /// URLs of documents of version 3 by name, for the index. A handler that precedes the one of this server serves
     /// them.
     pub index: BTreeMap<String, String>,
-    /// Documents of version 3 that were converted for servers without them; see [`converted`](crate::converted).
+    /// Documents of version 3 that were converted for servers without them; see [`crate::converted`].
     pub documents: BTreeMap<String, Arc<Made>>,
     /// Documents of version 2, in the order in which they are merged; see [`keep_paths`].
     pub v2: Vec<Arc<Value>>,
