@@ -1,4 +1,4 @@
-//! Which of the tests can run here.
+//! Detects which tests can run in this build.
 
 use binnacle_test_requirements::{Requirement, declare};
 

@@ -2,22 +2,22 @@
 
 use binnacle_meta::{AcceptClause, Encoding, Encodings, accept_clauses};
 
-/// The negotiated form of a response.
+/// The negotiated format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Form {
-    /// All groups with all their resources in one document.
+pub(crate) struct Format {
+    /// True for a single document with all groups and their resources.
     pub(crate) aggregated: bool,
     /// True for the profile `nopeer`: only this server's resources, without those of its peers.
-    pub(crate) alone: bool,
+    pub(crate) excludes_peers: bool,
     pub(crate) encoding: Encoding,
 }
 
-/// Negotiates the form of the response; `None` if no accepted form is available.
+/// Negotiates the format of the response; `None` if no accepted format is available.
 ///
-/// A clause for the aggregated document precedes plain ones, regardless of their order, if the endpoint offers one.
-pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Form> {
+/// If the endpoint offers the aggregated document, clauses for it precede plain ones, regardless of their order.
+pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Format> {
     if accept.is_empty() {
-        return Some(Form { aggregated: false, alone: false, encoding: Encoding::Json });
+        return Some(Format { aggregated: false, excludes_peers: false, encoding: Encoding::Json });
     }
     let clauses = accept_clauses(accept);
     let first = |aggregated: bool| {
@@ -26,14 +26,14 @@ pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Form> 
             .flat_map(|clause| Encodings::STANDARD.list().iter().map(move |encoding| (clause, *encoding)))
             .find(|(clause, encoding)| clause.covers(*encoding) && allows(clause, aggregated, *encoding))
             .map(|(clause, encoding)| {
-                let alone = aggregated && clause.parameter("profile") == Some("nopeer");
-                Form { aggregated, alone, encoding }
+                let excludes_peers = aggregated && clause.parameter("profile") == Some("nopeer");
+                Format { aggregated, excludes_peers, encoding }
             })
     };
     aggregated_offered.then(|| first(true)).flatten().or_else(|| first(false))
 }
 
-/// Returns true if the parameters of a clause allow this form.
+/// Returns true if the parameters of a clause allow this format.
 fn allows(clause: &AcceptClause<'_>, aggregated: bool, encoding: Encoding) -> bool {
     // Discovery documents have no YAML stream and no other server version.
     let stream = clause.parameter("stream").unwrap_or("");
@@ -58,10 +58,10 @@ mod tests {
     const V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
     #[test]
-    fn forms() {
-        let plain = |encoding| Some(Form { aggregated: false, alone: false, encoding });
-        let aggregated = |encoding| Some(Form { aggregated: true, alone: false, encoding });
-        let alone = |encoding| Some(Form { aggregated: true, alone: true, encoding });
+    fn negotiates_format_by_accept_header() {
+        let plain = |encoding| Some(Format { aggregated: false, excludes_peers: false, encoding });
+        let aggregated = |encoding| Some(Format { aggregated: true, excludes_peers: false, encoding });
+        let excludes_peers = |encoding| Some(Format { aggregated: true, excludes_peers: true, encoding });
         for (accept, expected) in [
             (String::new(), plain(Encoding::Json)),
             ("*/*".into(), plain(Encoding::Json)),
@@ -72,9 +72,9 @@ mod tests {
             ("text/html".into(), None),
             (V2.into(), aggregated(Encoding::Json)),
             (format!("application/json,{V2}"), aggregated(Encoding::Json)),
-            (format!("{V2};profile=nopeer"), alone(Encoding::Json)),
+            (format!("{V2};profile=nopeer"), excludes_peers(Encoding::Json)),
             (format!("{V2};profile=other"), aggregated(Encoding::Json)),
-            (format!("{V2};profile=nopeer,{V2},application/json"), alone(Encoding::Json)),
+            (format!("{V2};profile=nopeer,{V2},application/json"), excludes_peers(Encoding::Json)),
             (V2.replace("json", "*"), aggregated(Encoding::Json)),
             (V2.replace("json", "vnd.kubernetes.protobuf"), aggregated(Encoding::Protobuf)),
             (V2BETA1.into(), None),

@@ -1,4 +1,4 @@
-//! The server's address for a client, as shown by `/api`.
+//! The address of the server for a client, as reported by `/api`.
 
 use std::net::IpAddr;
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_match_their_networks() {
+    fn address_rules_match_their_networks() {
         for (network, prefix_length, client, expected) in [
             ("10.0.0.0", 24, "10.0.0.7", true),
             ("10.0.0.0", 24, "::ffff:10.0.0.7", true),

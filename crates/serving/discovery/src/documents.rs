@@ -150,7 +150,7 @@ pub(crate) struct ResponseKind<'a> {
     pub(crate) kind: &'a str,
 }
 
-/// Returns the hash that tells clients when the storage version of a resource changes.
+/// Returns the hash by which clients detect a change of a resource's storage version.
 pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
     STANDARD.encode(&hash[..8])
@@ -215,9 +215,9 @@ impl<'a> ApiResourceList<'a> {
     pub(crate) fn new(group: &str, served: &'a ServedVersion) -> Self {
         let resources = match &served.resources {
             Resources::BuiltIn(resources) | Resources::Custom(resources) => {
-                resources.iter().flat_map(|resource| own(resource)).collect()
+                resources.iter().flat_map(|resource| local_resource(resource)).collect()
             }
-            Resources::Remote(resources) => resources.iter().flat_map(remote).collect(),
+            Resources::Remote(resources) => resources.iter().flat_map(remote_resource).collect(),
         };
         Self {
             kind: "APIResourceList",
@@ -229,21 +229,21 @@ impl<'a> ApiResourceList<'a> {
 }
 
 /// Returns a resource of this server, followed by its subresources.
-fn own(resource: &ResourceDescription) -> impl Iterator<Item = ApiResource<'_>> {
-    let own = ApiResource {
+fn local_resource(resource: &ResourceDescription) -> impl Iterator<Item = ApiResource<'_>> {
+    let main_resource = ApiResource {
         name: resource.plural.to_string(),
         singular_name: &resource.singular,
         namespaced: resource.namespaced,
         group: "",
         version: "",
         kind: &resource.kind,
-        verbs: shown(resource.verbs.except(resource.unlisted), resource.verb_order),
+        verbs: verb_names(resource.verbs.except(resource.unlisted), resource.verb_order),
         short_names: texts(&resource.short_names),
         categories: texts(&resource.categories),
-        storage_version_hash: hash_of(resource),
+        storage_version_hash: storage_version_hash_of(resource),
     };
-    let below = resource.subresources.iter().map(|subresource| {
-        let ResponseKind { group, version, kind } = shown_kind(&subresource.kind, &resource.kind);
+    let subresources = resource.subresources.iter().map(|subresource| {
+        let ResponseKind { group, version, kind } = response_kind_of(&subresource.kind, &resource.kind);
         ApiResource {
             name: format!("{}/{}", resource.plural, subresource.name),
             singular_name: "",
@@ -251,18 +251,18 @@ fn own(resource: &ResourceDescription) -> impl Iterator<Item = ApiResource<'_>> 
             group,
             version,
             kind,
-            verbs: shown(subresource.verbs, VerbOrder::Alphabetical),
+            verbs: verb_names(subresource.verbs, VerbOrder::Alphabetical),
             short_names: Vec::new(),
             categories: Vec::new(),
             storage_version_hash: String::new(),
         }
     });
-    std::iter::once(own).chain(below)
+    std::iter::once(main_resource).chain(subresources)
 }
 
 /// Returns a resource of another server, followed by its subresources.
-fn remote(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
-    let own = ApiResource {
+fn remote_resource(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
+    let main_resource = ApiResource {
         name: resource.plural.to_string(),
         singular_name: &resource.singular,
         namespaced: resource.is_namespaced(),
@@ -274,7 +274,7 @@ fn remote(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
         categories: texts(&resource.categories),
         storage_version_hash: resource.storage_version_hash.to_string(),
     };
-    let below = resource.subresources.iter().map(|subresource| {
+    let subresources = resource.subresources.iter().map(|subresource| {
         let kind = &subresource.kind;
         let foreign = kind.group != resource.kind.group || kind.version != resource.kind.version;
         ApiResource {
@@ -290,7 +290,7 @@ fn remote(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
             storage_version_hash: String::new(),
         }
     });
-    std::iter::once(own).chain(below)
+    std::iter::once(main_resource).chain(subresources)
 }
 
 // === Building aggregated documents ===
@@ -319,7 +319,7 @@ impl<'a> GroupDiscoveryList<'a> {
 impl<'a> VersionDiscovery<'a> {
     fn new(served: &'a ServedVersion) -> Self {
         let resources = match &served.resources {
-            Resources::BuiltIn(resources) => resources.iter().map(|resource| own_discovery(resource)).collect(),
+            Resources::BuiltIn(resources) => resources.iter().map(|resource| local_discovery(resource)).collect(),
             Resources::Custom(resources) => resources.iter().map(|resource| custom_discovery(resource)).collect(),
             Resources::Remote(resources) => resources.iter().map(remote_discovery).collect(),
         };
@@ -327,19 +327,19 @@ impl<'a> VersionDiscovery<'a> {
     }
 }
 
-fn own_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
+fn local_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
     let subresources = resource.subresources.iter().map(|subresource| SubresourceDiscovery {
         subresource: &subresource.name,
-        response_kind: shown_kind(&subresource.kind, &resource.kind),
+        response_kind: response_kind_of(&subresource.kind, &resource.kind),
         accepted_types: Vec::new(),
-        verbs: shown(subresource.verbs, VerbOrder::Alphabetical),
+        verbs: verb_names(subresource.verbs, VerbOrder::Alphabetical),
     });
     ResourceDiscovery {
         resource: &resource.plural,
         response_kind: ResponseKind { group: "", version: "", kind: &resource.kind },
         scope: scope(resource.namespaced),
         singular_resource: &resource.singular,
-        verbs: shown(resource.verbs.except(resource.unlisted), resource.verb_order),
+        verbs: verb_names(resource.verbs.except(resource.unlisted), resource.verb_order),
         short_names: texts(&resource.short_names),
         categories: texts(&resource.categories),
         subresources: subresources.collect(),
@@ -348,9 +348,9 @@ fn own_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
 
 /// Describes a custom resource, which always has group and version, as in apiextensions-apiserver.
 fn custom_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
-    let mut discovery = own_discovery(resource);
-    let below = discovery.subresources.iter_mut().map(|subresource| &mut subresource.response_kind);
-    for kind in below.chain([&mut discovery.response_kind]) {
+    let mut discovery = local_discovery(resource);
+    let subresources = discovery.subresources.iter_mut().map(|subresource| &mut subresource.response_kind);
+    for kind in subresources.chain([&mut discovery.response_kind]) {
         if kind.group.is_empty() && kind.version.is_empty() {
             (kind.group, kind.version) = (&resource.group, &resource.version);
         }
@@ -380,14 +380,14 @@ pub(crate) fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'
 // === Parts ===
 
 /// Returns the storage version hash; empty for resources that are not stored or do not announce their version.
-fn hash_of(resource: &ResourceDescription) -> String {
+fn storage_version_hash_of(resource: &ResourceDescription) -> String {
     let storage = resource.storage.as_ref().filter(|storage| storage.is_announced);
     storage
         .map(|storage| storage_version_hash(&storage.group, &storage.announced_version, &storage.kind))
         .unwrap_or_default()
 }
 
-fn shown(verbs: Verbs, order: VerbOrder) -> Option<Vec<&'static str>> {
+fn verb_names(verbs: Verbs, order: VerbOrder) -> Option<Vec<&'static str>> {
     Some(verbs.ordered(order).map(|verb| verb.as_str()).collect())
 }
 
@@ -396,7 +396,7 @@ fn texts(texts: &[Text]) -> Vec<&str> {
 }
 
 /// Returns the kind of a subresource; group and version are only set if they differ from the resource's.
-fn shown_kind<'a>(kind: &'a SubresourceKind, parent: &'a str) -> ResponseKind<'a> {
+fn response_kind_of<'a>(kind: &'a SubresourceKind, parent: &'a str) -> ResponseKind<'a> {
     let (group, version, kind) = match kind {
         SubresourceKind::Resource => ("", "", parent),
         SubresourceKind::Sibling(kind) => ("", "", kind.as_str()),

@@ -4,14 +4,14 @@
 
 mod accept;
 mod addresses;
-mod answer;
 mod documents;
 mod metrics;
 mod peers;
 mod protobuf;
+mod response;
 
 pub use addresses::{AddressRule, Addresses};
-pub use answer::{Answer, Ask, Discovery, Document};
 pub use documents::{ListedGroup, storage_version_hash};
 pub use metrics::DiscoveryMetrics;
 pub use peers::{DiscoveredGroup, DiscoveredVersion, merge_peers};
+pub use response::{Discovery, DiscoveryRequest, DiscoveryResponse, Document};

@@ -6,7 +6,7 @@ use prometheus::IntCounter;
 families! {
     #[derive(Clone, Debug)]
     struct Families {
-        made: IntCounter = "aggregator_discovery_aggregation_count_total",
+        aggregations: IntCounter = "aggregator_discovery_aggregation_count_total",
             "[ALPHA] Counter of number of times discovery was aggregated";
     }
 }
@@ -14,7 +14,7 @@ families! {
 families! {
     #[derive(Clone, Debug)]
     struct PeerFamilies {
-        asked_alone: IntCounter = "aggregator_discovery_nopeer_requests_total",
+        no_peer_requests: IntCounter = "aggregator_discovery_nopeer_requests_total",
             "[ALPHA] Counter of number of times no-peer (non peer-aggregated) discovery was requested";
         hits: IntCounter = "aggregator_discovery_peer_aggregated_cache_hits_total",
             "[ALPHA] Counter of number of times discovery was served from peer-aggregated cache";
@@ -23,7 +23,7 @@ families! {
     }
 }
 
-/// Counters of requests for aggregated documents, and of built documents.
+/// Counters of requests for aggregated documents and of document builds.
 #[derive(Clone, Debug)]
 pub struct DiscoveryMetrics {
     families: Families,
@@ -31,28 +31,30 @@ pub struct DiscoveryMetrics {
 }
 
 impl DiscoveryMetrics {
-    /// `with_peers` is true if the gate UnknownVersionInteroperabilityProxy is on. Fails if the registry already has
-    /// families with these names.
+    /// Registers the families; `with_peers` is true if the gate UnknownVersionInteroperabilityProxy is on.
+    ///
+    /// # Errors
+    /// Fails if the registry already has families with these names.
     pub fn register(registry: &Registry, with_peers: bool) -> Result<Self, prometheus::Error> {
         let peers = if with_peers { Some(PeerFamilies::register(registry)?) } else { None };
         Ok(Self { families: Families::register(registry)?, peers })
     }
 
-    /// Counts a request for an aggregated document: `alone` for this server only, `of_peers` with the resources of
-    /// peers, and `is_made` if the document was built before.
-    pub(crate) fn count(&self, alone: bool, of_peers: bool, is_made: bool) {
+    /// Counts a request for an aggregated document: `excludes_peers` for this server only, `includes_peers` with the
+    /// resources of peers, and `is_cached` if the document was already built.
+    pub(crate) fn count(&self, excludes_peers: bool, includes_peers: bool, is_cached: bool) {
         if let Some(counters) = &self.peers {
-            if alone {
-                counters.asked_alone.inc();
+            if excludes_peers {
+                counters.no_peer_requests.inc();
             }
-            match (of_peers, is_made) {
+            match (includes_peers, is_cached) {
                 (true, true) => counters.hits.inc(),
                 (true, false) => counters.misses.inc(),
                 (false, _) => {}
             }
         }
-        if !of_peers && !is_made {
-            self.families.made.inc();
+        if !includes_peers && !is_cached {
+            self.families.aggregations.inc();
         }
     }
 }

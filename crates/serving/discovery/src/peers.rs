@@ -1,4 +1,4 @@
-//! Discovery of all servers of a cluster, whose resources differ during an upgrade (KEP-4020).
+//! Aggregated discovery of all servers of a cluster, whose resources differ during an upgrade (KEP-4020).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub struct DiscoveredVersion {
     pub resources: Arc<[RemoteResource]>,
 }
 
-/// Merges the groups of all servers. `own` is the name of this server among its peers: where documents differ, the
-/// server with the first name decides, so that all servers return the same.
+/// Merges the groups of all servers. `own` is the name of this server among its peers: if documents differ, the server
+/// with the first name takes precedence, so that all servers return the same document.
 #[must_use]
 pub fn merge_peers(
     own: &str,
@@ -43,9 +43,9 @@ pub fn merge_peers(
         for group in *groups {
             match merged.get_mut(&group.name) {
                 None => drop(merged.insert(group.name.clone(), group.clone())),
-                Some(known) => {
-                    if let Some(both) = merge_groups(known, group) {
-                        *known = both;
+                Some(merged_entry) => {
+                    if let Some(both) = merge_groups(merged_entry, group) {
+                        *merged_entry = both;
                         is_changed = true;
                     }
                 }
@@ -71,16 +71,16 @@ fn merge_groups(a: &DiscoveredGroup, b: &DiscoveredGroup) -> Option<DiscoveredGr
     for version in &b.versions {
         match versions.get_mut(&version.version) {
             None => drop(versions.insert(version.version.clone(), version.clone())),
-            Some(known) => {
-                if let Some(resources) = merge_resources(&known.resources, &version.resources) {
-                    known.resources = resources;
+            Some(merged_entry) => {
+                if let Some(resources) = merge_resources(&merged_entry.resources, &version.resources) {
+                    merged_entry.resources = resources;
                     is_changed = true;
                 }
             }
         }
     }
     let [ours, theirs] = [a, b].map(|group| names(&group.versions, |version| &version.version));
-    let order = order_of(ours, theirs, is_changed)?;
+    let order = merge_order(ours, theirs, is_changed)?;
     let versions = order.iter().filter_map(|name| versions.remove(name)).collect();
     Some(DiscoveredGroup { name: a.name.clone(), versions })
 }
@@ -93,31 +93,31 @@ fn merge_resources(a: &[RemoteResource], b: &[RemoteResource]) -> Option<Arc<[Re
     for resource in b {
         match resources.get_mut(&resource.plural) {
             None => drop(resources.insert(resource.plural.clone(), resource.clone())),
-            Some(known) if known == resource => {}
-            Some(known) => {
-                add_capabilities(known, resource);
+            Some(merged_entry) if merged_entry == resource => {}
+            Some(merged_entry) => {
+                add_capabilities(merged_entry, resource);
                 is_changed = true;
             }
         }
     }
     let [ours, theirs] = [a, b].map(|list| names(list, |resource| &resource.plural));
-    let order = order_of(ours, theirs, is_changed)?;
+    let order = merge_order(ours, theirs, is_changed)?;
     Some(order.iter().filter_map(|name| resources.remove(name)).collect())
 }
 
-/// Adds the verbs and subresources of the same resource on another server. Everything else stays.
-fn add_capabilities(known: &mut RemoteResource, other: &RemoteResource) {
+/// Adds the verbs and subresources of the same resource on another server. All other fields remain.
+fn add_capabilities(merged_entry: &mut RemoteResource, other: &RemoteResource) {
     let verbs: BTreeSet<Text> =
-        [&known.verbs, &other.verbs].into_iter().flatten().flat_map(|verbs| &**verbs).cloned().collect();
-    known.verbs = (!verbs.is_empty()).then(|| verbs.into_iter().collect());
-    let both = known.subresources.iter().chain(&other.subresources);
+        [&merged_entry.verbs, &other.verbs].into_iter().flatten().flat_map(|verbs| &**verbs).cloned().collect();
+    merged_entry.verbs = (!verbs.is_empty()).then(|| verbs.into_iter().collect());
+    let both = merged_entry.subresources.iter().chain(&other.subresources);
     let subresources: BTreeMap<Text, RemoteSubresource> =
         both.map(|subresource| (subresource.name.clone(), subresource.clone())).collect();
-    known.subresources = subresources.into_values().collect();
+    merged_entry.subresources = subresources.into_values().collect();
 }
 
-/// Merges the orders of two lists; `None` if the order is the same and nothing has changed.
-fn order_of(ours: Vec<Text>, theirs: Vec<Text>, is_changed: bool) -> Option<Vec<Text>> {
+/// Merges the orders of two lists; `None` if neither the order nor the elements change.
+fn merge_order(ours: Vec<Text>, theirs: Vec<Text>, is_changed: bool) -> Option<Vec<Text>> {
     match (ours == theirs, is_changed) {
         (true, false) => None,
         (true, true) => Some(ours),
@@ -129,36 +129,37 @@ fn names<T>(items: &[T], name: impl Fn(&T) -> &Text) -> Vec<Text> {
     items.iter().map(|item| name(item).clone()).collect()
 }
 
-/// Merges lists of names: each name is after those that precede it in any list; if no list decides, names are sorted.
-/// Contradicting lists are sorted too.
+/// Merges lists of names: each name follows those that precede it in any list; names without such an order, or with
+/// contradicting ones, are sorted.
 fn merge_orders(lists: Vec<Vec<Text>>) -> Vec<Text> {
     let mut after: BTreeMap<&Text, BTreeSet<&Text>> = BTreeMap::new();
     for list in &lists {
         for (at, name) in list.iter().enumerate() {
-            let followers = after.entry(name).or_default();
-            followers.extend(list.get(at + 1));
+            let successors = after.entry(name).or_default();
+            successors.extend(list.get(at + 1));
         }
     }
-    let is_whole = |list: &&Vec<Text>| {
+    let is_total_order = |list: &&Vec<Text>| {
         let distinct: BTreeSet<&Text> = list.iter().collect();
         list.len() == after.len() && distinct.len() == list.len()
     };
-    if let Some(whole) = lists.iter().find(is_whole) {
-        return whole.clone();
+    if let Some(total) = lists.iter().find(is_total_order) {
+        return total.clone();
     }
-    let mut waits_for: BTreeMap<&Text, usize> = after.keys().map(|name| (*name, 0)).collect();
-    for follower in after.values().flatten() {
-        *waits_for.entry(follower).or_default() += 1;
+    let mut pending_predecessors: BTreeMap<&Text, usize> = after.keys().map(|name| (*name, 0)).collect();
+    for successor in after.values().flatten() {
+        *pending_predecessors.entry(successor).or_default() += 1;
     }
-    let mut free: BTreeSet<&Text> = waits_for.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+    let mut free: BTreeSet<&Text> =
+        pending_predecessors.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
     let mut order = Vec::with_capacity(after.len());
     while let Some(name) = free.pop_first() {
         order.push(name.clone());
-        for follower in &after[name] {
-            if let Some(count) = waits_for.get_mut(follower) {
+        for successor in &after[name] {
+            if let Some(count) = pending_predecessors.get_mut(successor) {
                 *count -= 1;
                 if *count == 0 {
-                    free.insert(follower);
+                    free.insert(successor);
                 }
             }
         }
@@ -182,29 +183,29 @@ impl From<&GroupDiscovery<'_>> for DiscoveredGroup {
     }
 }
 
-fn resource(shown: &ResourceDiscovery<'_>) -> RemoteResource {
+fn resource(described: &ResourceDiscovery<'_>) -> RemoteResource {
     let texts = |texts: &[&str]| texts.iter().map(|text| Text::from(*text)).collect::<Vec<_>>();
-    let subresources = shown.subresources.iter().map(|subresource| RemoteSubresource {
+    let subresources = described.subresources.iter().map(|subresource| RemoteSubresource {
         name: subresource.subresource.into(),
         kind: kind(&subresource.response_kind),
         accepted: subresource.accepted_types.iter().map(kind).collect(),
         verbs: subresource.verbs.as_deref().map(|verbs| texts(verbs).into()),
     });
     RemoteResource {
-        plural: shown.resource.into(),
-        singular: shown.singular_resource.into(),
-        kind: kind(&shown.response_kind),
-        scope: shown.scope.into(),
-        verbs: shown.verbs.as_deref().map(|verbs| texts(verbs).into()),
-        short_names: texts(&shown.short_names),
-        categories: texts(&shown.categories),
+        plural: described.resource.into(),
+        singular: described.singular_resource.into(),
+        kind: kind(&described.response_kind),
+        scope: described.scope.into(),
+        verbs: described.verbs.as_deref().map(|verbs| texts(verbs).into()),
+        short_names: texts(&described.short_names),
+        categories: texts(&described.categories),
         subresources: subresources.collect(),
         storage_version_hash: Text::default(),
     }
 }
 
-fn kind(shown: &ResponseKind<'_>) -> GroupVersionKind {
-    GroupVersionKind { group: shown.group.into(), version: shown.version.into(), kind: shown.kind.into() }
+fn kind(described: &ResponseKind<'_>) -> GroupVersionKind {
+    GroupVersionKind { group: described.group.into(), version: described.version.into(), kind: described.kind.into() }
 }
 
 impl<'a> VersionDiscovery<'a> {
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn orders() {
+    fn merges_orders() {
         for (lists, want) in [
             (&["a b c", "b c"][..], "a b c"),
             (&["a c", "b c"], "a b c"),
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn merging() {
+    fn merges_groups_of_peers() {
         for (own, peers, want) in [
             ("a=v1:x(get)", &[][..], "a=v1:x(get)"),
             ("a=v1:x(get)", &[("p", "a=v1:x(get)")], "a=v1:x(get)"),
@@ -281,7 +282,7 @@ mod tests {
             ("a=v1:x(watch+get)", &[("p", "a=v1:x(list)")], "a=v1:x(get+list+watch)"),
             // The peer has fewer resources: none is removed.
             ("a=v1:x(get),y(get) b=v1:z(get)", &[("p", "a=v1:y(get)")], "a=v1:x(get),y(get) b=v1:z(get)"),
-            // Contradicting orders: the first server's order is used.
+            // If orders contradict each other, the first server's order is used.
             ("b=v1:x(get) a=v1:x(get)", &[("p", "a=v1:x(get) b=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),
             ("b=v1:x(get) a=v1:x(get)", &[("a", "a=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),
         ] {

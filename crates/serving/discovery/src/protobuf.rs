@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_in_its_envelope() {
+    fn encodes_group_in_envelope() {
         let served = binnacle_resources::default_served();
         let group = ApiGroup::new(served.group("batch").unwrap());
         let expected = [

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use binnacle_discovery::{AddressRule, Addresses, Answer, Ask, Discovery, Document};
+use binnacle_discovery::{AddressRule, Addresses, Discovery, DiscoveryRequest, DiscoveryResponse, Document};
 use binnacle_meta::Encoding;
 use binnacle_resources::default_served;
 use binnacle_scheme::{
@@ -17,7 +17,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn recorded_documents() {
+fn documents_equal_recorded_ones() {
     let discovery = discovery();
     let mut compared = 0;
     for entry in std::fs::read_dir(shared("reference/discovery")).unwrap() {
@@ -47,13 +47,13 @@ fn assert_same(ours: &[u8], file: &Path, path: &str) {
 }
 
 #[test]
-fn everything_else_that_can_be_asked() {
+fn returns_status_by_method_path_and_accept() {
     let discovery = discovery();
-    let status = |answer: &Answer| match answer {
-        Answer::Document(_) => 200,
-        Answer::NotModified { .. } => 304,
-        Answer::NotFound => 404,
-        Answer::Failure(status) => status.code(),
+    let status = |response: &DiscoveryResponse| match response {
+        DiscoveryResponse::Document(_) => 200,
+        DiscoveryResponse::NotModified { .. } => 304,
+        DiscoveryResponse::NotFound => 404,
+        DiscoveryResponse::Failure(status) => status.code(),
     };
     for (method, path, accept, expected) in [
         ("GET", "/apis/nothing.test", "", Some(404)),
@@ -77,19 +77,19 @@ fn everything_else_that_can_be_asked() {
         ("GET", "/apis/apps/v1/deployments", "", None),
         ("GET", "/healthz", "", None),
     ] {
-        let answer = discovery.answer(&Ask { method, path, accept, ..Ask::default() });
-        assert_eq!(answer.as_ref().map(status), expected, "{method} {path} {accept}");
+        let response = discovery.respond(&DiscoveryRequest { method, path, accept, ..DiscoveryRequest::default() });
+        assert_eq!(response.as_ref().map(status), expected, "{method} {path} {accept}");
     }
-    // Only a built-in group returns a Status for its missing versions.
-    let answer = |path| discovery.answer(&Ask { method: "GET", path, ..Ask::default() });
-    assert_eq!(answer("/apis/nothing.test/v1"), Some(Answer::NotFound));
-    let Some(Answer::Failure(failure)) = answer("/apis/apps/v9") else { panic!() };
+    // Only a built-in group returns a Status for missing versions.
+    let respond = |path| discovery.respond(&DiscoveryRequest { method: "GET", path, ..DiscoveryRequest::default() });
+    assert_eq!(respond("/apis/nothing.test/v1"), Some(DiscoveryResponse::NotFound));
+    let Some(DiscoveryResponse::Failure(failure)) = respond("/apis/apps/v9") else { panic!() };
     assert_eq!(failure.message(), "the server could not find the requested resource");
-    let Some(Answer::Failure(failure)) = discovery.answer(&Ask {
+    let Some(DiscoveryResponse::Failure(failure)) = discovery.respond(&DiscoveryRequest {
         method: "GET",
         path: "/api",
         accept: "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-        ..Ask::default()
+        ..DiscoveryRequest::default()
     }) else {
         panic!()
     };
@@ -100,13 +100,19 @@ fn everything_else_that_can_be_asked() {
 }
 
 #[test]
-fn unchanged_aggregated_documents_are_not_sent_again() {
+fn returns_not_modified_for_matching_etag() {
     let discovery = discovery();
     let etag = get(&discovery, "/apis", AGGREGATED).etag.unwrap();
     assert_eq!(etag.len(), 130);
-    let ask = |if_none_match| Ask { method: "GET", path: "/apis", accept: AGGREGATED, if_none_match, client: None };
-    assert_eq!(discovery.answer(&ask(&etag)), Some(Answer::NotModified { etag: etag.clone() }));
-    assert!(matches!(discovery.answer(&ask("\"other\"")), Some(Answer::Document(_))));
+    let request = |if_none_match| DiscoveryRequest {
+        method: "GET",
+        path: "/apis",
+        accept: AGGREGATED,
+        if_none_match,
+        client: None,
+    };
+    assert_eq!(discovery.respond(&request(&etag)), Some(DiscoveryResponse::NotModified { etag: etag.clone() }));
+    assert!(matches!(discovery.respond(&request("\"other\"")), Some(DiscoveryResponse::Document(_))));
     assert_ne!(get(&discovery, "/api", AGGREGATED).etag.unwrap(), etag);
 
     let mut served = Served::clone(discovery.served());
@@ -116,7 +122,7 @@ fn unchanged_aggregated_documents_are_not_sent_again() {
 }
 
 #[test]
-fn dynamic_groups() {
+fn lists_custom_resources() {
     let mut served = default_served();
     served.insert("a.test".into(), widgets());
     let discovery = Discovery::new(served.into(), Addresses::default());
@@ -147,29 +153,38 @@ fn dynamic_groups() {
             ]}
         ]}]})
     );
-    let missing = discovery.answer(&Ask { method: "GET", path: "/apis/a.test/v2", ..Ask::default() });
-    assert_eq!(missing, Some(Answer::NotFound));
+    let missing =
+        discovery.respond(&DiscoveryRequest { method: "GET", path: "/apis/a.test/v2", ..DiscoveryRequest::default() });
+    assert_eq!(missing, Some(DiscoveryResponse::NotFound));
 }
 
 #[test]
-fn clients_of_a_network_learn_their_address() {
+fn returns_server_address_by_client_network() {
     let addresses = Addresses {
         default: "192.0.2.2:6443".into(),
         rules: vec![AddressRule { network: [10, 0, 0, 0].into(), prefix_length: 24, address: "10.0.0.1:443".into() }],
     };
     let discovery = Discovery::new(Arc::new(default_served()), addresses);
-    let told = |client: [u8; 4]| {
-        let ask = Ask { method: "GET", path: "/api", client: Some(client.into()), ..Ask::default() };
-        let Some(Answer::Document(document)) = discovery.answer(&ask) else { panic!() };
+    let addresses_for = |client: [u8; 4]| {
+        let request = DiscoveryRequest {
+            method: "GET",
+            path: "/api",
+            client: Some(client.into()),
+            ..DiscoveryRequest::default()
+        };
+        let Some(DiscoveryResponse::Document(document)) = discovery.respond(&request) else { panic!() };
         serde_json::from_slice::<Value>(&document.body).unwrap()["serverAddressByClientCIDRs"].clone()
     };
     let default = json!({"clientCIDR": "0.0.0.0/0", "serverAddress": "192.0.2.2:6443"});
-    assert_eq!(told([192, 0, 2, 7]), json!([default]));
-    assert_eq!(told([10, 0, 0, 7]), json!([default, {"clientCIDR": "10.0.0.0/24", "serverAddress": "10.0.0.1:443"}]));
+    assert_eq!(addresses_for([192, 0, 2, 7]), json!([default]));
+    assert_eq!(
+        addresses_for([10, 0, 0, 7]),
+        json!([default, {"clientCIDR": "10.0.0.0/24", "serverAddress": "10.0.0.1:443"}])
+    );
 }
 
 #[test]
-fn yaml_has_members_by_name() {
+fn yaml_sorts_members_by_name() {
     let document = get(&discovery(), "/apis/policy", "application/yaml");
     assert_eq!(document.content_type, "application/yaml");
     assert_eq!(
@@ -177,13 +192,13 @@ fn yaml_has_members_by_name() {
         "apiVersion: v1\nkind: APIGroup\nname: policy\npreferredVersion:\n  groupVersion: policy/v1\n  version: v1\n\
          versions:\n- groupVersion: policy/v1\n  version: v1\n"
     );
-    // YAML 1.1 reads some short names as booleans, so they are quoted.
+    // YAML 1.1 parses some short names as booleans, so they are quoted.
     let nodes = get(&discovery(), "/api/v1", "application/yaml");
     assert!(String::from_utf8_lossy(&nodes.body).contains("shortNames:\n  - \"no\"\n"));
 }
 
 #[test]
-fn protobuf_has_an_envelope() {
+fn protobuf_documents_have_an_envelope() {
     let discovery = discovery();
     for (path, api_version, kind) in [
         ("/api", "", "APIVersions"),
@@ -206,8 +221,8 @@ fn discovery() -> Discovery {
 }
 
 fn get(discovery: &Discovery, path: &str, accept: &str) -> Document {
-    match discovery.answer(&Ask { method: "GET", path, accept, ..Ask::default() }) {
-        Some(Answer::Document(document)) => document,
+    match discovery.respond(&DiscoveryRequest { method: "GET", path, accept, ..DiscoveryRequest::default() }) {
+        Some(DiscoveryResponse::Document(document)) => document,
         other => panic!("{path}: {other:?}"),
     }
 }

@@ -1,5 +1,5 @@
-//! The CPU time of the stages of writing one pod, without HTTP, admission and storage: `cargo run --release -p
-//! binnacle-endpoints --example write_stages`, with a part of a row's name to see only those rows.
+//! Measures the CPU time of each stage of writing a pod, without HTTP, admission and storage: `cargo run --release -p
+//! binnacle-endpoints --example write_stages`. An argument selects the rows whose names contain it.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn main() {
     let message = tables::kind("", "v1", "Pod").expect("the tables have pods");
     let pods = strategy("", "Pod");
     let features = Features::default();
-    let situation = StrategyContext {
+    let ctx = StrategyContext {
         features: &features,
         now: 1_800_000_000,
         namespace: "kload",
@@ -41,7 +41,7 @@ fn main() {
     };
     let status_reset = ["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"].map(Text::new_static);
 
-    // The object as a client sends it: no status, no managed fields.
+    // The object as a client sends it: without status and managed fields.
     let full = decode::json(POD.as_bytes(), message, &Limits::default()).expect("the pod is well formed").value;
     let mut sent = full.clone();
     sent.make_object().remove("status");
@@ -84,11 +84,11 @@ fn main() {
         "create: prepare",
         || object.clone(),
         |mut object| {
-            pods.prepare_for_create(&situation, &mut object);
+            pods.prepare_for_create(&ctx, &mut object);
             object
         },
     );
-    pods.prepare_for_create(&situation, &mut object);
+    pods.prepare_for_create(&ctx, &mut object);
     let none = Value::Null;
     let path = FieldPath::new("metadata");
     let check_metadata = |object: &Value| {
@@ -96,7 +96,7 @@ fn main() {
         metadata::validate(own, true, |name, prefix| pods.validate_name(&features, name, prefix), &path)
     };
     rows.time("create: validate metadata", || (), |()| check_metadata(black_box(&object)));
-    rows.time("create: validate", || (), |()| pods.validate(&situation, black_box(&object)));
+    rows.time("create: validate", || (), |()| pods.validate(&ctx, black_box(&object)));
     rows.time(
         "create: warnings",
         || (),
@@ -140,7 +140,7 @@ fn main() {
         "status: prepare",
         || next.clone(),
         |mut next| {
-            pods.prepare_for_subresource("status", &situation, &mut next, &full);
+            pods.prepare_for_subresource("status", &ctx, &mut next, &full);
             next
         },
     );
@@ -158,14 +158,14 @@ fn main() {
         |()| {
             (
                 check_metadata(black_box(&next)),
-                pods.validate_subresource("status", &situation, black_box(&next), black_box(&full)),
+                pods.validate_subresource("status", &ctx, black_box(&next), black_box(&full)),
             )
         },
     );
     rows.time(
         "update: validate",
         || (),
-        |()| (check_metadata(black_box(&next)), pods.validate_update(&situation, black_box(&next), black_box(&full))),
+        |()| (check_metadata(black_box(&next)), pods.validate_update(&ctx, black_box(&next), black_box(&full))),
     );
 }
 

@@ -1,6 +1,6 @@
-//! The handler of built-in resources: routes parsed paths to the handlers of verbs, and serves discovery.
+//! The handler of resources: it routes requests to the handlers of verbs, and serves discovery.
 
-mod custom;
+mod custom_resource;
 mod route;
 
 use std::collections::HashMap;
@@ -17,48 +17,48 @@ use binnacle_request::{BoxFuture, Compressible, Link, Record, Request, RequestIn
 use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, Verb};
 use http::header::ACCEPT;
 
-use self::route::{Asked, Route, Target};
-use crate::negotiate::{self, Encodings, Forms, Offer, Output};
+use self::route::{ResourceRequest, Route, Target};
+use crate::negotiate::{self, Encodings, Offer, OfferedOutputs, Output};
 use crate::verbs::delete::UnsafeDeletes;
 use crate::verbs::watch::MIN_TIMEOUT;
-use crate::verbs::{self, Answer, Call};
+use crate::verbs::{self, Call, HandlerResult};
 use crate::{discover, failure, respond};
 
 /// The handler of a subresource, or of a resource that is not stored.
-pub trait UnstoredHandler: Send + Sync + 'static {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer>;
+pub trait SubresourceHandler: Send + Sync + 'static {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult>;
 
-    /// Returns true if the response can be a table; otherwise a client's next alternative is used.
+    /// Returns true if the response can be a table; otherwise the next alternative that the client accepts is used.
     fn has_table(&self) -> bool {
         false
     }
 
-    /// Returns true if the response is an object in the negotiated form; false for a stream of text, or another
-    /// server's response.
+    /// Returns true if the response is an object in the negotiated output; false for text streams and proxied
+    /// responses.
     fn negotiates(&self) -> bool {
         true
     }
 }
 
-/// A request to an unstored handler, with its negotiated output.
-pub struct UnstoredCall {
+/// A call of a subresource handler, with its negotiated output.
+pub struct SubresourceCall {
     pub request: Request,
     /// The stored resource of a subresource, if there is one.
     pub resource: Option<Arc<Resource>>,
     pub output: Output,
     pub warnings: Warnings,
-    /// The encodings that the body may have.
+    /// The accepted encodings of the body.
     pub encodings: Encodings,
 }
 
-/// The group, version, plural and, for a subresource, its name.
-pub type UnstoredKey = (Text, Text, Text, Text);
+/// Group, version, plural, and the name of the subresource if there is one.
+pub type SubresourceKey = (Text, Text, Text, Text);
 
 pub struct Api {
     catalog: Catalog,
-    unstored: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>>,
+    subresources: HashMap<SubresourceKey, Arc<dyn SubresourceHandler>>,
     addresses: Addresses,
-    /// The documents of the last snapshot that was used.
+    /// The discovery documents of the last snapshot.
     discovery: ArcSwapOption<Discovery>,
     discovery_metrics: Option<DiscoveryMetrics>,
     watch_timeout: Duration,
@@ -68,10 +68,11 @@ pub struct Api {
 }
 
 impl Api {
-    /// Returns a handler without discovery metrics. `authorizer` authorizes requests that turn into another verb.
+    /// Returns a handler without discovery metrics. `authorizer` authorizes requests whose verb changes, such as an
+    /// update that creates.
     pub fn new(
         catalog: Catalog,
-        unstored: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>>,
+        subresources: HashMap<SubresourceKey, Arc<dyn SubresourceHandler>>,
         addresses: Addresses,
         authorizer: Arc<dyn Authorizer>,
     ) -> Self {
@@ -79,7 +80,7 @@ impl Api {
         let encodings = Encodings::new(catalog.features().enabled("CBORServingAndStorage"));
         Self {
             catalog,
-            unstored,
+            subresources,
             addresses,
             discovery,
             discovery_metrics: None,
@@ -90,19 +91,19 @@ impl Api {
         }
     }
 
-    /// Counts aggregated discovery documents.
+    /// Sets the metrics of aggregated discovery.
     #[must_use]
     pub fn discovery_metrics(self, metrics: DiscoveryMetrics) -> Self {
         Self { discovery_metrics: Some(metrics), ..self }
     }
 
-    /// Sets the authorizer of deletes of objects that cannot be read; without it, they are refused.
+    /// Sets the authorizer for deletes of objects that cannot be decoded; without it, they are rejected.
     #[must_use]
-    pub fn unsafe_deletes(self, judge: Arc<dyn UnsafeDeletes>) -> Self {
-        Self { unsafe_deletes: Some(judge), ..self }
+    pub fn unsafe_deletes(self, authorizer: Arc<dyn UnsafeDeletes>) -> Self {
+        Self { unsafe_deletes: Some(authorizer), ..self }
     }
 
-    /// Sets the least duration of a watch without a timeout (`--min-request-timeout`).
+    /// Sets the minimum duration of a watch without a timeout (`--min-request-timeout`).
     #[must_use]
     pub fn min_request_timeout(self, watch_timeout: Duration) -> Self {
         Self { watch_timeout, ..self }
@@ -111,34 +112,34 @@ impl Api {
     /// Handles a request, and marks objects and lists as compressible.
     async fn route(&self, request: Request) -> Response {
         let info = Arc::clone(&request.info);
-        let streams = info.is_long_running() || ["log", "proxy"].contains(&info.subresource.as_str());
-        let mut response = self.answer(request, &info).await;
-        if !streams {
+        let is_stream = info.is_long_running() || ["log", "proxy"].contains(&info.subresource.as_str());
+        let mut response = self.respond(request, &info).await;
+        if !is_stream {
             response.extensions_mut().insert(Compressible);
         }
         response
     }
 
-    async fn answer(&self, request: Request, info: &Arc<RequestInfo>) -> Response {
+    async fn respond(&self, request: Request, info: &Arc<RequestInfo>) -> Response {
         let snapshot = self.catalog.snapshot();
-        if let Some(answer) = self.discover(&request, snapshot.served()) {
-            return answer;
+        if let Some(response) = self.discover(&request, snapshot.served()) {
+            return response;
         }
         if !info.is_resource_request {
             return failure::response(&request, &Status::path_not_found());
         }
-        let (accept, pretty) = (request.headers.get(ACCEPT).cloned(), negotiate::pretty(&request));
+        let (accept, pretty) = (request.headers.get(ACCEPT).cloned(), negotiate::wants_pretty(&request));
         let warnings = Warnings::default();
         let record = request.record.clone();
-        let dispatched = self.dispatch(request, info, &snapshot, &warnings).await;
-        if dispatched.as_ref().is_err_and(is_of_router) {
-            // There is no such path or method. kube-apiserver counts requests behind its router only, so that clients cannot
-            // make up labels, such as the names of subresources.
+        let result = self.dispatch(request, info, &snapshot, &warnings).await;
+        if result.as_ref().is_err_and(is_router_error) {
+            // No handler has this path or method. kube-apiserver counts only requests that its router matches, so that
+            // clients cannot create arbitrary label values, such as names of subresources.
             record.note(|facts| facts.served = false);
         }
-        let response = match dispatched {
+        let response = match result {
             Ok(response) => response,
-            // A path of no built-in group gets kube-apiserver's plain text, from the end of its chain.
+            // Paths of groups that are not built-in get the plain text from the end of kube-apiserver's handler chain.
             Err(status) if status == Status::path_not_found() && !is_built_in(&snapshot, info) => {
                 failure::plain_not_found()
             }
@@ -147,50 +148,57 @@ impl Api {
         respond::with_warnings(&warnings, response)
     }
 
-    /// Returns the encodings that a failure may have. The router's own refusals precede any support of CBOR.
+    /// Returns the encodings that a failure may have. CBOR does not apply to errors of the router.
     fn encodings_of(&self, status: &Status) -> Encodings {
-        match self.encodings.has_cbor() && is_of_router(status) {
+        match self.encodings.has_cbor() && is_router_error(status) {
             true => Encodings::STANDARD,
             false => self.encodings,
         }
     }
 
-    async fn dispatch(&self, request: Request, info: &RequestInfo, snapshot: &Snapshot, warnings: &Warnings) -> Answer {
+    async fn dispatch(
+        &self,
+        request: Request,
+        info: &RequestInfo,
+        snapshot: &Snapshot,
+        warnings: &Warnings,
+    ) -> HandlerResult {
         if info.verb == "proxy" {
             // Paths with this verb are no longer supported.
             return Err(Status::path_not_found());
         }
-        let described = snapshot.served().find(&info.api_group, &info.api_version, &info.resource);
-        let description = &**described.ok_or_else(Status::path_not_found)?;
+        let description = snapshot.served().find(&info.api_group, &info.api_version, &info.resource);
+        let description = &**description.ok_or_else(Status::path_not_found)?;
         let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
         let is_custom = resource.as_ref().is_some_and(|resource| resource.collection.kind.custom.is_some());
         request.record.note(|facts| (facts.served, facts.routed) = (true, !is_custom));
-        let asked = Asked { info, method: &request.method, watches: request.query.flag("watch") };
+        let resource_request = ResourceRequest { info, method: &request.method, is_watch: request.query.flag("watch") };
         let target = Target { description, is_stored: resource.is_some(), is_custom };
-        let route =
-            Route::of(asked, target, &|subresource| self.unstored.contains_key(&unstored_key(info, subresource)))?;
+        let route = Route::of(resource_request, target, &|subresource| {
+            self.subresources.contains_key(&subresource_key(info, subresource))
+        })?;
         match (route, resource) {
             (Route::Custom, Some(resource)) => {
                 let call = self.call(request, resource, info.subresource.clone(), warnings);
-                custom::custom(call, info).await
+                custom_resource::handle(call, info).await
             }
             (Route::Collection { verb, watch_path }, Some(resource)) => {
-                collection(self.call(request, resource, Text::default(), warnings), verb, watch_path).await
+                handle_collection(self.call(request, resource, Text::default(), warnings), verb, watch_path).await
             }
             (Route::Item { verb, subresource }, Some(resource)) => {
-                item(self.call(request, resource, subresource, warnings), verb).await
+                handle_item(self.call(request, resource, subresource, warnings), verb).await
             }
             (Route::Scale { verb, subresource }, Some(resource)) => {
                 let call = self.call(request, resource, subresource, warnings);
-                routed(&call, verb, Offer::Object)?;
+                check_router_rules(&call, verb, Offer::Object)?;
                 Box::pin(verbs::scale::handle(call, verb)).await
             }
             (Route::WatchNotSupported, _) => {
-                announce(description, self.catalog.features(), &request.record, warnings);
+                warn_of_deprecation(description, self.catalog.features(), &request.record, warnings);
                 Err(Status::method_not_supported(&description.group_resource(), "watch"))
             }
-            (Route::Unstored { subresource }, resource) => {
-                self.unstored(request, resource, (info, description), &subresource, warnings).await
+            (Route::Subresource { subresource }, resource) => {
+                self.handle_subresource(request, resource, (info, description), &subresource, warnings).await
             }
             (_, None) => Err(Status::path_not_found()),
         }
@@ -209,34 +217,35 @@ impl Api {
         }
     }
 
-    async fn unstored(
+    async fn handle_subresource(
         &self,
         request: Request,
         resource: Option<Arc<Resource>>,
         (info, description): (&RequestInfo, &ResourceDescription),
         subresource: &str,
         warnings: &Warnings,
-    ) -> Answer {
-        let handler = self.unstored.get(&unstored_key(info, subresource)).ok_or_else(Status::path_not_found)?;
+    ) -> HandlerResult {
+        let handler = self.subresources.get(&subresource_key(info, subresource)).ok_or_else(Status::path_not_found)?;
         let output = if handler.negotiates() {
             negotiate::router_accepts(request.header("accept").unwrap_or(""), Offer::Object, self.encodings)?;
-            announce(description, self.catalog.features(), &request.record, warnings);
-            let forms = Forms { table: handler.has_table(), protobuf: true, encodings: self.encodings };
-            negotiate::output(&request, false, forms)?
+            warn_of_deprecation(description, self.catalog.features(), &request.record, warnings);
+            let offered_outputs =
+                OfferedOutputs { table: handler.has_table(), protobuf: true, encodings: self.encodings };
+            negotiate::output(&request, false, offered_outputs)?
         } else {
-            announce(description, self.catalog.features(), &request.record, warnings);
+            warn_of_deprecation(description, self.catalog.features(), &request.record, warnings);
             Output::JSON
         };
         let (warnings, encodings) = (warnings.clone(), self.encodings);
-        handler.handle(UnstoredCall { request, resource, output, warnings, encodings }).await
+        handler.handle(SubresourceCall { request, resource, output, warnings, encodings }).await
     }
 
-    /// Returns the discovery documents, which are kept until the snapshot changes.
-    fn documents(&self, served: &Arc<Served>) -> Arc<Discovery> {
-        if let Some(known) = &*self.discovery.load()
-            && Arc::ptr_eq(known.served(), served)
+    /// Returns the discovery documents, which are cached until the snapshot changes.
+    fn discovery_documents(&self, served: &Arc<Served>) -> Arc<Discovery> {
+        if let Some(cached) = &*self.discovery.load()
+            && Arc::ptr_eq(cached.served(), served)
         {
-            return known.clone();
+            return cached.clone();
         }
         let documents = Discovery::new(served.clone(), self.addresses.clone());
         let documents = Arc::new(documents.counted(self.discovery_metrics.clone()));
@@ -246,13 +255,14 @@ impl Api {
 
     /// Returns a discovery document; `None` for other paths.
     fn discover(&self, request: &Request, served: &Arc<Served>) -> Option<Response> {
-        Discovery::claims(&request.info.path).then(|| discover::response(request, &self.documents(served)))?
+        Discovery::matches(&request.info.path)
+            .then(|| discover::response(request, &self.discovery_documents(served)))?
     }
 }
 
 impl Link for Api {
-    /// Claims every path below `/api`, and those below `/apis` in a served group. Repeated slashes in front do not
-    /// match.
+    /// Matches all paths below `/api`, and those below `/apis` in a served group. Paths with repeated leading slashes
+    /// do not match.
     fn claims(&self, info: &RequestInfo) -> bool {
         let mut segments = info.path.strip_prefix('/').unwrap_or_default().split('/');
         match segments.next() {
@@ -270,7 +280,7 @@ impl Link for Api {
         Box::pin(self.route(request))
     }
 
-    /// Returns the present discovery paths.
+    /// Returns the current discovery paths.
     fn paths(&self) -> Vec<String> {
         let mut paths = vec!["/api".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
         for group in self.catalog.snapshot().served().groups() {
@@ -282,10 +292,10 @@ impl Link for Api {
     }
 }
 
-/// Returns true for refusals of paths, methods and media types that have no handler.
-fn is_of_router(status: &Status) -> bool {
-    let refusals = [Status::path_not_found, Status::method_not_allowed, Status::router_unsupported_media_type];
-    refusals.iter().any(|refusal| *status == refusal())
+/// Returns true for errors about paths, methods and media types without a handler.
+fn is_router_error(status: &Status) -> bool {
+    let router_errors = [Status::path_not_found, Status::method_not_allowed, Status::router_unsupported_media_type];
+    router_errors.iter().any(|error| *status == error())
 }
 
 /// Returns true for groups with a built-in version.
@@ -293,34 +303,35 @@ fn is_built_in(snapshot: &Snapshot, info: &RequestInfo) -> bool {
     info.api_group.is_empty() || snapshot.served().group(&info.api_group).is_none_or(ServedGroup::is_built_in)
 }
 
-fn unstored_key(info: &RequestInfo, subresource: &str) -> UnstoredKey {
+fn subresource_key(info: &RequestInfo, subresource: &str) -> SubresourceKey {
     (info.api_group.clone(), info.api_version.clone(), info.resource.clone(), subresource.into())
 }
 
-/// Handles a request for a collection. Large futures are boxed, as a request's future is as large as its largest verb.
-async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
+/// Handles a request for a collection. Large futures are boxed, because the future of a request is as large as that of
+/// its largest verb.
+async fn handle_collection(call: Call, verb: Verb, watch_path: bool) -> HandlerResult {
     let offer = if verb == Verb::Create { Offer::Object } else { Offer::Collection };
-    routed(&call, verb, offer)?;
-    collection_handler(call, verb, old_watch).await
+    check_router_rules(&call, verb, offer)?;
+    call_collection_verb(call, verb, watch_path).await
 }
 
-async fn collection_handler(call: Call, verb: Verb, old_watch: bool) -> Answer {
+async fn call_collection_verb(call: Call, verb: Verb, watch_path: bool) -> HandlerResult {
     match verb {
         Verb::Create => Box::pin(verbs::create::handle(call)).await,
         Verb::DeleteCollection => Box::pin(verbs::delete::handle_collection(call)).await,
-        _ => Box::pin(verbs::list::handle(call, old_watch)).await,
+        _ => Box::pin(verbs::list::handle(call, watch_path)).await,
     }
 }
 
-async fn item(call: Call, verb: Verb) -> Answer {
-    routed(&call, verb, Offer::Object)?;
+async fn handle_item(call: Call, verb: Verb) -> HandlerResult {
+    check_router_rules(&call, verb, Offer::Object)?;
     if call.request.info.name.is_empty() {
         return Err(Status::bad_request("name must be provided"));
     }
-    item_handler(call, verb).await
+    call_item_verb(call, verb).await
 }
 
-async fn item_handler(call: Call, verb: Verb) -> Answer {
+async fn call_item_verb(call: Call, verb: Verb) -> HandlerResult {
     match verb {
         Verb::Update => Box::pin(verbs::update::handle(call)).await,
         Verb::Patch => Box::pin(verbs::patch::handle(call)).await,
@@ -329,8 +340,8 @@ async fn item_handler(call: Call, verb: Verb) -> Answer {
     }
 }
 
-/// Refuses requests that kube-apiserver's router refuses before the handler; adds deprecation warnings to others.
-fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
+/// Rejects requests that kube-apiserver's router would reject before the handler; adds deprecation warnings to others.
+fn check_router_rules(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
     let (request, resource) = (&call.request, &call.resource);
     // Custom resources have no router.
     if resource.collection.kind.custom.is_none() {
@@ -339,12 +350,12 @@ fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
         }
         negotiate::router_accepts(request.header("accept").unwrap_or(""), offer, call.encodings)?;
     }
-    announce(&resource.description, &resource.collection.features, &request.record, &call.warnings);
+    warn_of_deprecation(&resource.description, &resource.collection.features, &request.record, &call.warnings);
     Ok(())
 }
 
 /// Adds the warning for a deprecated resource, and records its use for audit and metrics.
-fn announce(description: &ResourceDescription, features: &Features, record: &Record, warnings: &Warnings) {
+fn warn_of_deprecation(description: &ResourceDescription, features: &Features, record: &Record, warnings: &Warnings) {
     let lifecycle = &description.lifecycle;
     let emulated = features.emulated();
     if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {

@@ -1,4 +1,4 @@
-//! The objects in audit events: request objects as they were decoded, and response objects.
+//! The objects in audit events: decoded request objects, and response objects.
 
 use std::borrow::Cow;
 
@@ -12,27 +12,27 @@ use bytes::Bytes;
 use crate::negotiate::Encoding;
 use crate::patch_type::{ApplyFormat, PatchType};
 
-/// Records the request object, with its defaults, before any further step.
-pub fn note_request_object(record: &Record, object: &Value) {
+/// Records the request object with its defaults, before any further step.
+pub fn record_request_object(record: &Record, object: &Value) {
     let Some(notes) = record.audit() else { return };
     let text = |name: &str| object.str_at(&["metadata", name]).into();
-    let about = ObjectNotes {
+    let reference = ObjectNotes {
         namespace: text("namespace"),
         name: object::name(object).into(),
         uid: object::uid(object).into(),
         resource_version: text("resourceVersion"),
     };
-    let wanted = notes.level() >= Some(AuditLevel::Request);
+    let is_recorded = notes.level() >= Some(AuditLevel::Request);
     let omit = notes.noted().omit_managed_fields;
-    let json = wanted.then(|| encoded(object, omit));
+    let json = is_recorded.then(|| encode_json(object, omit));
     notes.note(|noted| {
-        noted.object = about;
+        noted.object = reference;
         noted.request_object = json;
     });
 }
 
-/// Notes a patch, which is taken as it was sent.
-pub(crate) fn note_patch(record: &Record, patch: &[u8], kind: PatchType) {
+/// Records a patch as sent by the client.
+pub(crate) fn record_patch(record: &Record, patch: &[u8], kind: PatchType) {
     let Some(notes) = record.audit().filter(|notes| notes.level() >= Some(AuditLevel::Request)) else { return };
     let limits = Limits::default();
     let value = match kind {
@@ -41,10 +41,10 @@ pub(crate) fn note_patch(record: &Record, patch: &[u8], kind: PatchType) {
         _ => json::parse(patch, &limits).ok(),
     };
     let Some(value) = value else { return };
-    notes.note(|noted| noted.request_object = Some(encoded(&value, false)));
+    notes.note(|noted| noted.request_object = Some(encode_json(&value, false)));
 }
 
-/// Returns the JSON of the API object in a body of any encoding; `None` if it has none.
+/// Returns the JSON of the API object in a body of any encoding; `None` if the body has none.
 pub fn read_object(kinds: &dyn Kinds, media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes> {
     let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
     let essence = media_type.split(';').next().unwrap_or_default().trim();
@@ -69,16 +69,16 @@ pub fn read_object(kinds: &dyn Kinds, media_type: &str, body: &Bytes, omit_manag
     if value.str_at(&["kind"]).is_empty() {
         return None;
     }
-    Some(encoded(&value, omit_managed_fields))
+    Some(encode_json(&value, omit_managed_fields))
 }
 
-fn encoded(object: &Value, omit_managed_fields: bool) -> Bytes {
+fn encode_json(object: &Value, omit_managed_fields: bool) -> Bytes {
     let mut out = Vec::with_capacity(1024);
     let mut object = Cow::Borrowed(object);
     if omit_managed_fields {
-        without_managed_fields(object.to_mut());
+        remove_managed_fields(object.to_mut());
     }
-    // A kind and version that the client omitted were added after all other members.
+    // A kind and version that the client omitted are appended to the other members.
     let added = object.as_object().is_some_and(|members| {
         members.get("kind").is_some() && members.iter().next().is_some_and(|(name, _)| name != "kind")
     });
@@ -91,8 +91,8 @@ fn encoded(object: &Value, omit_managed_fields: bool) -> Bytes {
     out.into()
 }
 
-/// Removes the managed fields of the object itself, of the items of a list, and of the objects in the rows of a table.
-fn without_managed_fields(object: &mut Value) {
+/// Removes the managed fields of the object, of the items of a list, and of the objects in table rows.
+fn remove_managed_fields(object: &mut Value) {
     let drop_from = |object: &mut Value| {
         if let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
@@ -118,7 +118,7 @@ mod tests {
     use crate::failure;
 
     #[tokio::test]
-    async fn answers_in_every_encoding() {
+    async fn reads_objects_in_every_encoding() {
         let status = Status::unauthorized("Unauthorized");
         for encoding in [Encoding::Json, Encoding::Yaml, Encoding::Protobuf, Encoding::Cbor] {
             let body = failure::of_encoding(&status, encoding, false).into_body().read(10_000).await.unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_are_left_out_everywhere() {
+    fn omits_managed_fields_of_objects_items_and_rows() {
         let metadata = r#""metadata":{"name":"a","managedFields":[1]}"#;
         let body = format!(
             r#"{{"kind":"List",{metadata},"items":[{{{metadata}}}],"rows":[{{"object":{{{metadata}}}}},{{"object":null}}]}}"#
@@ -146,24 +146,24 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent() {
+    fn records_request_objects_by_audit_level() {
         let object = json::parse(br#"{"metadata":{"name":"a","uid":"u"}}"#, &Limits::default()).unwrap();
         let record = Record::open(Method::POST, "/".into(), None, None);
-        note_request_object(&record, &object);
+        record_request_object(&record, &object);
         assert!(record.audit().is_none());
         record.begin_audit().decide(AuditLevel::Metadata, false);
-        note_request_object(&record, &object);
-        note_patch(&record, b"{}", PatchType::Merge);
+        record_request_object(&record, &object);
+        record_patch(&record, b"{}", PatchType::Merge);
         let noted = record.begin_audit().noted();
         assert_eq!((noted.object.name.as_str(), noted.object.uid.as_str()), ("a", "u"));
         assert_eq!(noted.request_object, None);
         record.begin_audit().decide(AuditLevel::Request, false);
         let object = json::parse(br#"{"spec":{},"apiVersion":"v1","kind":"Pod"}"#, &Limits::default()).unwrap();
-        note_request_object(&record, &object);
+        record_request_object(&record, &object);
         let noted = record.begin_audit().noted().request_object;
         assert_eq!(noted.as_deref(), Some(&br#"{"kind":"Pod","apiVersion":"v1","spec":{}}"#[..]));
         for (patch, format) in [(&b"a: [1]"[..], ApplyFormat::Yaml), (b"\xa1\x41a\x81\x01", ApplyFormat::Cbor)] {
-            note_patch(&record, patch, PatchType::Apply(format));
+            record_patch(&record, patch, PatchType::Apply(format));
             assert_eq!(record.begin_audit().noted().request_object.as_deref(), Some(&br#"{"a":[1]}"#[..]));
         }
     }

@@ -10,13 +10,13 @@ use binnacle_schema::{CborError, Finding, Findings, Limits, Message, Value, cbor
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
-use crate::custom;
+use crate::custom_resource;
 use crate::negotiate::Encoding;
 use crate::params::FieldValidation;
 
-/// kube-apiserver's limit on request bodies: twice what etcd accepts.
+/// kube-apiserver's limit on request bodies, which is twice etcd's limit.
 pub(crate) const MAX: usize = 3 * 1024 * 1024;
-/// The number of bytes of an undecodable body that an error quotes.
+/// The number of bytes of an undecodable body that errors quote.
 const SUMMARY: usize = 30;
 
 pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
@@ -25,7 +25,7 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
         BodyError::Unwaited(error) => Status::from(error),
         BodyError::Broken(error) => Status::bad_request(error.to_string()),
     })?;
-    // Called here so that no handler can forget it.
+    // Called here so that every handler is covered.
     binnacle_work::large(body.len()).await;
     binnacle_work::charge_bytes(4 * body.len())?;
     Ok(body)
@@ -33,8 +33,8 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
 
 /// Decodes an object that a client sent for a resource.
 ///
-/// `kind` and `apiVersion` may be omitted; otherwise they must be the resource's.
-pub(crate) fn object(
+/// `kind` and `apiVersion` may be omitted; otherwise they must match the resource.
+pub(crate) fn decode_object(
     context: &Context,
     resource: &Resource,
     encoding: Encoding,
@@ -42,14 +42,15 @@ pub(crate) fn object(
     validation: FieldValidation,
 ) -> Result<RequestObject, Status> {
     if let Some(custom) = &resource.collection.kind.custom {
-        return custom::object(context, resource, &**custom, encoding, body, validation).map(RequestObject::from);
+        return custom_resource::decode_object(context, resource, &**custom, encoding, body, validation)
+            .map(RequestObject::from);
     }
-    let (value, empties) = typed(context, &Expected::of(resource), &resource.message, encoding, body, validation)?;
+    let (value, empties) = decode(context, &ExpectedKind::of(resource), &resource.message, encoding, body, validation)?;
     Ok(resource.complete(value, empties)?)
 }
 
 /// The expected type of a body.
-pub struct Expected<'a> {
+pub struct ExpectedKind<'a> {
     pub group: &'a str,
     pub version: &'a str,
     pub kind: &'a str,
@@ -57,7 +58,7 @@ pub struct Expected<'a> {
     pub kinds: &'a dyn Kinds,
 }
 
-impl<'a> Expected<'a> {
+impl<'a> ExpectedKind<'a> {
     pub(crate) fn of(resource: &'a Resource) -> Self {
         let d = &resource.description;
         Self { group: &d.group, version: &d.version, kind: &d.kind, kinds: resource.collection.kinds() }
@@ -68,18 +69,18 @@ impl<'a> Expected<'a> {
     }
 
     /// Sets the version and kind of an object.
-    fn name(&self, value: &mut Value) {
+    fn set_type_meta(&self, value: &mut Value) {
         let members = value.make_object();
         members.insert("kind", self.kind);
         members.insert("apiVersion", self.group_version().to_string());
     }
 }
 
-/// Decodes a body as an object of a kind, and returns it with its empty members; unknown and duplicate fields become
-/// errors or warnings.
-pub fn typed(
+/// Decodes a body as an object of a kind, and returns it with explicitly empty fields; unknown and duplicate fields
+/// become errors or warnings.
+pub fn decode(
     context: &Context,
-    expected: &Expected<'_>,
+    expected: &ExpectedKind<'_>,
     message: &Message,
     encoding: Encoding,
     body: &[u8],
@@ -89,41 +90,41 @@ pub fn typed(
     let decoded = match encoding {
         Encoding::Json => decode::json(body, message, &limits),
         Encoding::Yaml => decode::yaml(body, message, &limits),
-        Encoding::Protobuf => return Ok((protobuf(expected, message, body)?, Empties::default())),
+        Encoding::Protobuf => return Ok((decode_protobuf(expected, message, body)?, Empties::default())),
         Encoding::Cbor => {
             // The kind is checked first.
-            check_kind(expected, &mut cbor_about(expected, body)?, body)?;
+            check_kind(expected, &mut cbor_type_meta_tree(expected, body)?, body)?;
             decode::cbor(body, message, &limits)
         }
     };
     let Decoded { mut value, findings, empties } = match decoded {
         Ok(decoded) => decoded,
-        Err(error) => return Err(refused(expected, encoding, body, &error)),
+        Err(error) => return Err(decode_failure(expected, encoding, body, &error)),
     };
-    match renamed_type(expected, encoding, body, &findings)? {
-        Some(mut about) => {
-            check_kind(expected, &mut about, body)?;
-            expected.name(&mut value);
+    match type_meta_in_other_case(expected, encoding, body, &findings)? {
+        Some(mut type_meta) => {
+            check_kind(expected, &mut type_meta, body)?;
+            expected.set_type_meta(&mut value);
         }
         None => check_kind(expected, &mut value, body)?,
     }
-    judge(context, &findings, validation, |why| cannot_be_handled(expected, &value, why))?;
+    apply_field_validation(context, &findings, validation, |why| cannot_be_handled(expected, &value, why))?;
     Ok((value, empties))
 }
 
-/// Returns the version and kind of a text that has them under names in another case. To the decoder of objects these
-/// are unknown, but Go reads the type with another one before, which ignores the case of names.
-fn renamed_type(
-    expected: &Expected<'_>,
+/// Returns the version and kind of a JSON text in which their names have a different case. To the decoder of objects
+/// these fields are unknown, but Go first decodes the type separately, ignoring case.
+fn type_meta_in_other_case(
+    expected: &ExpectedKind<'_>,
     encoding: Encoding,
     body: &[u8],
     findings: &Findings,
 ) -> Result<Option<Value>, Status> {
-    let is_renamed = |finding: &Finding| match finding {
+    let is_type_meta = |finding: &Finding| match finding {
         Finding::UnknownField(name) => json::is_type_meta_in_other_case(name),
         _ => false,
     };
-    if !findings.iter().any(is_renamed) {
+    if !findings.iter().any(is_type_meta) {
         return Ok(None);
     }
     let limits = Limits::default();
@@ -137,11 +138,11 @@ fn renamed_type(
     };
     let refuse =
         |why: String| unrecognized(expected, &format!("couldn't get version/kind; json parse error: {why}"), body);
-    meta.map(|meta| Some(about(meta))).map_err(refuse)
+    meta.map(|meta| Some(type_meta_tree(meta))).map_err(refuse)
 }
 
-/// Ignores unknown and duplicate fields, warns of them, or refuses them, by `fieldValidation`.
-pub(crate) fn judge(
+/// Ignores unknown and duplicate fields, adds warnings about them, or rejects them, depending on `fieldValidation`.
+pub(crate) fn apply_field_validation(
     context: &Context,
     findings: &Findings,
     validation: FieldValidation,
@@ -159,15 +160,15 @@ pub(crate) fn judge(
     Ok(())
 }
 
-/// Returns the error for a body that could not be decoded. It depends on the body's kind, so that is parsed again.
-fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &DecodeError) -> Status {
+/// Returns the error for a body that could not be decoded. It depends on the body's kind, which is parsed again.
+fn decode_failure(expected: &ExpectedKind<'_>, encoding: Encoding, body: &[u8], error: &DecodeError) -> Status {
     if let Some(error) = error.too_many_elements() {
         return Status::request_entity_too_large(error);
     }
     let limits = Limits::default();
     let unrecognized = |why: String| unrecognized(expected, &why, body);
     let no_type_meta = |why: String| unrecognized(format!("couldn't get version/kind; json parse error: {why}"));
-    let mut about = match encoding {
+    let mut type_meta = match encoding {
         Encoding::Yaml => match yaml::parse(body, &limits) {
             Ok((value, _)) => match json::check_type_meta(&value) {
                 Ok(()) => value,
@@ -175,29 +176,29 @@ fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &Dec
             },
             Err(error) => return unrecognized(error.to_string()),
         },
-        Encoding::Cbor => match cbor_about(expected, body) {
-            Ok(about) => about,
+        Encoding::Cbor => match cbor_type_meta_tree(expected, body) {
+            Ok(type_meta) => type_meta,
             Err(status) => return status,
         },
         _ => match json::type_meta(body, &limits) {
-            Ok(meta) => about(meta),
+            Ok(meta) => type_meta_tree(meta),
             Err(error) => return no_type_meta(error.to_string()),
         },
     };
-    if let Err(status) = check_kind(expected, &mut about, body) {
+    if let Err(status) = check_kind(expected, &mut type_meta, body) {
         return status;
     }
-    cannot_be_handled(expected, &about, &error.to_string())
+    cannot_be_handled(expected, &type_meta, &error.to_string())
 }
 
-/// Returns the error for a body whose kind cannot be read.
-pub(crate) fn unrecognized(expected: &Expected<'_>, why: &str, body: &[u8]) -> Status {
+/// Returns the error for a body whose kind cannot be decoded.
+pub(crate) fn unrecognized(expected: &ExpectedKind<'_>, why: &str, body: &[u8]) -> Status {
     let (kind, summary) = (expected.kind, summarize(body));
     Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
 }
 
 /// Returns a tree of the version and kind only.
-pub(crate) fn about(meta: TypeMeta) -> Value {
+pub(crate) fn type_meta_tree(meta: TypeMeta) -> Value {
     let mut value = Value::default();
     value.make_object().insert("apiVersion", meta.api_version);
     value.make_object().insert("kind", meta.kind);
@@ -205,20 +206,20 @@ pub(crate) fn about(meta: TypeMeta) -> Value {
 }
 
 /// Reads the version and kind of a body in CBOR.
-pub(crate) fn cbor_about(expected: &Expected<'_>, body: &[u8]) -> Result<Value, Status> {
+pub(crate) fn cbor_type_meta_tree(expected: &ExpectedKind<'_>, body: &[u8]) -> Result<Value, Status> {
     let unknown = |why: String| unrecognized(expected, &format!("unable to determine group/version/kind: {why}"), body);
-    decode::cbor_type_meta(body, &Limits::default()).map(about).map_err(|error| cbor_refused(error, unknown))
+    decode::cbor_type_meta(body, &Limits::default()).map(type_meta_tree).map_err(|error| cbor_failure(error, unknown))
 }
 
-/// Returns the refusal of a body in CBOR: 413 for too many elements, otherwise what `refuse` makes of the error.
-pub(crate) fn cbor_refused(error: CborError, refuse: impl FnOnce(String) -> Status) -> Status {
+/// Returns the error for a body in CBOR: 413 for too many elements, otherwise the result of `refuse`.
+pub(crate) fn cbor_failure(error: CborError, refuse: impl FnOnce(String) -> Status) -> Status {
     match error {
         CborError::TooManyElements(error) => Status::request_entity_too_large(error),
         error => refuse(error.to_string()),
     }
 }
 
-pub(crate) fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &str) -> Status {
+pub(crate) fn cannot_be_handled(expected: &ExpectedKind<'_>, value: &Value, why: &str) -> Status {
     let api_version = value.str_at(&["apiVersion"]);
     let version = api_version.rsplit('/').next().filter(|v| !v.is_empty()).unwrap_or(expected.version);
     let kind = Some(value.str_at(&["kind"])).filter(|k| !k.is_empty()).unwrap_or(expected.kind);
@@ -227,7 +228,7 @@ pub(crate) fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &st
 
 /// Returns the error for a body with a group but no version.
 pub(crate) fn missing_version(body: &[u8]) -> String {
-    // The initial bytes of maps (to 0xbf) and of tags in CBOR are none of a text.
+    // The initial bytes of CBOR maps (up to 0xbf) and tags cannot start a text.
     let shown = match body.first() {
         Some(0xa0..=0xdb) => cbor::diagnose(body),
         _ => String::from_utf8_lossy(body).into_owned(),
@@ -235,37 +236,37 @@ pub(crate) fn missing_version(body: &[u8]) -> String {
     format!("Object 'apiVersion' is missing in '{shown}'")
 }
 
-/// Checks the body's kind: omitted parts are filled in, others must be the expected ones.
-fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result<(), Status> {
+/// Checks the kind of a body: omitted fields are filled in, others must match.
+fn check_kind(expected: &ExpectedKind<'_>, value: &mut Value, body: &[u8]) -> Result<(), Status> {
     let api_version = value.str_at(&["apiVersion"]).to_owned();
     let kind = value.str_at(&["kind"]).to_owned();
-    let wanted = expected.group_version();
+    let expected_version = expected.group_version();
     let mut given = if api_version.is_empty() {
-        wanted.clone()
+        expected_version.clone()
     } else {
         GroupVersion::parse(&api_version)
             .ok_or_else(|| unrecognized(expected, &format!("unexpected GroupVersion string: {api_version}"), body))?
     };
     if given.version.is_empty() {
-        if !given.group.is_empty() && given.group != wanted.group {
+        if !given.group.is_empty() && given.group != expected_version.group {
             let kind = if kind.is_empty() { expected.kind } else { &kind };
             let (why, expected) = (missing_version(body), expected.kind);
             return Err(Status::bad_request(format!(
                 "{kind} in version \"\" cannot be handled as a {expected}: {why}"
             )));
         }
-        given = wanted.clone();
+        given = expected_version.clone();
     }
     let kind = if kind.is_empty() { expected.kind.to_owned() } else { kind };
-    if kind == expected.kind && given == wanted {
-        expected.name(value);
+    if kind == expected.kind && given == expected_version {
+        expected.set_type_meta(value);
         return Ok(());
     }
-    if registered(expected.kinds, expected.group, &given, &kind).is_none() {
+    if registered_message(expected.kinds, expected.group, &given, &kind).is_none() {
         let why = format!(
             "no kind {kind:?} is registered for version {:?} in scheme \"{}\"",
             given.to_string(),
-            scheme(expected.group)
+            scheme_location(expected.group)
         );
         return Err(cannot_be_handled(expected, value, &why));
     }
@@ -274,12 +275,12 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
         return Err(cannot_be_handled(expected, value, &why));
     }
     Err(Status::bad_request(format!(
-        "the API version in the data ({given}) does not match the expected API version ({wanted})"
+        "the API version in the data ({given}) does not match the expected API version ({expected_version})"
     )))
 }
 
-/// Returns the place in kube-apiserver's sources where the scheme of a group is made.
-pub(crate) fn scheme(group: &str) -> &'static str {
+/// Returns the location in kube-apiserver's sources at which the scheme of a group is defined.
+pub(crate) fn scheme_location(group: &str) -> &'static str {
     match group {
         "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:55",
         "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:28",
@@ -288,42 +289,42 @@ pub(crate) fn scheme(group: &str) -> &'static str {
 }
 
 /// Returns the schema of a kind, if kube-apiserver would decode it in the expected group's scheme.
-pub(crate) fn registered<'k>(
+pub(crate) fn registered_message<'k>(
     kinds: &'k dyn Kinds,
     expected_group: &str,
     given: &GroupVersion,
     kind: &str,
 ) -> Option<&'k Message> {
-    let together = scheme(expected_group) == scheme(&given.group) || is_shared(kind);
-    // The kinds of request options are in every group but their own.
+    let together = scheme_location(expected_group) == scheme_location(&given.group) || is_shared_kind(kind);
+    // The kinds of request options are registered in every group except their own.
     kinds.kind(&given.group, &given.version, kind).filter(|_| together && given.group != "meta.k8s.io")
 }
 
-/// Returns true for kinds that are one type in all groups and versions.
-fn is_shared(kind: &str) -> bool {
+/// Returns true for kinds that are a single type in all groups and versions.
+fn is_shared_kind(kind: &str) -> bool {
     kind.ends_with("Options") || matches!(kind, "WatchEvent" | "Status")
 }
 
 /// Returns the error for an object of another kind, with the names of Go's types.
 pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, expected: &str) -> String {
     let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
-    let version = if is_shared(kind) { "v1" } else { given.version.as_str() };
+    let version = if is_shared_kind(kind) { "v1" } else { given.version.as_str() };
     format!("converting ({version}.{kind}) to ({package}.{expected}): unknown conversion")
 }
 
-fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<Value, Status> {
+fn decode_protobuf(expected: &ExpectedKind<'_>, message: &Message, body: &[u8]) -> Result<Value, Status> {
     let envelope = proto::unwrap(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
-    let mut about = Value::default();
+    let mut type_meta = Value::default();
     if !envelope.api_version.is_empty() {
-        about.make_object().insert("apiVersion", &*envelope.api_version);
+        type_meta.make_object().insert("apiVersion", &*envelope.api_version);
     }
     if !envelope.kind.is_empty() {
-        about.make_object().insert("kind", &*envelope.kind);
+        type_meta.make_object().insert("kind", &*envelope.kind);
     }
-    check_kind(expected, &mut about, body)?;
+    check_kind(expected, &mut type_meta, body)?;
     let mut value = proto::decode_within(envelope.raw, message, &Limits::default()).map_err(|error| match error {
         ProtoError::TooManyElements(error) => Status::request_entity_too_large(error),
-        error => cannot_be_handled(expected, &about, &error.to_string()),
+        error => cannot_be_handled(expected, &type_meta, &error.to_string()),
     })?;
     check_kind(expected, &mut value, body)?;
     Ok(value)

@@ -11,12 +11,12 @@ use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
 use crate::negotiate::{self, Encoding, Encodings};
 use crate::respond;
 
-/// Returns a Status in the encoding that the client accepts, or JSON if there is none.
+/// Returns a Status in an encoding that the client accepts, or JSON if there is none.
 pub(crate) fn response(request: &Request, status: &Status) -> Response {
-    of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request), Encodings::STANDARD)
+    of_accept(status, request.headers.get(ACCEPT), negotiate::wants_pretty(request), Encodings::STANDARD)
 }
 
-/// As `response`, with the preferences kept from a request.
+/// Returns a Status by the preferences of a request.
 pub fn of_preferences(status: &Status, preferences: &Preferences) -> Response {
     of_accept(status, preferences.accept.as_ref(), preferences.pretty, Encodings::STANDARD)
 }
@@ -26,12 +26,12 @@ pub fn of_preferences_or_cbor(status: &Status, preferences: &Preferences) -> Res
     of_accept(status, preferences.accept.as_ref(), preferences.pretty, Encodings::new(true))
 }
 
-/// Returns a Status in an encoding that the Accept header names and the server offers.
+/// Returns a Status in an encoding that the Accept header names and the server supports.
 pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool, encodings: Encodings) -> Response {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
     match negotiate::encoding(accept, encodings) {
-        Some((encoding, asked)) => of_encoding(status, encoding, pretty || asked),
-        // Without an accepted encoding, kube-apiserver writes indented JSON.
+        Some((encoding, pretty_requested)) => of_encoding(status, encoding, pretty || pretty_requested),
+        // If no encoding is accepted, kube-apiserver writes indented JSON.
         None => of_encoding(status, Encoding::Json, true),
     }
 }
@@ -62,7 +62,7 @@ pub(crate) fn of_encoding(status: &Status, encoding: Encoding, pretty: bool) -> 
 
 /// Returns a Status as an object tree.
 pub(crate) fn as_value(status: &Status) -> Value {
-    // The text of our own writer is valid.
+    // The output of our own encoder is valid.
     json::parse(status.to_json().as_bytes(), &binnacle_schema::Limits::default()).unwrap_or_default()
 }
 

@@ -1,5 +1,5 @@
-//! Lists in protobuf. The length of a list precedes its contents, so there are two passes over the objects: first for
-//! their lengths, then for their bytes. Neither pass holds more than one piece.
+//! Lists in protobuf. The length of a list precedes its contents, so the objects are traversed twice: first to compute
+//! their lengths, then to encode them. Both passes hold at most one piece in memory.
 
 use std::sync::Arc;
 
@@ -11,39 +11,39 @@ use binnacle_schema::{Message, canonical, proto};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
-use crate::gathered::Gathered;
-use crate::list_stream::Making;
+use crate::list_stream::ListEncoder;
 use crate::negotiate::{MetaVersion, Transform};
-use crate::shape::ObjectView;
+use crate::object_view::ObjectView;
+use crate::piece_buffer::PieceBuffer;
 
-/// The number of bytes that are measured before other tasks run.
-const TURN: usize = 256 << 10;
+/// The number of bytes that are measured before the task yields.
+const MEASURE_BATCH: usize = 256 << 10;
 
 /// Encodes a list of known length.
 pub(crate) struct ProtobufList {
-    items: Items,
+    items: ItemEncoder,
     entries: std::vec::IntoIter<Arc<Entry>>,
-    gathered: Gathered,
+    buffer: PieceBuffer,
     done: bool,
 }
 
-/// The form of the objects.
-struct Items {
+/// Encodes the items of a list.
+struct ItemEncoder {
     resource: Arc<Resource>,
-    /// For metadata only: its version and schema.
+    /// The version and schema, for metadata only.
     partial: Option<(MetaVersion, &'static Message)>,
 }
 
-/// The first pass, which adds up the lengths.
-pub(crate) struct Measuring {
-    items: Items,
+/// The first pass, which computes the length.
+pub(crate) struct ProtobufListSizer {
+    items: ItemEncoder,
     page: Page,
     pending: std::vec::IntoIter<Arc<Entry>>,
     entries: Vec<Arc<Entry>>,
     length: usize,
 }
 
-impl Measuring {
+impl ProtobufListSizer {
     pub(crate) fn new(resource: Arc<Resource>, transform: Transform, page: Page) -> Self {
         let partial = match transform {
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
@@ -51,18 +51,18 @@ impl Measuring {
             }
             Transform::None | Transform::Table(_) => None,
         };
-        let items = Items { resource, partial };
+        let items = ItemEncoder { resource, partial };
         Self { items, page, pending: Vec::new().into_iter(), entries: Vec::new(), length: 0 }
     }
 
-    /// Measures some more objects; returns false at the end.
+    /// Measures further objects; returns false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool, Status> {
-        timed(self.items.partial.is_none(), || self.look_at_some())
+        timed(self.items.partial.is_none(), || self.measure_some())
     }
 
-    fn look_at_some(&mut self) -> Result<bool, Status> {
-        let mut looked_at = 0;
-        while looked_at < TURN {
+    fn measure_some(&mut self) -> Result<bool, Status> {
+        let mut measured_bytes = 0;
+        while measured_bytes < MEASURE_BATCH {
             let Some(entry) = self.pending.next() else {
                 match self.page.next_chunk() {
                     Some(chunk) => self.pending = chunk.into_iter(),
@@ -71,7 +71,7 @@ impl Measuring {
                 continue;
             };
             self.length += proto::list_item_len(self.items.message(&entry)?.len());
-            looked_at += entry.value_len();
+            measured_bytes += entry.value_len();
             self.entries.push(entry);
         }
         Ok(true)
@@ -84,25 +84,26 @@ impl Measuring {
             resource_version: &version,
             continue_token: page.continue_token.as_deref().unwrap_or_default(),
             remaining_item_count: page.remaining.map(|n| n as i64),
-            // Lists of metadata do not tell it, as in kube-apiserver.
+            // As in kube-apiserver, lists of metadata omit the shard.
             shard: page.shard.as_deref().filter(|_| self.items.partial.is_none()).unwrap_or_default(),
         };
         let (api_version, kind) = match self.items.partial {
             Some((version, _)) => (version.api_version(), "PartialObjectMetadataList"),
             None => (resource.api_version(), resource.description.list_kind.as_str()),
         };
-        let mut gathered = Gathered::default();
-        proto::list_head(api_version, kind, meta, self.length, &mut gathered.small);
-        ProtobufList { items: self.items, entries: self.entries.into_iter(), gathered, done: false }
+        let mut buffer = PieceBuffer::default();
+        proto::list_head(api_version, kind, meta, self.length, &mut buffer.small);
+        ProtobufList { items: self.items, entries: self.entries.into_iter(), buffer, done: false }
     }
 }
 
-/// Runs work with whole objects timed by the piece: to time each one would cost as much as encoding it.
+/// Measures the time of work. Whole objects are timed piece by piece, because timing each object would cost as much as
+/// encoding it.
 fn timed<T>(whole: bool, work: impl FnOnce() -> T) -> T {
     if whole { measure(Part::Serialize, work) } else { work() }
 }
 
-impl Items {
+impl ItemEncoder {
     fn message(&self, entry: &Entry) -> Result<Bytes, Status> {
         let resource = &self.resource;
         let Some((version, message)) = self.partial else {
@@ -117,12 +118,12 @@ impl Items {
     }
 }
 
-impl Making for ProtobufList {
-    fn next(&mut self) -> Option<Result<Pieces, Status>> {
+impl ListEncoder for ProtobufList {
+    fn next_piece(&mut self) -> Option<Result<Pieces, Status>> {
         if self.done {
             return None;
         }
-        timed(self.items.partial.is_none(), || self.make_piece())
+        timed(self.items.partial.is_none(), || self.encode_piece())
     }
 
     fn is_done(&self) -> bool {
@@ -131,17 +132,17 @@ impl Making for ProtobufList {
 }
 
 impl ProtobufList {
-    fn make_piece(&mut self) -> Option<Result<Pieces, Status>> {
-        while !self.gathered.is_enough() {
+    fn encode_piece(&mut self) -> Option<Result<Pieces, Status>> {
+        while !self.buffer.is_full() {
             let Some(entry) = self.entries.next() else {
                 self.done = true;
-                proto::list_tail(&mut self.gathered.small);
+                proto::list_tail(&mut self.buffer.small);
                 break;
             };
             match self.items.message(&entry) {
                 Ok(message) => {
-                    proto::list_item_header(message.len(), &mut self.gathered.small);
-                    self.gathered.share(message);
+                    proto::list_item_header(message.len(), &mut self.buffer.small);
+                    self.buffer.share(message);
                 }
                 Err(status) => {
                     self.done = true;
@@ -149,6 +150,6 @@ impl ProtobufList {
                 }
             }
         }
-        Some(Ok(self.gathered.take()))
+        Some(Ok(self.buffer.take()))
     }
 }

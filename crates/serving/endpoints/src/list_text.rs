@@ -10,10 +10,10 @@ use binnacle_request::latency::{Part, measure};
 use binnacle_schema::{Object, Value, cbor, json, yaml};
 use binnacle_watchcache::Entry;
 
-use crate::gathered::Gathered;
-use crate::list_stream::Making;
+use crate::list_stream::ListEncoder;
 use crate::negotiate::{Encoding, Output, Transform};
-use crate::shape::ObjectView;
+use crate::object_view::ObjectView;
+use crate::piece_buffer::PieceBuffer;
 use crate::table::Include;
 use crate::{respond, table};
 
@@ -27,11 +27,11 @@ pub(crate) struct TextList {
     include: Include,
     page: Page,
     pending: std::vec::IntoIter<Arc<Entry>>,
-    gathered: Gathered,
+    buffer: PieceBuffer,
     /// The bytes between two items.
-    between: &'static [u8],
+    separator: &'static [u8],
     tail: Vec<u8>,
-    begun: bool,
+    has_started: bool,
     done: bool,
     /// The buffer that an item is written into before it is indented.
     compact: Vec<u8>,
@@ -40,21 +40,21 @@ pub(crate) struct TextList {
 impl TextList {
     pub(crate) fn new(resource: Arc<Resource>, output: Output, include: Include, mut page: Page) -> Self {
         let first = page.next_chunk();
-        let unfilled = match output.transform {
+        let is_null_if_empty = match output.transform {
             Transform::None => false,
             Transform::Table(_) => table::has_null_rows(&resource),
             Transform::PartialMetadata(_) | Transform::PartialMetadataList(_) => true,
         };
         let items = match first {
             Some(_) => Value::List(vec![Value::Null]),
-            // Go writes a list that was never filled as null.
-            None if unfilled => Value::Null,
+            // Go writes a nil list as null.
+            None if is_null_if_empty => Value::Null,
             None => Value::List(Vec::new()),
         };
         let outline = outline(&resource, output.transform, &page, items);
         let mut head = respond::encode(&outline, None, output.encoding, output.pretty);
         let tail = if first.is_some() { split_at_item(&mut head, output.encoding) } else { Vec::new() };
-        let between: &[u8] = match output.encoding {
+        let separator: &[u8] = match output.encoding {
             Encoding::Yaml | Encoding::Cbor => b"",
             _ if output.pretty => b",\n    ",
             _ => b",",
@@ -65,10 +65,10 @@ impl TextList {
             include,
             page,
             pending: first.unwrap_or_default().into_iter(),
-            gathered: Gathered::from(head),
-            between,
+            buffer: PieceBuffer::from(head),
+            separator,
             tail,
-            begun: false,
+            has_started: false,
             done: false,
             compact: Vec::new(),
         }
@@ -100,26 +100,26 @@ impl TextList {
                 self.compact.clear();
                 self.compact.extend_from_slice(open);
                 self.compact.extend_from_slice(&members);
-                json::indent_at(&self.compact, ITEM_DEPTH, &mut self.gathered.small);
+                json::indent_at(&self.compact, ITEM_DEPTH, &mut self.buffer.small);
             } else {
-                self.gathered.small.extend_from_slice(open);
-                self.gathered.share(members);
+                self.buffer.small.extend_from_slice(open);
+                self.buffer.share(members);
             }
             return Ok(());
         }
         let item = measure(Part::Transform, || self.item(entry))?;
         measure(Part::Serialize, || {
             if encoding == Encoding::Yaml {
-                yaml::write_item(&item, &mut self.gathered.small);
+                yaml::write_item(&item, &mut self.buffer.small);
             } else if encoding == Encoding::Cbor {
                 let message = (self.output.transform == Transform::None).then(|| self.resource.schema()).flatten();
-                cbor::write_item(&item, message, &mut self.gathered.small);
+                cbor::write_item(&item, message, &mut self.buffer.small);
             } else if pretty {
                 self.compact.clear();
                 json::write(&item, &mut self.compact);
-                json::indent_at(&self.compact, ITEM_DEPTH, &mut self.gathered.small);
+                json::indent_at(&self.compact, ITEM_DEPTH, &mut self.buffer.small);
             } else {
-                json::write(&item, &mut self.gathered.small);
+                json::write(&item, &mut self.buffer.small);
             }
         });
         Ok(())
@@ -143,7 +143,7 @@ impl TextList {
                 let now = SystemTime::now();
                 ObjectView::of(resource).row(&object, self.include, version, now)
             }
-            // These items have their kind, unlike those of typed lists.
+            // Unlike the items of typed lists, these items include their kind.
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
                 ObjectView::of(resource).metadata(&object, version)
             }
@@ -151,26 +151,26 @@ impl TextList {
     }
 }
 
-impl Making for TextList {
-    fn next(&mut self) -> Option<Result<Pieces, Status>> {
+impl ListEncoder for TextList {
+    fn next_piece(&mut self) -> Option<Result<Pieces, Status>> {
         if self.done {
             return None;
         }
-        while !self.gathered.is_enough() {
+        while !self.buffer.is_full() {
             let Some(entry) = self.next_entry() else {
                 self.done = true;
-                self.gathered.small.append(&mut self.tail);
+                self.buffer.small.append(&mut self.tail);
                 break;
             };
-            if std::mem::replace(&mut self.begun, true) {
-                self.gathered.small.extend_from_slice(self.between);
+            if std::mem::replace(&mut self.has_started, true) {
+                self.buffer.small.extend_from_slice(self.separator);
             }
             if let Err(status) = self.write(&entry) {
                 self.done = true;
                 return Some(Err(status));
             }
         }
-        Some(Ok(self.gathered.take()))
+        Some(Ok(self.buffer.take()))
     }
 
     fn is_done(&self) -> bool {
@@ -178,7 +178,7 @@ impl Making for TextList {
     }
 }
 
-/// Returns the list's metadata, with its continue token.
+/// Returns the metadata of the list, including its continue token.
 pub(crate) fn metadata(page: &Page) -> Object {
     let mut metadata = Object::new();
     metadata.insert("resourceVersion", page.revision.0.to_string());
@@ -191,7 +191,7 @@ pub(crate) fn metadata(page: &Page) -> Object {
     metadata
 }
 
-/// Returns the list with these items as its last member.
+/// Returns the list with `items` as its last member.
 fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value) -> Value {
     let (kind, api_version) = match transform {
         Transform::None => (resource.description.list_kind.as_str(), resource.api_version()),
@@ -203,18 +203,18 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
     let mut list = Object::with_capacity(5);
     list.insert("kind", kind);
     list.insert("apiVersion", api_version);
-    let mut about = metadata(page);
-    // Tables, lists of metadata and of custom resources do not tell it, as in kube-apiserver.
-    let tells = transform == Transform::None && resource.item_offset().is_some();
-    if let Some(shard) = page.shard.as_deref().filter(|_| tells) {
-        about.insert("shardInfo", Object::from_iter([("selector", Value::from(shard))]));
+    let mut list_metadata = metadata(page);
+    // As in kube-apiserver, tables and lists of metadata or of custom resources omit it.
+    let has_shard_info = transform == Transform::None && resource.item_offset().is_some();
+    if let Some(shard) = page.shard.as_deref().filter(|_| has_shard_info) {
+        list_metadata.insert("shardInfo", Object::from_iter([("selector", Value::from(shard))]));
     }
     if transform == Transform::None && resource.item_offset().is_none() {
-        // As kube-apiserver writes unstructured lists.
-        about.entry("continue", || "".into());
-        about.sort_by_name();
+        // kube-apiserver writes it in unstructured lists.
+        list_metadata.entry("continue", || "".into());
+        list_metadata.sort_by_name();
     }
-    list.insert("metadata", about);
+    list.insert("metadata", list_metadata);
     if matches!(transform, Transform::Table(_)) {
         list.insert("columnDefinitions", table::columns(resource).definitions());
         list.insert("rows", items);
@@ -225,7 +225,7 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
 }
 
 /// Splits the text of an outline at its only item, `null`: `head` keeps the text before the items, and the text after
-/// them is returned. In JSON the items come last, in YAML no other list has such an item.
+/// them is returned. In JSON the items come last; in YAML no other list has such an item.
 fn split_at_item(head: &mut Vec<u8>, encoding: Encoding) -> Vec<u8> {
     if encoding == Encoding::Cbor {
         return if cbor::open_last_array(head) { vec![cbor::ARRAY_END] } else { Vec::new() };

@@ -1,5 +1,5 @@
-//! Negotiation of a response's media type: the Accept header against an endpoint's types, in two steps as in
-//! kube-apiserver (the router's check of bare types, then the handler's with parameters).
+//! Negotiation of the media type of a response by the Accept header, in two steps as in kube-apiserver: the router
+//! checks bare types, then the handler considers parameters.
 
 use binnacle_meta::{AcceptClause, Status, accept_clauses, accept_names};
 pub use binnacle_meta::{Encoding, Encodings};
@@ -10,11 +10,11 @@ const STREAMING: [&str; 2] = ["application/json;stream=watch", "application/vnd.
 pub(crate) const CBOR_SEQUENCE: &str = "application/cbor-seq";
 
 /// Returns the media types of watches.
-fn streaming(encodings: Encodings) -> Vec<&'static str> {
+fn stream_media_types(encodings: Encodings) -> Vec<&'static str> {
     STREAMING.into_iter().chain(encodings.has_cbor().then_some(CBOR_SEQUENCE)).collect()
 }
 
-/// The form that the client wants instead of the object itself.
+/// The transformation of an object that the client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transform {
     None,
@@ -39,7 +39,7 @@ impl MetaVersion {
     }
 }
 
-/// The negotiated form of a response.
+/// The negotiated output of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {
     pub encoding: Encoding,
@@ -49,69 +49,69 @@ pub struct Output {
 }
 
 impl Output {
-    /// The form of responses without negotiation.
+    /// The output of responses without negotiation.
     pub const JSON: Self = Self { encoding: Encoding::Json, transform: Transform::None, pretty: false };
 }
 
-/// The forms that an endpoint offers.
+/// The outputs that an endpoint offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// A single object.
     Object,
-    /// A list or a watch, whose routes offer stream types, too.
+    /// A list or a watch, whose routes also offer stream types.
     Collection,
 }
 
-/// Optional forms of an endpoint.
+/// Optional outputs of an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Forms {
+pub(crate) struct OfferedOutputs {
     pub(crate) table: bool,
-    /// True if the object itself has a protobuf form; tables and metadata always have one.
+    /// True if the object itself can be encoded in protobuf; tables and metadata always can.
     pub(crate) protobuf: bool,
     pub(crate) encodings: Encodings,
 }
 
-/// Negotiates the form of the response, after the router's check. For watches, `watching` excludes forms without a
-/// stream. If a form is not offered, the client's next alternative is used.
-pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<Output, Status> {
+/// Negotiates the output of the response, after the router's check. For watches, `is_watch` excludes outputs that
+/// cannot be streamed. If an output is not offered, the next alternative of the client is used.
+pub(crate) fn output(request: &Request, is_watch: bool, offered_outputs: OfferedOutputs) -> Result<Output, Status> {
     let accept = request.header("accept").unwrap_or("");
-    let pretty = pretty(request);
+    let pretty = wants_pretty(request);
     if accept.is_empty() {
         return Ok(Output { pretty, ..Output::JSON });
     }
     for clause in &accept_clauses(accept) {
-        for encoding in forms.encodings.list().iter().copied() {
+        for encoding in offered_outputs.encodings.list().iter().copied() {
             if !clause.covers(encoding) {
                 continue;
             }
-            let Some((transform, stream)) = options(clause, encoding) else { continue };
+            let Some((transform, stream)) = parse_parameters(clause, encoding) else { continue };
             if stream && encoding == Encoding::Yaml {
                 continue;
             }
-            if !forms.table && matches!(transform, Transform::Table(_)) {
+            if !offered_outputs.table && matches!(transform, Transform::Table(_)) {
                 continue;
             }
-            if !forms.protobuf && encoding == Encoding::Protobuf && transform == Transform::None {
+            if !offered_outputs.protobuf && encoding == Encoding::Protobuf && transform == Transform::None {
                 continue;
             }
-            // kube-apiserver tries no other form then.
-            if watching && encoding == Encoding::Yaml {
-                return Err(Status::not_acceptable(&streaming(forms.encodings)));
+            // kube-apiserver then tries no other output.
+            if is_watch && encoding == Encoding::Yaml {
+                return Err(Status::not_acceptable(&stream_media_types(offered_outputs.encodings)));
             }
             return Ok(Output { encoding, transform, pretty: pretty || is_pretty(clause) });
         }
     }
-    Err(Status::not_acceptable(&forms.encodings.media_types()))
+    Err(Status::not_acceptable(&offered_outputs.encodings.media_types()))
 }
 
-/// Returns the encoding of a failure: the first that the client accepts, and whether it asks for human-readable output.
-/// `None` if it accepts only transformations such as tables, which a failure does not have.
+/// Returns the encoding of a failure: the first one that the client accepts, and whether it is indented. `None` if the
+/// client accepts only transformations such as tables, which failures do not support.
 pub(crate) fn encoding(accept: &str, encodings: Encodings) -> Option<(Encoding, bool)> {
     if accept.is_empty() {
         return Some((Encoding::Json, false));
     }
     let plain = |clause: &AcceptClause<'_>, encoding| {
-        clause.covers(encoding) && matches!(options(clause, encoding), Some((Transform::None, _)))
+        clause.covers(encoding) && matches!(parse_parameters(clause, encoding), Some((Transform::None, _)))
     };
     let known = |clause: &AcceptClause<'_>| {
         let encoding = encodings.list().iter().copied().find(|encoding| plain(clause, *encoding))?;
@@ -120,32 +120,33 @@ pub(crate) fn encoding(accept: &str, encodings: Encodings) -> Option<(Encoding, 
     accept_clauses(accept).iter().find_map(known)
 }
 
-/// Returns true if a JSON document is to be indented, by the query or by the parameters of the accepted type.
+/// Returns true if a JSON document is to be indented, by the query or by a parameter of the accepted type.
 pub(crate) fn pretty_json(request: &Request) -> bool {
     let accept = request.header("accept").unwrap_or("");
     let clauses = accept_clauses(accept);
-    pretty(request) || clauses.iter().find(|clause| clause.covers(Encoding::Json)).is_some_and(is_pretty)
+    wants_pretty(request) || clauses.iter().find(|clause| clause.covers(Encoding::Json)).is_some_and(is_pretty)
 }
 
 fn is_pretty(clause: &AcceptClause<'_>) -> bool {
     clause.parameter("pretty") == Some("1")
 }
 
-/// Returns the encoding of a body by its media type: parameters are ignored, an absent type means JSON.
+/// Returns the encoding of a body by its media type. Parameters are ignored; an absent type means JSON.
 pub fn input(content_type: Option<&str>, encodings: Encodings) -> Result<Encoding, Status> {
     encodings
         .of_content_type(content_type.unwrap_or(""))
         .ok_or_else(|| Status::unsupported_media_type(&encodings.media_types()))
 }
 
-/// Checks the Accept header as the router does, which compares types without parameters and has no `application/*`.
+/// Checks the Accept header as the router does, which compares types without parameters and does not support
+/// `application/*`.
 pub(crate) fn router_accepts(accept: &str, offer: Offer, encodings: Encodings) -> Result<(), Status> {
     let mut offered = encodings.media_types();
     if accept_names(accept, &offered) {
         return Ok(());
     }
     if offer == Offer::Collection {
-        offered.extend(streaming(encodings));
+        offered.extend(stream_media_types(encodings));
         // This type has no parameters.
         if encodings.has_cbor() && accept_names(accept, &[CBOR_SEQUENCE]) {
             return Ok(());
@@ -155,12 +156,12 @@ pub(crate) fn router_accepts(accept: &str, offer: Offer, encodings: Encodings) -
 }
 
 /// Returns true for `?pretty=`, or for a browser or a similar client.
-pub(crate) fn pretty(request: &Request) -> bool {
+pub(crate) fn wants_pretty(request: &Request) -> bool {
     binnacle_request::pretty(&request.headers, &request.query)
 }
 
 /// Returns the requested transformation, and whether a stream is requested; `None` if the endpoint does not offer it.
-fn options(clause: &AcceptClause<'_>, encoding: Encoding) -> Option<(Transform, bool)> {
+fn parse_parameters(clause: &AcceptClause<'_>, encoding: Encoding) -> Option<(Transform, bool)> {
     let stream = match clause.parameter("stream").filter(|s| !s.is_empty()) {
         None => false,
         Some("watch") => true,
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_no_tables() {
+    fn failures_are_never_transformed() {
         for (accept, want) in [
             ("", Some((Encoding::Json, false))),
             ("*/*", Some((Encoding::Json, false))),

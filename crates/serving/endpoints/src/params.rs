@@ -22,7 +22,7 @@ pub(crate) struct CollectionParams {
     pub resource_version: String,
     pub allow_bookmarks: bool,
     pub send_initial_events: Option<bool>,
-    /// Zero for the default; a negative one ends a watch at once.
+    /// Zero for the default; a negative value ends a watch immediately.
     pub timeout_seconds: Option<i64>,
 }
 
@@ -33,7 +33,7 @@ pub struct WriteParams {
     pub dry_run: bool,
     pub validation: FieldValidation,
     pub force: Option<bool>,
-    /// `fieldValidation` as it was sent.
+    /// `fieldValidation` as sent by the client.
     sent_validation: Text,
 }
 
@@ -57,7 +57,7 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// The kind of a write's options, which errors name.
+/// The kind of a write's options, for errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     Create,
@@ -85,12 +85,12 @@ pub(crate) fn collection(
     params.resource_version = query.get("resourceVersion").unwrap_or("").to_owned();
     let mut version_match = query.get("resourceVersionMatch").unwrap_or("");
     let continue_token = query.get("continue").unwrap_or("");
-    // Old watch paths follow the rules of lists, unless they also have `watch`.
+    // Deprecated watch paths follow the rules of lists, unless `watch` is also set.
     let watch = query.flag("watch");
-    let from_now = matches!(params.resource_version.as_str(), "" | "0");
-    let unsaid = params.send_initial_events.is_none() && version_match.is_empty();
-    if watch && from_now && unsaid && features.enabled("WatchList") {
-        // Such watches have always begun with the present objects; now a bookmark ends these (KEP 3157).
+    let is_default_version = matches!(params.resource_version.as_str(), "" | "0");
+    let is_default_match = params.send_initial_events.is_none() && version_match.is_empty();
+    if watch && is_default_version && is_default_match && features.enabled("WatchList") {
+        // Such watches have always started with the current objects; now a bookmark ends these (KEP-3157).
         params.send_initial_events = Some(true);
         version_match = NOT_OLDER_THAN;
     }
@@ -106,14 +106,14 @@ pub(crate) fn collection(
         params.list.continue_token = Some(continue_token.to_owned());
     }
     if !params.watch {
-        let in_place = !resource.namespaced || !info.namespace.is_empty();
-        let single = in_place && params.list.fields.requires_exact_match("metadata.name").is_some();
+        let in_one_scope = !resource.namespaced || !info.namespace.is_empty();
+        let single = in_one_scope && params.list.fields.requires_exact_match("metadata.name").is_some();
         params.list.version = list_version(&params, version_match, single)?;
     }
     Ok(params)
 }
 
-/// Returns the shard that a client asks for. Where objects are not stored, kube-apiserver does not look at it.
+/// Returns the shard that a client requests. kube-apiserver ignores it for objects that are not stored.
 pub(crate) fn shard(query: &Query, features: &Features) -> Result<Option<ShardSelector>, Status> {
     let text = query.get("shardSelector").filter(|text| !text.is_empty() && features.enabled("ShardedListAndWatch"));
     let parsed = text.map(shards::parse).transpose();
@@ -122,7 +122,7 @@ pub(crate) fn shard(query: &Query, features: &Features) -> Result<Option<ShardSe
 
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
-/// Returns the version of a list; `single` if it can have only one object.
+/// Returns the requested version of a list; `single` if it can have only one object.
 fn list_version(params: &CollectionParams, version_match: &str, single: bool) -> Result<Match, Status> {
     let text = params.resource_version.as_str();
     if text.is_empty() {
@@ -130,7 +130,7 @@ fn list_version(params: &CollectionParams, version_match: &str, single: bool) ->
     }
     if params.list.continue_token.is_some() {
         if text != "0" {
-            // An invalid token is the first error.
+            // An invalid token is reported first.
             params.list.continue_token.as_deref().map(ContinueToken::decode).transpose()?;
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
@@ -138,14 +138,14 @@ fn list_version(params: &CollectionParams, version_match: &str, single: bool) ->
     }
     let version = resource_version(text).map_err(|why| invalid_resource_version(&why))?;
     Ok(match version_match {
-        // A zero in another notation is no exact version.
+        // Zero in another notation does not match exactly.
         "Exact" if version == 0 => Match::Consistent,
         "Exact" => Match::Exact(version),
         "NotOlderThan" if version == 0 => Match::Any,
         "NotOlderThan" => Match::NotOlderThan(version),
-        // Without a match, a page of a limited list has always been read at exactly that version.
+        // Without a match, a page of a limited list is read at exactly that version.
         _ if version > 0 && params.list.limit > 0 && !single => Match::Exact(version),
-        // Only `0` itself means any version.
+        // Only the text `0` means any version.
         _ if text != "0" => Match::NotOlderThan(version),
         _ => Match::Any,
     })
@@ -210,7 +210,11 @@ fn validate_match(
     invalid("ListOptions", errors)
 }
 
-/// Restricts a list or watch to the name in the path; an error if a field selector has another name.
+/// Restricts a list or watch to the name in the path.
+///
+/// # Errors
+///
+/// Fails if a field selector has another name.
 fn narrow_to_name(fields: &mut FieldSelector, name: &str) -> Result<(), Status> {
     if fields.is_everything() {
         *fields =
@@ -262,10 +266,10 @@ pub fn write(query: &Query, kind: WriteKind) -> Result<WriteParams, Status> {
     })
 }
 
-/// Reads DeleteOptions from the query, for deletes without a body.
+/// Parses DeleteOptions from the query, for deletes without a body.
 pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
-    // Preconditions are plain parameters, but a structure in bodies.
-    let precondition = |name: &str| query.get(name).filter(|given| !given.is_empty()).map(Text::from);
+    // Preconditions are separate parameters in queries but an object in bodies.
+    let precondition = |name: &str| query.get(name).filter(|value| !value.is_empty()).map(Text::from);
     let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
     Ok(DeleteOptions {
         has_preconditions: uid.is_some() || resource_version.is_some(),
@@ -279,7 +283,11 @@ pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
     })
 }
 
-/// Parses a resource version; the error is the message for an invalid one.
+/// Parses a resource version.
+///
+/// # Errors
+///
+/// Returns the message about an invalid version.
 pub(crate) fn resource_version(text: &str) -> Result<u64, String> {
     let why = match text.parse() {
         Ok(version) if text.starts_with(|c: char| c.is_ascii_digit()) => return Ok(version),
@@ -290,30 +298,34 @@ pub(crate) fn resource_version(text: &str) -> Result<u64, String> {
     Err(format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {why}"))
 }
 
-/// Returns the store's refusal of an invalid version.
+/// Returns the storage layer's error for an invalid version.
 pub(crate) fn invalid_resource_version(why: &str) -> Status {
     Status::bad_request(format!("invalid resource version: {why}"))
 }
 
-/// Returns a 422 for the options of a request, if there are errors.
+/// Returns 422 for the options of a request, if there are errors.
 fn invalid(kind: &str, errors: FieldErrors) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &errors)) }
 }
 
-/// Returns the values of `dryRun`. An empty value is one, which is invalid; it must not turn a dry run into a write.
+/// Returns the values of `dryRun`. An empty value is included and invalid; it must not turn a dry run into a write.
 pub fn dry_run(query: &Query) -> Vec<String> {
     query.get_all("dryRun").map(str::to_owned).collect()
 }
 
-/// Errors: 400 for a read that asks for the object without what is of its cluster, as could be done before 1.18.
-pub(crate) fn no_export(query: &Query) -> Result<(), Status> {
+/// Rejects `export`, which returned objects without cluster-specific fields before 1.18.
+///
+/// # Errors
+///
+/// Returns 400 for such a read.
+pub(crate) fn reject_export(query: &Query) -> Result<(), Status> {
     match query.flag("export") {
         true => Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported")),
         false => Ok(()),
     }
 }
 
-/// Returns an integer parameter. An empty value is invalid, as in kube-apiserver.
+/// Returns an integer parameter. As in kube-apiserver, an empty value is invalid.
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
     match query.get(name) {
         None => Ok(None),
@@ -329,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_lists() {
+    fn chooses_version_match_of_lists() {
         for (version, version_match, limit, single, want) in [
             ("", "", 0, false, Match::Consistent),
             ("0", "", 0, false, Match::Any),
@@ -351,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_as_go_reads_them() {
+    fn parses_resource_versions_like_strconv() {
         for (text, want) in [
             ("0", Ok(0)),
             ("00", Ok(0)),

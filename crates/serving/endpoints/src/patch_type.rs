@@ -18,7 +18,7 @@ pub(crate) enum ApplyFormat {
     Cbor,
 }
 
-/// All types, with their media types, in the order of errors.
+/// All types, with their media types, in the order of error messages.
 const TYPES: [(PatchType, &str); 5] = [
     (PatchType::Json, "application/json-patch+json"),
     (PatchType::Merge, "application/merge-patch+json"),
@@ -28,13 +28,13 @@ const TYPES: [(PatchType, &str); 5] = [
 ];
 
 impl PatchType {
-    /// Returns the type of a Content-Type for a resource. Media types are compared by letters, as in kube-apiserver.
+    /// Returns the patch type of a Content-Type for a resource. As in kube-apiserver, media types are case-sensitive.
     ///
     /// # Errors
     ///
-    /// 415, which has two forms: the router of built-in resources has its own, and ignores spaces.
+    /// Returns 415, which has two forms: the router of built-in resources has its own, and ignores spaces.
     pub(crate) fn of(content_type: &str, is_custom: bool, with_cbor: bool) -> Result<Self, Status> {
-        // Lists of custom resources have no merge strategy.
+        // Lists of custom resources have no strategic merge strategy.
         let is_offered = |kind: PatchType| match kind {
             Self::Strategic => !is_custom,
             Self::Apply(ApplyFormat::Cbor) => with_cbor,
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_types_are_compared_by_letters() {
+    fn compares_media_types_case_sensitively() {
         let (router, handler) = ("415: Unsupported Media Type", "the body of the request was in an unknown format");
         for (content_type, of_built_in, of_custom) in [
             ("application/merge-patch+json", Ok(PatchType::Merge), Ok(PatchType::Merge)),

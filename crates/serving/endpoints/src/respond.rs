@@ -9,10 +9,10 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use crate::negotiate::{Encoding, Output, Transform};
-use crate::shape::ObjectView;
+use crate::object_view::ObjectView;
 use crate::table;
 
-/// Returns an object of the resource (canonical, in its stored version) in the negotiated form.
+/// Returns an object of the resource (canonical, in its stored version) in the negotiated output.
 pub fn object(
     resource: &Resource,
     output: Output,
@@ -27,13 +27,13 @@ pub fn object(
         return Ok(protobuf(resource, code, &message));
     }
     let mut object = stored.object;
-    let shown = ObjectView::of(resource);
+    let view = ObjectView::of(resource);
     let go_type = || resource.collection.go_type("");
-    let shaped = match output.transform {
+    let transformed = match output.transform {
         Transform::None => None,
-        other => measure(Part::Transform, || shown.object(other, include, &object, go_type))?,
+        other => measure(Part::Transform, || view.object(other, include, &object, go_type))?,
     };
-    if let Some(value) = shaped {
+    if let Some(value) = transformed {
         let body = encode(&value, output.transform.message(), output.encoding, output.pretty);
         return Ok(bytes(code, output.encoding.media_type(), body));
     }
@@ -71,7 +71,7 @@ pub fn status(output: Output, code: u16, status: &Status) -> Response {
     response
 }
 
-/// Encodes a value. Protobuf needs the schema, and wraps the object in its envelope.
+/// Encodes a value. Protobuf needs the schema, and wraps the object in an envelope.
 pub(crate) fn encode(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     measure(Part::Serialize, || encoded(value, message, encoding, pretty))
 }
@@ -112,7 +112,7 @@ pub(crate) fn body(code: u16, media_type: &'static str, body: Body) -> Response 
 
 /// Adds warnings as headers: `299 - "text"`.
 pub(crate) fn with_warnings(warnings: &Warnings, mut response: Response) -> Response {
-    for text in within_bounds(&warnings.take()) {
+    for text in truncate_warnings(&warnings.take()) {
         if let Some(value) = warning_header(text) {
             response.headers_mut().append(HeaderName::from_static("warning"), value);
         }
@@ -120,30 +120,30 @@ pub(crate) fn with_warnings(warnings: &Warnings, mut response: Response) -> Resp
     response
 }
 
-/// Limits long warnings, as kube-apiserver does, so that clients can read the headers: once all of them exceed the
-/// limit, each is cut, and later ones are dropped when there is no more room.
-fn within_bounds(texts: &[String]) -> Vec<&str> {
+/// Limits long warnings as kube-apiserver does, so that clients can parse the headers: if their total exceeds the
+/// limit, each is truncated, and later ones are dropped when there is no space left.
+fn truncate_warnings(texts: &[String]) -> Vec<&str> {
     let length = |text: &str| text.chars().count();
-    let cut = |text: &'_ str| text.char_indices().nth(Warnings::CUT).map_or(text.len(), |(end, _)| end);
+    let end_of = |text: &'_ str| text.char_indices().nth(Warnings::CUT).map_or(text.len(), |(end, _)| end);
     let mut written = 0;
-    let mut kept: Vec<&str> = Vec::with_capacity(texts.len());
-    let mut cutting = false;
+    let mut truncated: Vec<&str> = Vec::with_capacity(texts.len());
+    let mut is_truncating = false;
     for text in texts {
-        if cutting && written >= Warnings::MAX_LENGTH {
+        if is_truncating && written >= Warnings::MAX_LENGTH {
             break;
         }
-        kept.push(text);
+        truncated.push(text);
         written += length(text);
-        if cutting || written > Warnings::MAX_LENGTH {
-            cutting = true;
-            kept.iter_mut().for_each(|text| *text = &text[..cut(text)]);
-            written = kept.iter().map(|text| length(text)).sum();
+        if is_truncating || written > Warnings::MAX_LENGTH {
+            is_truncating = true;
+            truncated.iter_mut().for_each(|text| *text = &text[..end_of(text)]);
+            written = truncated.iter().map(|text| length(text)).sum();
         }
     }
-    kept
+    truncated
 }
 
-/// Returns the header of a warning; `None` for a text with control characters, which is not sent.
+/// Returns the header of a warning; `None` for texts with control characters, which are not sent.
 fn warning_header(text: &str) -> Option<HeaderValue> {
     if text.contains(char::is_control) {
         return None;
@@ -165,14 +165,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_warnings_are_cut() {
+    fn truncates_long_warnings() {
         let texts = |length: usize, count: usize| vec!["x".repeat(length); count];
-        for (length, count, kept, each) in
+        for (length, count, truncated, each) in
             [(300, 13, 13, 300), (300, 14, 14, 256), (300, 40, 16, 256), (5000, 1, 1, 256), (60, 100, 69, 60)]
         {
             let texts = texts(length, count);
-            let got = within_bounds(&texts);
-            assert_eq!((got.len(), got[0].len()), (kept, each), "{count} texts of {length}");
+            let got = truncate_warnings(&texts);
+            assert_eq!((got.len(), got[0].len()), (truncated, each), "{count} texts of {length}");
         }
     }
 }

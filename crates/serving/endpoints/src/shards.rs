@@ -1,10 +1,10 @@
-//! The parameter `shardSelector`: expressions of `shardRange(path, start, end)` calls that `||` joins, which are read and
-//! never evaluated.
+//! The parameter `shardSelector`: expressions of `shardRange(path, start, end)` calls joined by `||`. They are parsed
+//! but never evaluated.
 
 use binnacle_cel::Syntax;
 use binnacle_meta::{ShardKey, ShardRange, ShardSelector, go_quote};
 
-/// The end of all hashes, 2^64, which alone may have so many digits.
+/// The end of all hashes, 2^64, which is the only bound with so many digits.
 const END: &str = "0x10000000000000000";
 
 /// Parses a selector; the error is that of kube-apiserver.
@@ -16,7 +16,7 @@ pub(crate) fn parse(text: &str) -> Result<ShardSelector, String> {
     let syntax = Syntax::parse(text).map_err(|message| format!("CEL parse error: {message}"))?;
     let mut ranges = Vec::new();
     collect(&syntax, &mut ranges)?;
-    // There is one: every other expression is an error.
+    // There is at least one range: every other expression is an error.
     let Some((key, _)) = ranges.first().copied() else { return Err(String::new()) };
     if let Some((other, _)) = ranges.iter().find(|(other, _)| *other != key) {
         let (key, other) = (key.path(), other.path());
@@ -67,7 +67,7 @@ fn path(syntax: &Syntax) -> Result<String, String> {
     }
 }
 
-/// Reads a bound: sixteen hexadecimal digits, or [`END`].
+/// Parses a bound: sixteen hexadecimal digits, or [`END`].
 fn bound(syntax: &Syntax, name: &str) -> Result<u128, String> {
     let text = match syntax {
         Syntax::Text(text) => text.as_str(),
@@ -110,7 +110,7 @@ mod tests {
     const LOW: &str = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
 
     #[test]
-    fn selectors() {
+    fn parses_shard_selectors() {
         let other = "shardRange(object.metadata.namespace, '0x8000000000000000', '0x10000000000000000')";
         for (text, want) in [
             (LOW.to_owned(), Ok(LOW.to_owned())),

@@ -8,7 +8,7 @@ use binnacle_scheme::Columns;
 
 use crate::negotiate::MetaVersion;
 
-/// `?includeObject=`: the part of an object in its row.
+/// `?includeObject=`: the part of an object that its row includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Include {
     #[default]
@@ -31,17 +31,17 @@ impl Include {
     }
 }
 
-/// Returns the columns of a resource's objects, which are in the stored version.
+/// Returns the columns of a resource's objects in their stored version.
 pub(crate) fn columns(resource: &Resource) -> &dyn Columns {
     &*resource.collection.kind.columns
 }
 
-/// Returns true if a table without rows has null for them, as in kube-apiserver for kinds without own columns.
+/// Returns true if a table without rows has null rows, as in kube-apiserver for kinds without their own columns.
 pub(crate) fn has_null_rows(resource: &Resource) -> bool {
     columns(resource).has_null_rows()
 }
 
-/// Makes a table of its parts. Without columns their definitions are null: a watch sends them only once.
+/// Builds a table. Without columns their definitions are null, because a watch sends them only once.
 pub(crate) fn table(version: MetaVersion, metadata: Object, columns: Option<&dyn Columns>, rows: Vec<Value>) -> Value {
     let mut table = Object::with_capacity(5);
     table.insert("kind", "Table");

@@ -1,4 +1,4 @@
-//! Handlers of the verbs, one file each: they parse a request, call the registry and write the response.
+//! Handlers of the verbs, one file each: they parse a request, call the registry and build the response.
 
 pub(crate) mod create;
 mod create_gate;
@@ -6,7 +6,7 @@ pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod patch;
-pub(crate) mod patched;
+pub(crate) mod patcher;
 pub(crate) mod scale;
 mod scale_admission;
 mod scale_columns;
@@ -24,7 +24,7 @@ use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
 use self::delete::UnsafeDeletes;
-use crate::negotiate::{self, Encoding, Encodings, Forms, Output, Transform};
+use crate::negotiate::{self, Encoding, Encodings, OfferedOutputs, Output, Transform};
 use crate::params::WriteParams;
 use crate::table::Include;
 
@@ -35,7 +35,7 @@ pub(crate) struct Call {
     /// Empty for the resource itself.
     pub subresource: Text,
     pub warnings: Warnings,
-    /// The least duration of a watch without a timeout.
+    /// The minimum duration of a watch without a timeout.
     pub watch_timeout: Duration,
     pub authorizer: Arc<dyn Authorizer>,
     pub unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
@@ -43,10 +43,10 @@ pub(crate) struct Call {
     pub encodings: Encodings,
 }
 
-pub type Answer = Result<Response, Status>;
+pub type HandlerResult = Result<Response, Status>;
 
 impl Call {
-    /// Returns the registry's context of the request.
+    /// Returns the registry's context for the request.
     pub(crate) fn context(&self, options: WriteOptions) -> Context {
         let info = &self.request.info;
         Context::new((*self.request.user).clone(), info.namespace.clone(), options.dry_run)
@@ -56,7 +56,7 @@ impl Call {
             .with_notes(RequestNotes::new(self.warnings.clone(), self.request.record.clone()))
     }
 
-    /// Returns the context of a request that does not write.
+    /// Returns the context of a read.
     pub(crate) fn read_context(&self) -> Context {
         self.context(WriteOptions::default())
     }
@@ -65,11 +65,11 @@ impl Call {
         &self.request.info.name
     }
 
-    pub(crate) fn output(&self, watching: bool) -> Result<Output, Status> {
-        // kube-apiserver has no tables of other subresources.
+    pub(crate) fn output(&self, is_watch: bool) -> Result<Output, Status> {
+        // kube-apiserver has no tables for other subresources.
         let table = self.subresource.is_empty() || matches!(self.subresource.as_str(), "status" | "scale");
         let protobuf = self.resource.collection.kind.custom.is_none();
-        negotiate::output(&self.request, watching, Forms { table, protobuf, encodings: self.encodings })
+        negotiate::output(&self.request, is_watch, OfferedOutputs { table, protobuf, encodings: self.encodings })
     }
 
     /// Returns the encoding of the body.
@@ -77,7 +77,7 @@ impl Call {
         negotiate::input(self.request.header("content-type"), self.encodings)
     }
 
-    /// Returns the part of objects in rows; read for tables only.
+    /// Returns the part of objects that rows include; it is parsed for tables only.
     pub(crate) fn include(&self, output: Output) -> Result<Include, Status> {
         match output.transform {
             Transform::Table(_) => Include::of(&self.request.query),
@@ -90,14 +90,14 @@ impl Call {
     }
 }
 
-/// Returns the field manager of a write: that of the request, or the start of its user agent.
+/// Returns the field manager of a write: that of the request, or the prefix of its user agent.
 pub fn manager(request: &Request, params: &WriteParams) -> Text {
     if !params.field_manager.is_empty() {
         return params.field_manager.as_str().into();
     }
     let agent = request.header("user-agent").unwrap_or("");
     let prefix = agent.split('/').next().unwrap_or("");
-    // Control characters are dropped, and managers have at most 128 bytes.
+    // Control characters are dropped, and managers are limited to 128 bytes.
     let mut manager: String = prefix.chars().filter(|c| !c.is_control()).collect();
     while manager.len() > 128 {
         manager.pop();
@@ -105,7 +105,7 @@ pub fn manager(request: &Request, params: &WriteParams) -> Text {
     if manager.is_empty() { "unknown".into() } else { manager.into() }
 }
 
-/// Checks that the object of a PUT or PATCH is the one in the URL.
+/// Checks that the object of a PUT or PATCH matches the name in the URL.
 pub(crate) fn check_name(object: &Value, name: &str, resource: &Resource, context: &Context) -> Result<(), Status> {
     let given = object.str_at(&["metadata", "namespace"]);
     if resource.description.namespaced && !given.is_empty() && given != context.namespace {

@@ -16,54 +16,54 @@ use bytes::{Buf, Bytes};
 use tokio::time::{Instant, Sleep};
 
 use crate::failure;
-use crate::gathered::Gathered;
 use crate::negotiate::{Encoding, Output, Transform};
+use crate::object_view::ObjectView;
+use crate::piece_buffer::PieceBuffer;
 use crate::respond;
-use crate::shape::ObjectView;
 use crate::table::{self, Include};
 
 /// The parameters of a watch, without its watcher.
-pub(crate) struct Stream {
+pub(crate) struct WatchOptions {
     pub resource: Arc<Resource>,
     pub output: Output,
     pub include: Include,
     /// `allowWatchBookmarks`.
     pub bookmarks: bool,
-    /// True if a marked bookmark ends the initial events.
+    /// True if an annotated bookmark ends the initial events.
     pub mark_initial: bool,
     pub timeout: Duration,
     pub shutdown: Shutdown,
-    /// The time of the request, and its scope, for metrics.
+    /// The time and the scope of the request, for metrics.
     pub received: SystemTime,
     pub scope: &'static str,
-    /// True for WebSockets: each event is a message of its own, without the framing of its encoding.
-    pub single: bool,
+    /// True for WebSockets: each event is a separate message, without the framing of its encoding.
+    pub is_websocket: bool,
 }
 
-/// Bookmarks are sent about once a minute, and shortly before the end.
+/// The interval of bookmarks; one more is sent shortly before the end.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// The most events that are taken from the watcher at once.
+/// The maximum number of events that are taken from the watcher at once.
 const BATCH: usize = 256;
-/// The size of the length before each message in protobuf.
+/// The size of the length prefix of each message in protobuf.
 const PROTOBUF_HEAD: usize = 4;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Returns the body of the response. A watch that could not begin has one error event.
-pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body {
+/// Returns the body of the response. A watch that could not start has a single error event.
+pub(crate) fn body(options: WatchOptions, watcher: Result<Watcher, WatchError>) -> Body {
     match watcher {
-        Ok(watcher) => Body::stream(Running::new(stream, watcher)),
+        Ok(watcher) => Body::stream(EventStream::new(options, watcher)),
         Err(error) => {
-            let framer = Framer::new(&stream);
-            let frame = framer.error(&expired(&error, stream.resource.collection.cached));
-            Body::full(framer.sent(frame))
+            let framer = Framer::new(&options);
+            let frame = framer.error(&watch_error_status(&error, options.resource.collection.cached));
+            Body::full(framer.finish_frame(frame))
         }
     }
 }
 
-/// Returns the status for a watch that cannot begin or continue; its message depends on whether kube-apiserver uses the
+/// Returns the status for a watch that cannot start or continue. The message depends on whether kube-apiserver uses the
 /// cache.
-fn expired(error: &WatchError, cached: bool) -> Status {
+fn watch_error_status(error: &WatchError, cached: bool) -> Status {
     match error {
         WatchError::Expired { .. } if !cached => {
             Status::expired("The resourceVersion for the provided watch is too old.")
@@ -76,61 +76,61 @@ fn expired(error: &WatchError, cached: bool) -> Status {
     }
 }
 
-struct Running {
+struct EventStream {
     watcher: Watcher,
     framer: Framer,
     bookmarks: bool,
     mark_initial: bool,
     received: SystemTime,
     scope: &'static str,
-    /// Items taken from the watcher and not framed yet.
-    taken: VecDeque<WatchItem>,
+    /// Items that were taken from the watcher and not framed yet.
+    pending: VecDeque<WatchItem>,
     end: Pin<Box<Sleep>>,
     bookmark: Pin<Box<Sleep>>,
     deadline: Instant,
     shutdown: Shutdown,
-    fired: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The task that timers and shutdown wake. They are not told the same one again with every event.
-    waits: Option<Waker>,
-    told: Revision,
+    shutdown_fired: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// The task that timers and shutdown wake. It is registered again only if it changes, not with every event.
+    registered_waker: Option<Waker>,
+    last_sent: Revision,
     finished: bool,
 }
 
-impl Running {
-    fn new(stream: Stream, watcher: Watcher) -> Self {
+impl EventStream {
+    fn new(options: WatchOptions, watcher: Watcher) -> Self {
         let now = Instant::now();
-        let deadline = now + stream.timeout;
+        let deadline = now + options.timeout;
         Self {
-            framer: Framer::new(&stream),
-            bookmarks: stream.bookmarks,
-            mark_initial: stream.mark_initial,
-            received: stream.received,
-            scope: stream.scope,
-            taken: VecDeque::new(),
+            framer: Framer::new(&options),
+            bookmarks: options.bookmarks,
+            mark_initial: options.mark_initial,
+            received: options.received,
+            scope: options.scope,
+            pending: VecDeque::new(),
             end: Box::pin(tokio::time::sleep_until(deadline)),
             bookmark: Box::pin(tokio::time::sleep_until(next_bookmark(now, deadline))),
             deadline,
-            fired: Box::pin(stream.shutdown.fired()),
-            shutdown: stream.shutdown,
-            waits: None,
-            told: Revision(0),
+            shutdown_fired: Box::pin(options.shutdown.fired()),
+            shutdown: options.shutdown,
+            registered_waker: None,
+            last_sent: Revision(0),
             watcher,
             finished: false,
         }
     }
 
-    /// Resolves at the end of the watch. The task is woken then, and for the next bookmark.
-    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.waits.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+    /// Resolves at the end of the watch. The task is woken at the end, and for the next bookmark.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.registered_waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return if self.shutdown.is_fired() || self.end.is_elapsed() { Poll::Ready(()) } else { Poll::Pending };
         }
-        if self.fired.as_mut().poll(cx).is_ready() || self.end.as_mut().poll(cx).is_ready() {
+        if self.shutdown_fired.as_mut().poll(cx).is_ready() || self.end.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        let rests = !self.bookmarks || self.bookmark.as_mut().poll(cx).is_pending();
-        // A timer notes nobody whose turn is over.
-        if rests && tokio::task::coop::has_budget_remaining() {
-            self.waits = Some(cx.waker().clone());
+        let is_waiting = !self.bookmarks || self.bookmark.as_mut().poll(cx).is_pending();
+        // A timer does not register a waker when the task's budget is exhausted.
+        if is_waiting && tokio::task::coop::has_budget_remaining() {
+            self.registered_waker = Some(cx.waker().clone());
         }
         Poll::Pending
     }
@@ -144,54 +144,54 @@ impl Running {
     }
 
     /// Frames the taken events, up to a limit of bytes. A single frame is shared with other watchers.
-    fn frame_taken(&mut self) -> Pieces {
-        if self.framer.single {
+    fn frame_pending(&mut self) -> Pieces {
+        if self.framer.is_websocket {
             return self.next_frame().map(Pieces::from).unwrap_or_default();
         }
-        let mut gathered = Gathered::default();
-        while !gathered.is_enough() {
+        let mut buffer = PieceBuffer::default();
+        while !buffer.is_full() {
             let Some(frame) = self.next_frame() else { break };
-            if gathered.is_empty() && self.taken.is_empty() {
+            if buffer.is_empty() && self.pending.is_empty() {
                 return Pieces::from(frame);
             }
-            gathered.share(frame);
+            buffer.share(frame);
         }
-        gathered.take()
+        buffer.take()
     }
 
-    /// Returns the next frame. An object that cannot be shown ends the watch with an error event.
+    /// Returns the next frame. An object that cannot be encoded ends the watch with an error event.
     fn next_frame(&mut self) -> Option<Bytes> {
-        if self.framer.shows_nothing() {
-            self.taken.clear();
+        if self.framer.rejects_all_events() {
+            self.pending.clear();
             self.finished = true;
         }
-        while let Some(item) = self.taken.pop_front() {
+        while let Some(item) = self.pending.pop_front() {
             if matches!(item, WatchItem::InitialEventsEnd(_)) {
                 if !self.mark_initial {
                     continue;
                 }
                 self.count_initial();
             }
-            self.told = self.told.max(item.revision());
+            self.last_sent = self.last_sent.max(item.revision());
             let frame = self.framer.item(&item).unwrap_or_else(|status| {
-                self.taken.clear();
+                self.pending.clear();
                 self.finished = true;
                 self.framer.error(&status)
             });
-            return Some(self.framer.sent(frame));
+            return Some(self.framer.finish_frame(frame));
         }
         None
     }
 }
 
-impl futures::Stream for Running {
+impl futures::Stream for EventStream {
     type Item = Result<Pieces, std::io::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            if !this.taken.is_empty() {
-                let pieces = this.frame_taken();
+            if !this.pending.is_empty() {
+                let pieces = this.frame_pending();
                 if !pieces.is_empty() {
                     return Poll::Ready(Some(Ok(pieces)));
                 }
@@ -200,14 +200,14 @@ impl futures::Stream for Running {
             if this.finished {
                 return Poll::Ready(None);
             }
-            if this.poll_ended(cx).is_ready() {
+            if this.poll_end(cx).is_ready() {
                 this.finished = true;
                 return Poll::Ready(None);
             }
             let mut batch = Vec::new();
             match this.watcher.poll_batch(cx, BATCH, &mut batch) {
                 Poll::Ready(Ok(())) => {
-                    this.taken = batch.into();
+                    this.pending = batch.into();
                     continue;
                 }
                 Poll::Ready(Err(WatchError::Dismissed)) => {
@@ -216,27 +216,27 @@ impl futures::Stream for Running {
                 }
                 Poll::Ready(Err(error)) => {
                     this.finished = true;
-                    let status = expired(&error, this.framer.resource.collection.cached);
+                    let status = watch_error_status(&error, this.framer.resource.collection.cached);
                     let frame = this.framer.error(&status);
-                    return Poll::Ready(Some(Ok(this.framer.sent(frame).into())));
+                    return Poll::Ready(Some(Ok(this.framer.finish_frame(frame).into())));
                 }
                 Poll::Pending => {}
             }
             if this.bookmarks && this.bookmark.is_elapsed() {
                 let now = Instant::now();
                 this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
-                this.waits = None;
+                this.registered_waker = None;
                 let progress = this.watcher.progress();
-                // As in kube-apiserver, a bookmark may repeat the last sent revision, but not that of the watch's
-                // start.
-                if progress >= this.told && progress > this.watcher.began() {
-                    this.told = progress;
-                    if this.framer.shows_nothing() {
+                // As in kube-apiserver, a bookmark may repeat the last sent revision, but not the start revision of the
+                // watch.
+                if progress >= this.last_sent && progress > this.watcher.began() {
+                    this.last_sent = progress;
+                    if this.framer.rejects_all_events() {
                         this.finished = true;
                         return Poll::Ready(None);
                     }
                     let frame = this.framer.bookmark(progress, false);
-                    return Poll::Ready(Some(Ok(this.framer.sent(frame).into())));
+                    return Poll::Ready(Some(Ok(this.framer.finish_frame(frame).into())));
                 }
                 continue;
             }
@@ -249,54 +249,54 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
     let regular = now + BOOKMARK_EVERY;
     match deadline.checked_sub(BOOKMARK_BEFORE_END) {
         Some(last) if last > now && last < regular => last,
-        // There is none after the last one.
+        // No further bookmark follows the last one.
         _ if regular > deadline => deadline + BOOKMARK_EVERY,
         _ => regular,
     }
 }
 
-/// An encoder of events.
+/// Encodes events.
 struct Framer {
     resource: Arc<Resource>,
     output: Output,
     include: Include,
-    /// True once the columns were sent: a watch of tables has them in its first row only.
-    columns_told: bool,
-    /// The form in which frames are shared with other watchers.
+    /// True once the columns were sent; a watch of tables sends them only with its first row.
+    columns_sent: bool,
+    /// The encoding in which frames are shared with other watchers.
     form: Option<FormId>,
-    single: bool,
+    is_websocket: bool,
 }
 
 impl Framer {
-    fn new(stream: &Stream) -> Self {
-        let output = stream.output;
+    fn new(options: &WatchOptions) -> Self {
+        let output = options.output;
         let form = match (output.transform, output.encoding, output.pretty) {
-            (Transform::None, Encoding::Json, false) => Some(stream.resource.json_frame_form()),
-            (Transform::None, Encoding::Protobuf, _) => Some(stream.resource.protobuf_frame_form()),
+            (Transform::None, Encoding::Json, false) => Some(options.resource.json_frame_form()),
+            (Transform::None, Encoding::Protobuf, _) => Some(options.resource.protobuf_frame_form()),
             _ => None,
         };
         Self {
-            resource: stream.resource.clone(),
+            resource: options.resource.clone(),
             output,
-            include: stream.include,
-            columns_told: false,
+            include: options.include,
+            columns_sent: false,
             form,
-            single: stream.single,
+            is_websocket: options.is_websocket,
         }
     }
 
-    /// Returns true if no event can have the requested form, that of a list. Go ends such a watch, with 200, at the
-    /// first event.
-    fn shows_nothing(&self) -> bool {
+    /// Returns true if the requested output is one for lists, which no event can have. Go ends such a watch with 200 at
+    /// the first event.
+    fn rejects_all_events(&self) -> bool {
         matches!(self.output.transform, Transform::PartialMetadataList(_))
     }
 
-    /// Prepares a frame for sending. kube-apiserver counts those of HTTP.
-    fn sent(&self, mut frame: Bytes) -> Bytes {
-        if !self.single {
+    /// Prepares a frame for sending. kube-apiserver counts frames only for HTTP.
+    fn finish_frame(&self, mut frame: Bytes) -> Bytes {
+        if !self.is_websocket {
             self.resource.sent.add(frame.len() as f64);
         } else if self.output.encoding == Encoding::Protobuf {
-            // A WebSocket message has a length of its own.
+            // WebSocket messages have their own length.
             frame.advance(PROTOBUF_HEAD);
         }
         frame
@@ -327,8 +327,8 @@ impl Framer {
         if revision != entry.revision() {
             object::set_metadata(&mut object, "resourceVersion", Some(revision.0.to_string().into()));
         }
-        let shown = self.transform(object);
-        Ok(self.encode(event_type, &shown))
+        let transformed = self.transform(object);
+        Ok(self.encode(event_type, &transformed))
     }
 
     /// Returns a bookmark: an object with only a version, and the annotation if it ends the initial events.
@@ -344,14 +344,14 @@ impl Framer {
         object.insert("apiVersion", self.resource.api_version());
         object.insert("metadata", metadata);
         let mut object = Value::Object(object);
-        let shown = match self.output.transform {
+        let transformed = match self.output.transform {
             Transform::None => {
                 self.resource.canonicalize(&mut object);
                 object
             }
             _ => self.transform(object),
         };
-        self.encode("BOOKMARK", &shown)
+        self.encode("BOOKMARK", &transformed)
     }
 
     /// Returns an error event.
@@ -383,8 +383,8 @@ impl Framer {
                 let mut metadata = Object::new();
                 metadata.insert("resourceVersion", object::resource_version(&object));
                 let row = ObjectView::of(&self.resource).row(&object, self.include, version, now);
-                let told = std::mem::replace(&mut self.columns_told, true);
-                table::table(version, metadata, (!told).then_some(columns), vec![row])
+                let were_sent = std::mem::replace(&mut self.columns_sent, true);
+                table::table(version, metadata, (!were_sent).then_some(columns), vec![row])
             }
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
                 ObjectView::of(&self.resource).metadata(&object, version)

@@ -1,5 +1,5 @@
-//! Division of seats among levels: each gets its target times a common factor, but not less than its lower and not more
-//! than its upper bound.
+//! Division of seats among levels: each level gets its target multiplied by a common factor, within its lower and upper
+//! bound.
 
 /// The claim of one level to seats.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +16,8 @@ const ROUNDS: u32 = 64;
 /// Returns the seats of each level, and the common factor. `None` if the bounds prevent the division.
 pub(crate) fn divide(seats: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     let target = |claim: &Claim| claim.target.max(MIN_TARGET);
-    let given = |factor: f64| claims.iter().map(move |claim| (target(claim) * factor).clamp(claim.lower, claim.upper));
+    let seats_at =
+        |factor: f64| claims.iter().map(move |claim| (target(claim) * factor).clamp(claim.lower, claim.upper));
     if claims.iter().any(|claim| claim.lower < 0.0 || claim.upper < claim.lower) {
         return None;
     }
@@ -24,14 +25,15 @@ pub(crate) fn divide(seats: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     if seats < low - 1e-7 || seats > high + 1e-7 {
         return None;
     }
-    // The sum of seats grows with the factor, so bisection finds it: beyond `most` all levels have their upper bounds.
-    let mut most = claims.iter().map(|claim| claim.upper / target(claim)).fold(0.0, f64::max);
-    let mut least = 0.0;
+    // The sum of seats grows with the factor, so bisection finds it: above `high_factor` all levels have their upper
+    // bounds.
+    let mut high_factor = claims.iter().map(|claim| claim.upper / target(claim)).fold(0.0, f64::max);
+    let mut low_factor = 0.0;
     for _ in 0..ROUNDS {
-        let middle = (least + most) / 2.0;
-        if given(middle).sum::<f64>() < seats { least = middle } else { most = middle }
+        let middle = (low_factor + high_factor) / 2.0;
+        if seats_at(middle).sum::<f64>() < seats { low_factor = middle } else { high_factor = middle }
     }
-    Some((given(most).collect(), most))
+    Some((seats_at(high_factor).collect(), high_factor))
 }
 
 #[cfg(test)]
@@ -39,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn divisions() {
+    fn divides_seats_within_bounds() {
         let claim = |lower, upper, target| Claim { lower, upper, target };
         for (seats, claims, want) in [
             (30.0, &[claim(0.0, 100.0, 1.0), claim(0.0, 100.0, 2.0)][..], Some(vec![10.0, 20.0])),
@@ -50,8 +52,9 @@ mod tests {
             (9.0, &[claim(10.0, 50.0, 1.0)], None),
             (51.0, &[claim(10.0, 50.0, 1.0)], None),
         ] {
-            let got = divide(seats, claims)
-                .map(|(given, _)| given.iter().map(|seats| (seats * 1000.0).round() / 1000.0).collect::<Vec<f64>>());
+            let got = divide(seats, claims).map(|(seats_at, _)| {
+                seats_at.iter().map(|seats| (seats * 1000.0).round() / 1000.0).collect::<Vec<f64>>()
+            });
             assert_eq!(got, want, "{seats} {claims:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! The flow controller of all schemas and levels: classifies requests, admits them, and moves seats between levels.
+//! The flow controller of all flow schemas and priority levels: it classifies and admits requests, and moves seats
+//! between levels.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -13,37 +14,37 @@ use binnacle_request::{FlowNames, Query, RequestInfo, User};
 use parking_lot::Mutex;
 
 use crate::allocation::{Claim, divide};
-use crate::current::{RequestKind, RequestLimits};
-use crate::level::{Applicant, Level, Limits, Seat};
+use crate::current_requests::{RequestKind, RequestLimits};
+use crate::level::{Level, Limits, Seat, SeatRequest};
 use crate::metrics::{FlowMetrics, Metrics};
 use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use crate::waiters::Waiters;
-use crate::width::{Counts, Watchers, seats};
+use crate::width::{ListSizes, WatcherCounts, seats};
 
 /// The interval at which seats move between levels.
 const ADJUST_EVERY: Duration = Duration::from_secs(10);
 
-/// API priority and fairness of one server.
+/// Controls the flow of a server's requests (API priority and fairness).
 pub struct FlowControl {
-    /// The seats of all levels together.
+    /// The seats of all levels.
     total_seats: u32,
-    counts: Counts,
-    watchers: Watchers,
+    list_sizes: ListSizes,
+    watcher_counts: WatcherCounts,
     metrics: Metrics,
-    /// The requests that have given their seat back for a while.
+    /// The requests that have released their seat while they wait.
     waiters: Arc<Waiters>,
-    /// Has random keys, so that no client can choose names that share all queues with others.
+    /// Has random keys, so that a client cannot choose names whose flows share all queues with others.
     hasher: RandomState,
-    current: ArcSwap<Current>,
+    current: ArcSwap<Configuration>,
     /// Serializes changes.
-    changing: Mutex<()>,
-    /// True once [`FlowControl::run`] has begun.
+    change_lock: Mutex<()>,
+    /// True once [`FlowControl::run`] has started.
     running: AtomicBool,
 }
 
 /// The current configuration.
 #[derive(Default)]
-struct Current {
+struct Configuration {
     /// The schemas in matching order.
     schemas: Vec<Matcher>,
     levels: HashMap<Text, Arc<Level>>,
@@ -56,17 +57,17 @@ struct Matcher {
     metrics: Arc<FlowMetrics>,
 }
 
-/// A request that may be served.
-pub struct Admitted {
-    /// The seat, which is held while the request is served.
+/// A request that was admitted.
+pub struct AdmittedRequest {
+    /// The seat, which is held while the request is executed.
     pub seat: Seat,
     pub flow: Arc<FlowNames>,
 }
 
-/// A request that the client must retry.
-pub struct Rejected {
+/// A rejected request, which the client must retry.
+pub struct RejectedRequest {
     pub flow: Arc<FlowNames>,
-    /// Seconds.
+    /// The delay before the retry, in seconds.
     pub retry_after: u64,
     pub reason: &'static str,
 }
@@ -75,8 +76,8 @@ impl FlowControl {
     /// Creates the controller with the mandatory levels only: `exempt` for administrators, `catch-all` for all others.
     pub fn new(
         limits: RequestLimits,
-        counts: Counts,
-        watchers: Watchers,
+        list_sizes: ListSizes,
+        watcher_counts: WatcherCounts,
         registry: &Registry,
     ) -> Result<Arc<Self>, prometheus::Error> {
         let metrics = Metrics::register(registry, limits)?;
@@ -84,13 +85,13 @@ impl FlowControl {
         let hasher = RandomState::new();
         let control = Self {
             total_seats: limits.read_only.saturating_add(limits.mutating),
-            counts,
-            watchers,
+            list_sizes,
+            watcher_counts,
             metrics,
             waiters: Arc::default(),
             hasher,
             current,
-            changing: Mutex::new(()),
+            change_lock: Mutex::new(()),
             running: AtomicBool::new(false),
         };
         control.configure(Vec::new(), Vec::new());
@@ -99,47 +100,47 @@ impl FlowControl {
 
     /// Replaces the schemas and levels. Waiting and running requests are not affected.
     pub fn configure(&self, mut schemas: Vec<FlowSchema>, mut levels: Vec<PriorityLevel>) {
-        let _one = self.changing.lock();
+        let _guard = self.change_lock.lock();
         let now = Instant::now();
-        for (name, make) in
+        for (name, build) in
             [(EXEMPT, PriorityLevel::exempt as fn() -> PriorityLevel), (CATCH_ALL, PriorityLevel::catch_all)]
         {
             if !levels.iter().any(|level| level.name == name) {
-                levels.push(make());
+                levels.push(build());
             }
         }
-        for (name, make) in [(EXEMPT, FlowSchema::exempt as fn() -> FlowSchema), (CATCH_ALL, FlowSchema::catch_all)] {
+        for (name, build) in [(EXEMPT, FlowSchema::exempt as fn() -> FlowSchema), (CATCH_ALL, FlowSchema::catch_all)] {
             if !schemas.iter().any(|schema| schema.name == name) {
-                schemas.push(make());
+                schemas.push(build());
             }
         }
         schemas.sort_by(|a, b| (a.precedence, &a.name).cmp(&(b.precedence, &b.name)));
         let before = self.current.load();
-        let mut kept = HashMap::new();
+        let mut next_levels = HashMap::new();
         for level in &levels {
-            let known =
-                before.levels.get(&level.name).filter(|known| known.with(|s| s.spec.exempt == level.spec.exempt));
-            let running = match known {
-                Some(known) => {
-                    known.with(|state| (state.spec, state.uid) = (level.spec.clone(), level.uid.clone()));
-                    known.clone()
+            let existing =
+                before.levels.get(&level.name).filter(|existing| existing.with(|s| s.spec.exempt == level.spec.exempt));
+            let running = match existing {
+                Some(existing) => {
+                    existing.with(|state| (state.spec, state.uid) = (level.spec.clone(), level.uid.clone()));
+                    existing.clone()
                 }
                 None => Level::new(level, self.metrics.level(&level.name), now),
             };
-            kept.insert(level.name.clone(), running);
+            next_levels.insert(level.name.clone(), running);
         }
-        for (name, gone) in before
+        for (name, removed) in before
             .levels
             .iter()
-            .filter(|(name, level)| kept.get(*name).is_none_or(|kept: &Arc<Level>| !Arc::ptr_eq(kept, level)))
+            .filter(|(name, level)| next_levels.get(*name).is_none_or(|next: &Arc<Level>| !Arc::ptr_eq(next, level)))
         {
             tracing::debug!(level = name.as_str(), "a priority level is gone");
-            gone.retire();
+            removed.quiesce();
         }
-        self.share_out(now, &kept);
+        self.assign_nominal_seats(now, &next_levels);
         let matchers = schemas.into_iter().filter_map(|schema| {
             // A schema whose level is absent is ignored.
-            let level = kept.get(&schema.level)?.clone();
+            let level = next_levels.get(&schema.level)?.clone();
             let metrics = Arc::new(self.metrics.flow(&schema.name, &level.name));
             let names = Arc::new(FlowNames {
                 schema: schema.name.clone(),
@@ -149,7 +150,7 @@ impl FlowControl {
             });
             Some(Matcher { names, schema, level, metrics })
         });
-        self.current.store(Arc::new(Current { schemas: matchers.collect(), levels: kept.clone() }));
+        self.current.store(Arc::new(Configuration { schemas: matchers.collect(), levels: next_levels.clone() }));
     }
 
     /// Classifies a request, and waits for a seat, at most until the deadline.
@@ -159,33 +160,33 @@ impl FlowControl {
         query: &Query,
         user: &User,
         deadline: Instant,
-    ) -> Result<Admitted, Rejected> {
+    ) -> Result<AdmittedRequest, RejectedRequest> {
         let current = self.current.load_full();
         let matcher = current
             .schemas
             .iter()
-            .find(|matcher| matcher.schema.takes(info, user))
+            .find(|matcher| matcher.schema.matches(info, user))
             .or_else(|| current.schemas.iter().find(|matcher| matcher.schema.name == CATCH_ALL));
         // The catch-all schema and level exist in every configuration.
         let Some(matcher) = matcher.or_else(|| current.schemas.last()) else {
-            return Err(Rejected { flow: Arc::default(), retry_after: 1, reason: "concurrency-limit" });
+            return Err(RejectedRequest { flow: Arc::default(), retry_after: 1, reason: "concurrency-limit" });
         };
         let (nominal, hand_size) = matcher
             .level
             .with(|state| (state.limits.nominal, state.spec.queuing.map_or(1, |queuing| queuing.hand_size)));
-        let seats = seats(info, query, &self.counts, nominal, hand_size);
-        matcher.metrics.estimated(seats);
+        let seats = seats(info, query, &self.list_sizes, nominal, hand_size);
+        matcher.metrics.observe_estimated_seats(seats);
         let kind = if info.is_read_only() { RequestKind::ReadOnly } else { RequestKind::Mutating };
         if kind == RequestKind::Mutating
             && info.is_resource_request
             && info.resource != "leases"
-            && let Some(watchers) = (self.watchers)(info)
+            && let Some(watchers) = (self.watcher_counts)(info)
         {
-            matcher.metrics.watched(watchers);
+            matcher.metrics.observe_watchers(watchers);
         }
         let flow = matcher.schema.flow(info, user);
         let hash = self.hasher.hash_one((&matcher.schema.name, &flow));
-        let applicant = Applicant {
+        let request = SeatRequest {
             seats,
             schema: matcher.schema.name.clone(),
             flow,
@@ -194,13 +195,13 @@ impl FlowControl {
             kind,
         };
         let flow = matcher.names.clone();
-        match matcher.level.seat(applicant, deadline).await {
-            Ok(seat) => Ok(Admitted { seat, flow }),
-            Err(none) => Err(Rejected { flow, retry_after: none.retry_after, reason: none.reason }),
+        match matcher.level.acquire_seat(request, deadline).await {
+            Ok(seat) => Ok(AdmittedRequest { seat, flow }),
+            Err(none) => Err(RejectedRequest { flow, retry_after: none.retry_after, reason: none.reason }),
         }
     }
 
-    /// Returns the requests that have given their seat back for a while.
+    /// Returns the requests that have released their seat while they wait.
     pub fn waiters(&self) -> &Arc<Waiters> {
         &self.waiters
     }
@@ -227,7 +228,7 @@ impl FlowControl {
     }
 
     /// Gives each level the seats of its shares, before any borrowing.
-    fn share_out(&self, now: Instant, levels: &HashMap<Text, Arc<Level>>) {
+    fn assign_nominal_seats(&self, now: Instant, levels: &HashMap<Text, Arc<Level>>) {
         let specs: Vec<_> = levels.values().map(|level| (level, level.with(|state| state.spec.clone()))).collect();
         let sum: f64 = specs.iter().map(|(_, spec)| f64::from(spec.shares)).sum();
         for (level, spec) in specs {
@@ -238,61 +239,61 @@ impl FlowControl {
             let borrowing = spec.borrowing_percent.map_or(self.total_seats, percent);
             let before = level.with(|state| state.limits);
             let (lower, upper) = (nominal - lendable.min(nominal), nominal.saturating_add(borrowing));
-            // A new level begins in the middle, until the next adjustment.
+            // A new level starts in the middle of its bounds, until the next adjustment.
             let same = (before.nominal, before.lower, before.upper) == (nominal, lower, upper);
             let current = if same { before.current } else { (nominal - lendable.min(nominal) / 2).max(lower) };
             level.apply(now, Limits { nominal, lower, upper, current, smoothed: before.smoothed }, self.total_seats);
         }
     }
 
-    /// Moves seats between levels: each keeps the larger of the seats that it used recently and those that it cannot
-    /// lend; the rest is divided by demand.
+    /// Moves seats between levels: each keeps its recently used seats or those that it cannot lend, whichever is more;
+    /// the rest is divided by demand.
     fn adjust(&self, now: Instant) {
-        let _one = self.changing.lock();
+        let _guard = self.change_lock.lock();
         let levels = self.levels();
         let mut claims = Vec::new();
         let mut total: f64 = 0.0;
         let mut exempt = 0.0;
         for level in &levels {
-            let (limits, seen, is_exempt) = level.with(|state| {
-                let seen = state.demand.take(now);
-                state.limits.smoothed = seen.smooth(state.limits.smoothed);
-                (state.limits, seen, state.spec.exempt)
+            let (limits, stats, is_exempt) = level.with(|state| {
+                let stats = state.demand.take(now);
+                state.limits.smoothed = stats.smooth(state.limits.smoothed);
+                (state.limits, stats, state.spec.exempt)
             });
-            level.metrics.demand(&seen, limits.smoothed);
+            level.metrics.set_demand(&stats, limits.smoothed);
             total += f64::from(limits.nominal);
-            let highest = seen.highest;
+            let highest = stats.highest;
             if is_exempt {
                 exempt += highest.max(f64::from(limits.lower));
                 continue;
             }
             let lower = highest.min(f64::from(limits.nominal)).max(f64::from(limits.lower));
             let claim = Claim { lower, upper: f64::from(limits.upper), target: limits.smoothed.max(lower) };
-            level.metrics.target(claim.target);
+            level.metrics.set_target(claim.target);
             claims.push((level, limits, claim));
         }
         // Seats of exempt levels are not available to others.
-        let left = total - exempt;
-        let floor: f64 = claims.iter().map(|(_, limits, _)| f64::from(limits.lower)).sum();
-        let wanted: f64 = claims.iter().map(|(.., claim)| claim.lower).sum();
-        let seats: Vec<f64> = if left <= floor {
-            self.metrics.fair_fraction(0.0);
+        let available = total - exempt;
+        let lower_sum: f64 = claims.iter().map(|(_, limits, _)| f64::from(limits.lower)).sum();
+        let claimed_sum: f64 = claims.iter().map(|(.., claim)| claim.lower).sum();
+        let seats: Vec<f64> = if available <= lower_sum {
+            self.metrics.set_fair_fraction(0.0);
             claims.iter().map(|(_, limits, _)| f64::from(limits.lower)).collect()
-        } else if left <= wanted {
-            self.metrics.fair_fraction(0.0);
-            let part = (left - floor) / (wanted - floor);
-            let given = |limits: &Limits, claim: &Claim| {
+        } else if available <= claimed_sum {
+            self.metrics.set_fair_fraction(0.0);
+            let part = (available - lower_sum) / (claimed_sum - lower_sum);
+            let seats_of = |limits: &Limits, claim: &Claim| {
                 f64::from(limits.lower) + (claim.lower - f64::from(limits.lower)) * part
             };
-            claims.iter().map(|(_, limits, claim)| given(limits, claim)).collect()
+            claims.iter().map(|(_, limits, claim)| seats_of(limits, claim)).collect()
         } else {
             let only: Vec<Claim> = claims.iter().map(|(.., claim)| *claim).collect();
             match divide(total, &only) {
                 Some((seats, fraction)) => {
-                    self.metrics.fair_fraction(fraction);
+                    self.metrics.set_fair_fraction(fraction);
                     seats
                 }
-                // The current seats remain.
+                // The seats do not change.
                 None => claims.iter().map(|(_, limits, _)| f64::from(limits.current)).collect(),
             }
         };
@@ -323,7 +324,7 @@ mod tests {
         control
     }
 
-    async fn ask(control: &FlowControl, user: &User, patience: Duration) -> Result<Admitted, Rejected> {
+    async fn admit(control: &FlowControl, user: &User, patience: Duration) -> Result<AdmittedRequest, RejectedRequest> {
         let query = Query::default();
         let info = RequestInfo::parse(&Method::GET, "/api/v1/nodes/n", &query, "").unwrap();
         control.admit(&info, &query, user, Instant::now() + patience).await
@@ -337,16 +338,16 @@ mod tests {
                           resourceRules: [{verbs: ['*'], apiGroups: ['*'], resources: ['*'], clusterScope: true}]}]}}";
 
     #[tokio::test]
-    async fn who_waits_is_served_when_a_seat_is_free() {
+    async fn serves_waiting_request_when_seat_is_released() {
         let control = control(2, &[LEVEL], &[SCHEMA]);
         let jane = User::new("jane", &["system:authenticated"]);
-        let first = ask(&control, &jane, SHORT).await.ok().unwrap();
+        let first = admit(&control, &jane, SHORT).await.ok().unwrap();
         assert_eq!((first.flow.schema_uid.as_str(), first.flow.level_uid.as_str()), ("su", "lu"));
-        let late = ask(&control, &jane, SHORT).await.err().unwrap();
+        let late = admit(&control, &jane, SHORT).await.err().unwrap();
         assert_eq!((late.reason, late.retry_after), ("time-out", 1));
         let waiting = tokio::spawn({
             let (control, jane) = (control.clone(), jane.clone());
-            async move { ask(&control, &jane, Duration::from_secs(30)).await.is_ok() }
+            async move { admit(&control, &jane, Duration::from_secs(30)).await.is_ok() }
         });
         let level = control.levels().into_iter().find(|level| level.name == "l").unwrap();
         while level.with(|state| state.queues.waiting) == 0 {
@@ -356,20 +357,20 @@ mod tests {
         assert!(waiting.await.unwrap());
         assert!(level.is_idle());
         // A request that is dropped while waiting leaves its queue.
-        let held = ask(&control, &jane, SHORT).await.ok().unwrap();
-        assert!(tokio::time::timeout(SHORT, ask(&control, &jane, Duration::from_secs(30))).await.is_err());
+        let held = admit(&control, &jane, SHORT).await.ok().unwrap();
+        assert!(tokio::time::timeout(SHORT, admit(&control, &jane, Duration::from_secs(30))).await.is_err());
         drop(held);
         assert!(level.is_idle());
     }
 
     #[tokio::test]
-    async fn a_seat_is_given_back_and_taken_again() {
+    async fn paused_request_releases_and_reacquires_seat() {
         let control = control(2, &[LEVEL], &[SCHEMA]);
         let jane = User::new("jane", &["system:authenticated"]);
-        let first = ask(&control, &jane, SHORT).await.ok().unwrap();
+        let first = admit(&control, &jane, SHORT).await.ok().unwrap();
         assert!(!first.seat.is_exempt());
         let paused = first.seat.pause();
-        let second = ask(&control, &jane, SHORT).await.ok().unwrap();
+        let second = admit(&control, &jane, SHORT).await.ok().unwrap();
         let late = paused.resume(Instant::now() + SHORT).await.err().unwrap();
         assert_eq!((late.reason, late.retry_after), ("time-out", 1));
         let paused = second.seat.pause();
@@ -381,34 +382,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn administrators_never_wait_and_the_rest_share_a_little() {
+    async fn mandatory_levels_exempt_masters_and_limit_others() {
         let control = control(1, &[], &[]);
         let (master, other) = (User::new("m", &["system:masters"]), User::new("o", &["system:authenticated"]));
         let mut seats = Vec::new();
         for _ in 0..10 {
-            seats.push(ask(&control, &master, SHORT).await.ok().unwrap());
+            seats.push(admit(&control, &master, SHORT).await.ok().unwrap());
         }
-        seats.push(ask(&control, &other, SHORT).await.ok().unwrap());
-        assert_eq!(ask(&control, &other, SHORT).await.err().unwrap().reason, "concurrency-limit");
+        seats.push(admit(&control, &other, SHORT).await.ok().unwrap());
+        assert_eq!(admit(&control, &other, SHORT).await.err().unwrap().reason, "concurrency-limit");
     }
 
     #[tokio::test]
-    async fn a_level_that_goes_away_while_requests_run() {
+    async fn removed_level_quiesces_until_requests_end() {
         let control = control(2, &[LEVEL], &[SCHEMA]);
         let jane = User::new("jane", &["system:authenticated"]);
-        let held = ask(&control, &jane, SHORT).await.ok().unwrap();
+        let held = admit(&control, &jane, SHORT).await.ok().unwrap();
         let level = control.levels().into_iter().find(|level| level.name == "l").unwrap();
         control.configure(vec![FlowSchema::read(&object(SCHEMA))], Vec::new());
         assert!(level.is_quiescing() && !level.is_idle());
         // The schema whose level is absent is ignored.
-        let other = ask(&control, &jane, SHORT).await.ok().unwrap();
+        let other = admit(&control, &jane, SHORT).await.ok().unwrap();
         assert_ne!(other.flow.schema_uid, "su");
         drop(held);
         assert!(level.is_idle());
     }
 
     #[tokio::test]
-    async fn seats_move_to_where_they_are_used() {
+    async fn borrows_seats_from_idle_levels() {
         let idle = LEVEL
             .replace("name: l,", "name: idle,")
             .replace("nominalConcurrencyShares: 5", "nominalConcurrencyShares: 5, lendablePercent: 50");
@@ -421,7 +422,7 @@ mod tests {
         let jane = User::new("jane", &["system:authenticated"]);
         let mut seats = Vec::new();
         for _ in 0..10 {
-            seats.push(ask(&control, &jane, SHORT).await.ok().unwrap());
+            seats.push(admit(&control, &jane, SHORT).await.ok().unwrap());
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
         control.adjust(Instant::now());

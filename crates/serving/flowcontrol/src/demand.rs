@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// The weight of past demand: a busy level keeps its seats for some minutes.
+/// The weight of past demand, with which a busy level keeps its seats for some minutes.
 const SMOOTHING: f64 = 0.977;
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Demand {
 
 /// The demand during a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct DemandStats {
     pub(crate) highest: f64,
     pub(crate) average: f64,
     pub(crate) deviation: f64,
@@ -36,13 +36,13 @@ impl Demand {
     }
 
     /// Returns the demand since the last call.
-    pub(crate) fn take(&mut self, now: Instant) -> Seen {
+    pub(crate) fn take(&mut self, now: Instant) -> DemandStats {
         self.advance(now);
         let average = if self.seconds > 0.0 { self.sum / self.seconds } else { self.current };
         let variance = if self.seconds > 0.0 { self.squares / self.seconds - average * average } else { 0.0 };
-        let seen = Seen { highest: self.highest, average, deviation: variance.max(0.0).sqrt() };
+        let stats = DemandStats { highest: self.highest, average, deviation: variance.max(0.0).sqrt() };
         *self = Self { current: self.current, highest: self.current, ..Self::new(now) };
-        seen
+        stats
     }
 
     fn advance(&mut self, now: Instant) {
@@ -54,8 +54,8 @@ impl Demand {
     }
 }
 
-impl Seen {
-    /// Returns the smoothed demand: it rises at once and falls slowly.
+impl DemandStats {
+    /// Returns the smoothed demand, which rises immediately and falls slowly.
     pub(crate) fn smooth(&self, before: f64) -> f64 {
         let envelope = self.average + self.deviation;
         envelope.max(SMOOTHING * before + (1.0 - SMOOTHING) * envelope)
@@ -69,17 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn over_time() {
+    fn computes_time_weighted_demand() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut demand = Demand::new(start);
         demand.set(at(0), 4.0);
         demand.set(at(5), 0.0);
-        let seen = demand.take(at(10));
-        assert_eq!(seen, Seen { highest: 4.0, average: 2.0, deviation: 2.0 });
-        assert_eq!(seen.smooth(0.0), 4.0);
+        let stats = demand.take(at(10));
+        assert_eq!(stats, DemandStats { highest: 4.0, average: 2.0, deviation: 2.0 });
+        assert_eq!(stats.smooth(0.0), 4.0);
         let later = demand.take(at(20));
-        assert_eq!(later, Seen::default());
+        assert_eq!(later, DemandStats::default());
         assert!((later.smooth(4.0) - 3.908).abs() < 1e-9);
     }
 }

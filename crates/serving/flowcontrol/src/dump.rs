@@ -95,18 +95,18 @@ impl FlowControl {
         for level in self.levels() {
             level.with(|state| {
                 for (index, queue) in state.queues.queues.iter().enumerate() {
-                    for (place, waiting) in queue.waiting.iter().enumerate() {
+                    for (index_in_queue, waiting) in queue.waiting.iter().enumerate() {
                         table.row(vec![
                             level.name.to_string(),
                             waiting.schema.to_string(),
                             index.to_string(),
-                            place.to_string(),
+                            index_in_queue.to_string(),
                             waiting.flow.to_string(),
-                            clock(waiting.arrived),
+                            clock(waiting.arrived_at),
                             waiting.seats.to_string(),
                             "0".to_owned(),
                             "0s".to_owned(),
-                            // The request has not begun: Go's zero time.
+                            // The request has not started: Go's zero time.
                             "0001-01-01T00:00:00Z".to_owned(),
                         ]);
                     }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables() {
+    fn dumps_mandatory_levels() {
         let limits = crate::RequestLimits { read_only: 10, mutating: 0 };
         let control = FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).unwrap();
         let levels = control.dump_priority_levels();

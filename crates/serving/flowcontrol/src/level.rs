@@ -9,20 +9,20 @@ use binnacle_request::latency::{self, Part};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::current::RequestKind;
+use crate::current_requests::RequestKind;
 use crate::demand::Demand;
-use crate::dropped::Dropped;
+use crate::dropped_requests::DroppedRequests;
 use crate::metrics::{FlowMetrics, LevelMetrics};
-use crate::queues::{Arrival, Outcome, Queues, Running, Turn};
+use crate::queues::{Arrival, Execution, Notify, Outcome, Queues};
 use crate::ratios::Capacity;
 use crate::spec::{LevelSpec, PriorityLevel};
 
-/// A level and its state. It outlives its configuration while its seats are held.
+/// A level and its state. It exists after its removal from the configuration until its seats are released.
 pub(crate) struct Level {
     pub(crate) name: Text,
     pub(crate) metrics: LevelMetrics,
     state: Mutex<State>,
-    /// True if the level accepts no more requests, since its object is gone.
+    /// True if the level rejects requests, because its object was deleted.
     quiescing: AtomicBool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) uid: Text,
     pub(crate) queues: Queues<Sender>,
     pub(crate) demand: Demand,
-    pub(crate) dropped: Dropped,
+    pub(crate) dropped: DroppedRequests,
     pub(crate) limits: Limits,
 }
 
@@ -48,58 +48,58 @@ pub(crate) struct Limits {
 /// Wakes a waiting request.
 pub(crate) struct Sender(oneshot::Sender<()>);
 
-impl Turn for Sender {
-    fn tell(self) -> bool {
+impl Notify for Sender {
+    fn notify(self) -> bool {
         self.0.send(()).is_ok()
     }
 }
 
-/// The right to be served, which ends when it is dropped.
+/// A seat, which is released on drop.
 pub struct Seat {
     level: Arc<Level>,
-    applicant: Applicant,
+    request: SeatRequest,
     began: Instant,
-    running: Option<Running>,
+    running: Option<Execution>,
 }
 
-/// A request that has given its seat back for a while.
-pub struct Paused {
+/// A request that has released its seat while it waits.
+pub struct PausedRequest {
     level: Arc<Level>,
-    applicant: Applicant,
+    request: SeatRequest,
 }
 
 impl Seat {
-    /// Returns true if its level has no limit, so that the seat is missed by nobody.
+    /// Returns true if the level has no limit, so that nobody waits for the seat.
     pub fn is_exempt(&self) -> bool {
         self.level.with(|state| state.spec.exempt)
     }
 
-    /// Gives the seat back until [`Paused::resume`].
-    pub fn pause(self) -> Paused {
-        Paused { level: self.level.clone(), applicant: self.applicant.clone() }
+    /// Releases the seat until [`PausedRequest::resume`].
+    pub fn pause(self) -> PausedRequest {
+        PausedRequest { level: self.level.clone(), request: self.request.clone() }
     }
 }
 
-impl Paused {
-    /// Waits for a seat of the same level again, at most until the deadline.
+impl PausedRequest {
+    /// Waits for a seat of the same level, at most until the deadline.
     ///
     /// # Errors
-    /// There is none in time.
-    pub async fn resume(self, deadline: Instant) -> Result<Seat, NoSeat> {
-        self.level.seat(self.applicant, deadline).await
+    /// Fails if no seat is available in time.
+    pub async fn resume(self, deadline: Instant) -> Result<Seat, SeatRejection> {
+        self.level.acquire_seat(self.request, deadline).await
     }
 }
 
-/// The reason for a refused seat.
-pub struct NoSeat {
+/// The reason for a rejected request for a seat.
+pub struct SeatRejection {
     pub(crate) reason: &'static str,
-    /// Seconds.
+    /// The delay before the retry, in seconds.
     pub retry_after: u64,
 }
 
 /// A request for a seat of a level.
 #[derive(Clone)]
-pub(crate) struct Applicant {
+pub(crate) struct SeatRequest {
     pub(crate) seats: usize,
     pub(crate) schema: Text,
     pub(crate) flow: Text,
@@ -115,7 +115,7 @@ impl Level {
             uid: level.uid.clone(),
             queues: Queues::new(now),
             demand: Demand::new(now),
-            dropped: Dropped::new(now),
+            dropped: DroppedRequests::new(now),
             limits: Limits::default(),
         };
         let (state, quiescing) = (Mutex::new(state), AtomicBool::new(false));
@@ -126,7 +126,7 @@ impl Level {
         f(&mut self.state.lock())
     }
 
-    pub(crate) fn retire(&self) {
+    pub(crate) fn quiesce(&self) {
         self.quiescing.store(true, Ordering::Relaxed);
     }
 
@@ -144,87 +144,91 @@ impl Level {
             state.limits = limits;
             let limit = (!state.spec.exempt).then_some(limits.current as usize);
             state.queues.configure(now, limit, state.spec.queuing);
-            // A level without seats is measured by a tenth of all seats.
+            // A level without seats is measured against a tenth of all seats.
             let seats = match limits.current {
                 0 => (f64::from(total) / 10.0).round().max(1.0),
                 seats => f64::from(seats),
             };
             let places = state.spec.queuing.map_or(1, |queuing| queuing.queues * queuing.length_limit.max(1));
-            self.metrics.ratios.capacity(now, Capacity { seats, places: places as f64 });
-            self.metrics.ratios.load(now, state.queues.load());
+            self.metrics.ratios.set_capacity(now, Capacity { seats, places: places as f64 });
+            self.metrics.ratios.set_load(now, state.queues.load());
         });
-        self.metrics.limits(&limits);
+        self.metrics.set_limits(&limits);
     }
 
     /// Waits for a seat, at most until the deadline.
-    pub(crate) async fn seat(self: &Arc<Self>, applicant: Applicant, deadline: Instant) -> Result<Seat, NoSeat> {
+    pub(crate) async fn acquire_seat(
+        self: &Arc<Self>,
+        request: SeatRequest,
+        deadline: Instant,
+    ) -> Result<Seat, SeatRejection> {
         let began = Instant::now();
         let (sender, receiver) = oneshot::channel();
-        let Applicant { seats, hash, kind, .. } = applicant;
-        let (schema, flow, metrics) = (applicant.schema.clone(), applicant.flow.clone(), applicant.metrics.clone());
-        let arrival = Arrival { seats, schema, flow, hash, turn: Sender(sender) };
-        let (waits, outcome) = self.change(began, |state| {
+        let SeatRequest { seats, hash, kind, .. } = request;
+        let (schema, flow, metrics) = (request.schema.clone(), request.flow.clone(), request.metrics.clone());
+        let arrival = Arrival { seats, schema, flow, hash, notifier: Sender(sender) };
+        let (waits, outcome) = self.update(began, |state| {
             let outcome = state.queues.arrive(began, arrival);
             if let Some(length) = state.queues.enqueued {
-                metrics.enqueued(length);
+                metrics.observe_queue_length(length);
             }
             (!state.spec.exempt, outcome)
         });
         let waited = |now: Instant, served| {
             if waits {
                 let time = now.saturating_duration_since(began);
-                metrics.waited(time, served);
+                metrics.observe_wait(time, served);
                 latency::took(Part::QueueWait, time);
             }
         };
         let seat = |running| {
             let began = Instant::now();
             waited(began, true);
-            metrics.begun(began, seats, kind);
-            Seat { level: self.clone(), applicant: applicant.clone(), began, running: Some(running) }
+            metrics.record_start(began, seats, kind);
+            Seat { level: self.clone(), request: request.clone(), began, running: Some(running) }
         };
         let id = match outcome {
             Outcome::Served(running) => return Ok(seat(running)),
             Outcome::Refused(reason) => return Err(self.refuse(&metrics, reason)),
             Outcome::Waits(id) => id,
         };
-        let mut place = QueuePlace { level: self, metrics: &metrics, id, seats, kind, left: false };
-        metrics.queued(Instant::now(), 1, seats, kind);
-        let told = tokio::time::timeout_at(deadline.into(), receiver).await;
-        if let (Ok(Ok(())), Some(running)) = (told, self.with(|state| state.queues.take_started(id))) {
-            place.leave();
+        let mut entry = QueueEntry { level: self, metrics: &metrics, id, seats, kind, left: false };
+        metrics.add_queued(Instant::now(), 1, seats, kind);
+        let notified = tokio::time::timeout_at(deadline.into(), receiver).await;
+        if let (Ok(Ok(())), Some(running)) = (notified, self.with(|state| state.queues.take_started(id))) {
+            entry.leave();
             return Ok(seat(running));
         }
-        drop(place);
+        drop(entry);
         waited(Instant::now(), false);
         Err(self.refuse(&metrics, "time-out"))
     }
 
-    fn refuse(&self, metrics: &FlowMetrics, reason: &'static str) -> NoSeat {
-        metrics.refused(reason);
+    fn refuse(&self, metrics: &FlowMetrics, reason: &'static str) -> SeatRejection {
+        metrics.count_rejection(reason);
         let retry_after = self.with(|state| state.dropped.record(Instant::now()));
-        NoSeat { reason, retry_after }
+        SeatRejection { reason, retry_after }
     }
 
     /// Changes the queues, and records the resulting demand.
-    fn change<T>(&self, now: Instant, f: impl FnOnce(&mut State) -> T) -> T {
+    fn update<T>(&self, now: Instant, f: impl FnOnce(&mut State) -> T) -> T {
         self.with(|state| {
             let done = f(state);
             let load = state.queues.load();
             state.demand.set(now, load.demand as f64);
-            self.metrics.ratios.load(now, load);
-            self.metrics.virtual_time(state.queues.now_r);
+            self.metrics.ratios.set_load(now, load);
+            self.metrics.set_virtual_time(state.queues.now_r);
             done
         })
     }
 
-    fn finish(&self, now: Instant, running: Running) {
-        self.change(now, |state| state.queues.finish(now, running));
+    fn finish(&self, now: Instant, running: Execution) {
+        self.update(now, |state| state.queues.finish(now, running));
     }
 }
 
-/// A place in a queue, which is given up on drop.
-struct QueuePlace<'a> {
+/// An entry in a queue, which is removed on drop.
+struct QueueEntry<'a> {
     level: &'a Level,
     metrics: &'a FlowMetrics,
     id: u64,
@@ -233,22 +237,22 @@ struct QueuePlace<'a> {
     left: bool,
 }
 
-impl QueuePlace<'_> {
+impl QueueEntry<'_> {
     fn leave(&mut self) {
         self.left = true;
-        self.metrics.queued(Instant::now(), -1, self.seats, self.kind);
+        self.metrics.add_queued(Instant::now(), -1, self.seats, self.kind);
     }
 }
 
-impl Drop for QueuePlace<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         if self.left {
             return;
         }
         self.leave();
         let now = Instant::now();
-        let gave_up = self.level.change(now, |state| state.queues.give_up(now, self.id));
-        // The seat was assigned at the last moment, and is released.
+        let gave_up = self.level.update(now, |state| state.queues.give_up(now, self.id));
+        // The request was dispatched at the last moment; its seat is released.
         if let Err(Some(running)) = gave_up {
             self.level.finish(now, running);
         }
@@ -259,8 +263,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             let now = Instant::now();
-            let Applicant { metrics, seats, kind, .. } = &self.applicant;
-            metrics.ended(now, *seats, now.saturating_duration_since(self.began), *kind);
+            let SeatRequest { metrics, seats, kind, .. } = &self.request;
+            metrics.record_end(now, *seats, now.saturating_duration_since(self.began), *kind);
             self.level.finish(now, running);
         }
     }

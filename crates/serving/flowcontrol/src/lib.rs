@@ -1,29 +1,29 @@
-//! API priority and fairness (KEP-1040): flow schemas classify requests into priority levels, and within a level into
-//! flows, which share its seats fairly while these are scarce.
+//! API priority and fairness (KEP-1040): flow schemas assign requests to priority levels and divide them into flows,
+//! which share the seats of their level fairly when these are scarce.
 //!
 //! Independent of HTTP and storage: callers pass schemas and levels.
 
 mod allocation;
 mod controller;
-mod current;
+mod current_requests;
 mod demand;
-mod dropped;
+mod dropped_requests;
 mod dump;
-mod hand;
 mod level;
 mod metrics;
 mod queues;
 mod ratios;
 mod report;
 mod schema;
+mod shuffle_sharding;
 mod spec;
 mod waiters;
 mod width;
 
-pub use controller::{Admitted, FlowControl, Rejected};
-pub use current::RequestLimits;
-pub use level::{NoSeat, Paused, Seat};
+pub use controller::{AdmittedRequest, FlowControl, RejectedRequest};
+pub use current_requests::RequestLimits;
+pub use level::{PausedRequest, Seat, SeatRejection};
 pub use report::LevelReport;
 pub use spec::{FlowSchema, LevelSpec, PriorityLevel, Queuing};
-pub use waiters::{Entry, Waiter, Waiters};
-pub use width::{Counts, ListSize, Watchers, seats};
+pub use waiters::{WaitOutcome, Waiter, Waiters};
+pub use width::{ListSize, ListSizes, WatcherCounts, seats};

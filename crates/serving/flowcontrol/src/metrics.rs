@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use binnacle_metrics::{HistogramVec, Registry, Series, families, keep};
 use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec};
 
-use crate::current::{CurrentRequests, Phase, RequestKind, RequestLimits};
-use crate::demand::Seen;
+use crate::current_requests::{CurrentRequests, Phase, RequestKind, RequestLimits};
+use crate::demand::DemandStats;
 use crate::level::Limits;
 use crate::ratios::{LevelRatios, Ratios};
 
@@ -157,78 +157,78 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn fair_fraction(&self, fraction: f64) {
+    pub(crate) fn set_fair_fraction(&self, fraction: f64) {
         self.families.fair.set(fraction);
     }
 }
 
 impl LevelMetrics {
-    pub(crate) fn limits(&self, limits: &Limits) {
+    pub(crate) fn set_limits(&self, limits: &Limits) {
         self.nominal.with(|gauge| gauge.set(limits.nominal.into()));
         self.lower.with(|gauge| gauge.set(limits.lower.into()));
         self.upper.with(|gauge| gauge.set(limits.upper.into()));
         self.current.with(|gauge| gauge.set(limits.current.into()));
     }
 
-    pub(crate) fn demand(&self, seen: &Seen, smoothed: f64) {
-        self.highest.with(|gauge| gauge.set(seen.highest));
-        self.average.with(|gauge| gauge.set(seen.average));
-        self.deviation.with(|gauge| gauge.set(seen.deviation));
+    pub(crate) fn set_demand(&self, stats: &DemandStats, smoothed: f64) {
+        self.highest.with(|gauge| gauge.set(stats.highest));
+        self.average.with(|gauge| gauge.set(stats.average));
+        self.deviation.with(|gauge| gauge.set(stats.deviation));
         self.smoothed.with(|gauge| gauge.set(smoothed));
     }
 
     /// Records the virtual time of the level's queues.
-    pub(crate) fn virtual_time(&self, r: f64) {
+    pub(crate) fn set_virtual_time(&self, r: f64) {
         self.current_r.with(|gauge| gauge.set(r));
     }
 
-    pub(crate) fn target(&self, target: f64) {
+    pub(crate) fn set_target(&self, target: f64) {
         self.target.with(|gauge| gauge.set(target));
     }
 }
 
 impl FlowMetrics {
-    pub(crate) fn refused(&self, reason: &str) {
+    pub(crate) fn count_rejection(&self, reason: &str) {
         if let Some((_, counter)) = self.rejected.iter().find(|(known, _)| *known == reason) {
             counter.with(|counter| counter.inc());
         }
     }
 
-    pub(crate) fn queued(&self, now: Instant, requests: i64, seats: usize, kind: RequestKind) {
+    pub(crate) fn add_queued(&self, now: Instant, requests: i64, seats: usize, kind: RequestKind) {
         self.by_kind.add(now, kind, Phase::Waiting, requests);
         self.waiting.with(|gauge| gauge.add(requests));
         self.waiting_seats.with(|gauge| gauge.add(requests * seats as i64));
     }
 
-    /// Records a request that was put into a queue, and the queue's new length.
-    pub(crate) fn enqueued(&self, length: usize) {
+    /// Records a queued request, and the new length of the queue.
+    pub(crate) fn observe_queue_length(&self, length: usize) {
         self.queue_length.with(|histogram| histogram.observe(length as f64));
     }
 
-    pub(crate) fn waited(&self, time: Duration, served: bool) {
+    pub(crate) fn observe_wait(&self, time: Duration, served: bool) {
         self.waited[usize::from(served)].with(|histogram| histogram.observe(time.as_secs_f64()));
     }
 
-    pub(crate) fn begun(&self, now: Instant, seats: usize, kind: RequestKind) {
+    pub(crate) fn record_start(&self, now: Instant, seats: usize, kind: RequestKind) {
         self.by_kind.add(now, kind, Phase::Executing, 1);
         self.dispatched.with(|counter| counter.inc());
         self.running.with(|gauge| gauge.inc());
         self.running_seats.with(|gauge| gauge.add(seats as i64));
     }
 
-    pub(crate) fn ended(&self, now: Instant, seats: usize, took: Duration, kind: RequestKind) {
+    pub(crate) fn record_end(&self, now: Instant, seats: usize, took: Duration, kind: RequestKind) {
         self.by_kind.add(now, kind, Phase::Executing, -1);
         self.running.with(|gauge| gauge.dec());
         self.running_seats.with(|gauge| gauge.sub(seats as i64));
         self.served.with(|histogram| histogram.observe(took.as_secs_f64()));
     }
 
-    /// Records the number of watchers that a write will have an event for.
-    pub(crate) fn watched(&self, watchers: usize) {
+    /// Records the number of watchers that a write will send an event to.
+    pub(crate) fn observe_watchers(&self, watchers: usize) {
         self.watchers.with(|histogram| histogram.observe(watchers as f64));
     }
 
-    pub(crate) fn estimated(&self, seats: usize) {
+    pub(crate) fn observe_estimated_seats(&self, seats: usize) {
         self.estimated.with(|histogram| histogram.observe(seats as f64));
     }
 }

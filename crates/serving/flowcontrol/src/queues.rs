@@ -1,5 +1,5 @@
-//! Fair queuing for server requests, with the queues of one level. A virtual clock runs as fast as all queues with
-//! requests could be served at once; the request that would then finish first is dispatched next.
+//! Fair queuing for server requests, with the queues of one level. A virtual clock advances at the rate at which each
+//! queue with requests is served; the request with the earliest virtual finish time is dispatched next.
 //!
 //! Nothing here waits or reads a clock.
 
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use binnacle_meta::Text;
 
-use self::queue::{Queue, SERVICE_SECONDS, Waiting};
-use crate::hand::deal;
+use self::queue::{Queue, QueuedRequest, SERVICE_SECONDS};
 use crate::ratios::Load;
+use crate::shuffle_sharding::deal;
 use crate::spec::Queuing;
 
 /// A request that arrives.
@@ -24,28 +24,28 @@ pub(crate) struct Arrival<T> {
     pub(crate) flow: Text,
     /// The hash from which the hand of queues of the flow is dealt.
     pub(crate) hash: u64,
-    /// Called when the request is dispatched; returns false if it is gone.
-    pub(crate) turn: T,
+    /// Called when the request is dispatched; returns false if the request was dropped.
+    pub(crate) notifier: T,
 }
 
 /// The receiver of a request's dispatch.
-pub(crate) trait Turn {
-    fn tell(self) -> bool;
+pub(crate) trait Notify {
+    fn notify(self) -> bool;
 }
 
 /// The result of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The request is served.
-    Served(Running),
+    /// The request is executed.
+    Served(Execution),
     /// The request waits, with this ID.
     Waits(u64),
     Refused(&'static str),
 }
 
-/// A request that is being served, to be passed to `finish` when it ends.
+/// An executing request, which is passed to `finish` when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Running {
+pub(crate) struct Execution {
     pub(crate) id: u64,
     queue: Option<usize>,
     seats: usize,
@@ -59,20 +59,20 @@ pub(crate) struct Queues<T> {
     queuing: Option<Queuing>,
     pub(crate) queues: Vec<Queue<T>>,
     /// The queue that was served last.
-    robin: usize,
+    last_served: usize,
     dealt: usize,
     next_id: u64,
     pub(crate) now_r: f64,
-    synced: Instant,
+    synced_at: Instant,
     pub(crate) waiting: usize,
     pub(crate) waiting_seats: usize,
     pub(crate) running: usize,
     pub(crate) seats: usize,
     pub(crate) totals: Totals,
-    /// The length of the queue that the last arrival was put into, including itself; `None` if it was put into none.
+    /// The length of the queue to which the last arrival was added, including itself; `None` if it was not queued.
     pub(crate) enqueued: Option<usize>,
-    /// Dispatched requests whose [`Running`] was not taken yet by `take_started`.
-    started: Vec<(u64, Running)>,
+    /// Dispatched requests whose [`Execution`] `take_started` has not returned yet.
+    started: Vec<(u64, Execution)>,
 }
 
 /// Counts of requests since the start.
@@ -83,17 +83,17 @@ pub(crate) struct Totals {
     pub(crate) timed_out: u64,
 }
 
-impl<T: Turn> Queues<T> {
+impl<T: Notify> Queues<T> {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             limit: Some(0),
             queuing: None,
             queues: Vec::new(),
-            robin: 0,
+            last_served: 0,
             dealt: 0,
             next_id: 0,
             now_r: 0.0,
-            synced: now,
+            synced_at: now,
             waiting: 0,
             waiting_seats: 0,
             running: 0,
@@ -109,8 +109,8 @@ impl<T: Turn> Queues<T> {
         self.sync(now);
         self.limit = limit;
         self.queuing = queuing;
-        let wanted = queuing.map_or(0, |queuing| queuing.queues);
-        while self.queues.len() < wanted {
+        let queue_count = queuing.map_or(0, |queuing| queuing.queues);
+        while self.queues.len() < queue_count {
             self.queues.push(Queue::new());
         }
         self.trim();
@@ -147,14 +147,14 @@ impl<T: Turn> Queues<T> {
         if queue.is_idle() {
             queue.next_r = self.now_r;
         }
-        let waiting = Waiting {
+        let waiting = QueuedRequest {
             id,
             seats: arrival.seats,
             schema: arrival.schema,
             flow: arrival.flow,
-            arrived: now,
+            arrived_at: now,
             arrived_r: self.now_r,
-            turn: arrival.turn,
+            notifier: arrival.notifier,
         };
         self.waiting += 1;
         self.waiting_seats += waiting.seats;
@@ -162,21 +162,21 @@ impl<T: Turn> Queues<T> {
         self.enqueued = Some(queue.waiting.len());
         queue.bound();
         self.dispatch(now);
-        // Usually it is dispatched at once.
+        // Usually the request is dispatched immediately.
         match self.take_started(id) {
             Some(running) => Outcome::Served(running),
             None => Outcome::Waits(id),
         }
     }
 
-    /// Takes the [`Running`] of a waiting request that was dispatched.
-    pub(crate) fn take_started(&mut self, id: u64) -> Option<Running> {
+    /// Takes the [`Execution`] of a waiting request that was dispatched.
+    pub(crate) fn take_started(&mut self, id: u64) -> Option<Execution> {
         let at = self.started.iter().position(|(started, _)| *started == id)?;
         Some(self.started.swap_remove(at).1)
     }
 
-    /// Removes a request that gives up waiting. `Err` if it was dispatched already.
-    pub(crate) fn give_up(&mut self, now: Instant, id: u64) -> Result<(), Option<Running>> {
+    /// Removes a request that stops waiting. Returns `Err` if it was already dispatched.
+    pub(crate) fn give_up(&mut self, now: Instant, id: u64) -> Result<(), Option<Execution>> {
         self.sync(now);
         for queue in &mut self.queues {
             let Some(at) = queue.waiting.iter().position(|waiting| waiting.id == id) else { continue };
@@ -194,8 +194,8 @@ impl<T: Turn> Queues<T> {
         Err(self.take_started(id))
     }
 
-    /// Ends a request that has been served.
-    pub(crate) fn finish(&mut self, now: Instant, running: Running) {
+    /// Ends an executed request.
+    pub(crate) fn finish(&mut self, now: Instant, running: Execution) {
         self.sync(now);
         self.running -= 1;
         self.seats -= running.seats;
@@ -213,8 +213,8 @@ impl<T: Turn> Queues<T> {
 
     /// Advances the virtual clock to `now`.
     fn sync(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.synced);
-        self.synced = self.synced.max(now);
+        let passed = now.saturating_duration_since(self.synced_at);
+        self.synced_at = self.synced_at.max(now);
         if passed > Duration::ZERO {
             self.now_r += passed.as_secs_f64() * self.rate();
         }
@@ -229,8 +229,8 @@ impl<T: Turn> Queues<T> {
         if active == 0 {
             return 0.0;
         }
-        let wanted = self.demand().min(self.limit.unwrap_or(usize::MAX));
-        wanted as f64 / active as f64
+        let queue_count = self.demand().min(self.limit.unwrap_or(usize::MAX));
+        queue_count as f64 / active as f64
     }
 
     /// Returns the shortest of the flow's queues. Ties are not always resolved to the first.
@@ -245,7 +245,7 @@ impl<T: Turn> Queues<T> {
     fn has_room(&self, seats: usize) -> bool {
         match self.limit {
             None => true,
-            // A request wider than the limit would never fit, so it runs alone.
+            // A request wider than the limit would never fit, so it is executed alone.
             Some(limit) if seats > limit => self.running == 0,
             Some(limit) => self.seats + seats <= limit,
         }
@@ -259,7 +259,7 @@ impl<T: Turn> Queues<T> {
         let count = self.queues.len();
         let mut best: Option<(f64, usize)> = None;
         for step in 1..=count {
-            let at = (self.robin + step) % count;
+            let at = (self.last_served + step) % count;
             let queue = &self.queues[at];
             if let Some(oldest) = queue.waiting.front() {
                 let finish = queue.next_r + oldest.work();
@@ -274,16 +274,16 @@ impl<T: Turn> Queues<T> {
             return false;
         }
         let Some(next) = self.queues[at].waiting.pop_front() else { return false };
-        self.robin = at;
+        self.last_served = at;
         self.waiting -= 1;
         self.waiting_seats -= next.seats;
         let work = next.work();
         let running = self.run(now, next.id, next.seats, Some(at));
         self.started.push((next.id, running));
-        if next.turn.tell() {
+        if next.notifier.notify() {
             self.queues[at].next_r += work;
         } else {
-            // The request is gone.
+            // The request was dropped.
             self.take_started(next.id);
             self.undo(running);
         }
@@ -291,7 +291,7 @@ impl<T: Turn> Queues<T> {
         true
     }
 
-    fn run(&mut self, now: Instant, id: u64, seats: usize, queue: Option<usize>) -> Running {
+    fn run(&mut self, now: Instant, id: u64, seats: usize, queue: Option<usize>) -> Execution {
         self.running += 1;
         self.seats += seats;
         self.totals.dispatched += 1;
@@ -299,10 +299,10 @@ impl<T: Turn> Queues<T> {
             queue.running += 1;
             queue.seats += seats;
         }
-        Running { id, queue, seats, began: now }
+        Execution { id, queue, seats, began: now }
     }
 
-    fn undo(&mut self, running: Running) {
+    fn undo(&mut self, running: Execution) {
         self.running -= 1;
         self.seats -= running.seats;
         self.totals.dispatched -= 1;
@@ -314,12 +314,12 @@ impl<T: Turn> Queues<T> {
 
     /// Drops queues at the end that are no longer used.
     fn trim(&mut self) {
-        let wanted = self.queuing.map_or(0, |queuing| queuing.queues);
-        while self.queues.len() > wanted && self.queues.last().is_some_and(Queue::is_idle) {
+        let queue_count = self.queuing.map_or(0, |queuing| queuing.queues);
+        while self.queues.len() > queue_count && self.queues.last().is_some_and(Queue::is_idle) {
             self.queues.pop();
         }
-        if self.robin >= self.queues.len() {
-            self.robin = 0;
+        if self.last_served >= self.queues.len() {
+            self.last_served = 0;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Histograms of ratios over time: each nanosecond counts once, in the bucket of the current ratio.
+//! Histograms of ratios over time: each nanosecond is counted once, in the bucket of the current ratio.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Ratios {
     levels: Arc<Mutex<BTreeMap<String, Arc<LevelRatios>>>>,
 }
 
-/// The ratios of one level: of demand, of seats, of running and of waiting requests.
+/// The ratios of one level: demand, seats, executing requests and waiting requests.
 pub(crate) struct LevelRatios(Mutex<[Ratio; 4]>);
 
 /// The load of a level: the numerators of its ratios.
@@ -103,7 +103,7 @@ impl LevelRatios {
     }
 
     /// Sets the load from now on.
-    pub(crate) fn load(&self, now: Instant, load: Load) {
+    pub(crate) fn set_load(&self, now: Instant, load: Load) {
         let parts = [load.demand, load.seats, load.running, load.waiting];
         for (ratio, part) in self.0.lock().iter_mut().zip(parts) {
             ratio.set(now, part as f64, ratio.whole);
@@ -111,7 +111,7 @@ impl LevelRatios {
     }
 
     /// Sets the capacity from now on.
-    pub(crate) fn capacity(&self, now: Instant, capacity: Capacity) {
+    pub(crate) fn set_capacity(&self, now: Instant, capacity: Capacity) {
         let wholes = [capacity.seats, capacity.seats, capacity.seats, capacity.places];
         for (ratio, whole) in self.0.lock().iter_mut().zip(wholes) {
             ratio.set(now, ratio.part, whole);
@@ -181,13 +181,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_nanosecond_counts_once() {
+    fn counts_each_nanosecond_once() {
         let start = Instant::now();
         let at = |nanos| start + Duration::from_nanos(nanos);
         let mut ratio = Ratio::new(&[0.0, 0.5, 1.0], start);
         ratio.set(at(10), 1.0, 2.0);
         ratio.set(at(30), 4.0, 2.0);
-        // Time does not run backwards.
+        // Time does not go backwards.
         ratio.set(at(20), 4.0, 2.0);
         ratio.advance(at(35));
         assert_eq!((&ratio.nanos[..], ratio.sum), (&[10, 20, 0, 5][..], 20.0));
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn families_of_levels() {
+    fn collects_ratios_of_all_levels() {
         let ratios = Ratios::new().unwrap();
         let level = ratios.level("a");
         ratios.level("b");
         let start = Instant::now();
-        level.capacity(start, Capacity { seats: 10.0, places: 100.0 });
-        level.load(start, Load { demand: 15, seats: 10, running: 5, waiting: 3 });
-        level.load(start + Duration::from_secs(1), Load::default());
+        level.set_capacity(start, Capacity { seats: 10.0, places: 100.0 });
+        level.set_load(start, Load { demand: 15, seats: 10, running: 5, waiting: 3 });
+        level.set_load(start + Duration::from_secs(1), Load::default());
         // The ratios of an existing level continue.
         assert!(Arc::ptr_eq(&level, &ratios.level("a")));
         let collected = ratios.collect();

@@ -1,4 +1,4 @@
-//! The state of the levels in numbers.
+//! The reported state of the levels.
 
 use binnacle_meta::Text;
 
@@ -8,9 +8,9 @@ use crate::FlowControl;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelReport {
     pub name: Text,
-    /// True if its requests never wait.
+    /// True if requests are exempt from limits and never wait.
     pub exempt: bool,
-    /// Seats in use, seats that it may use now, and seats of its configuration.
+    /// Seats in use, current limit of seats, and nominal seats.
     pub seats: usize,
     pub limit: u32,
     pub nominal: u32,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mandatory_levels() {
+    fn reports_mandatory_levels() {
         let limits = crate::RequestLimits { read_only: 10, mutating: 0 };
         let control = FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).unwrap();
         let levels: Vec<_> =

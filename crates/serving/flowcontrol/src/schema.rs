@@ -8,11 +8,11 @@ use crate::spec::{Distinguisher, FlowSchema, PathRule, ResourceRule, Rule, Subje
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 impl FlowSchema {
-    pub(crate) fn takes(&self, info: &RequestInfo, user: &User) -> bool {
-        self.rules.iter().any(|rule| rule.takes(info, user))
+    pub(crate) fn matches(&self, info: &RequestInfo, user: &User) -> bool {
+        self.rules.iter().any(|rule| rule.matches(info, user))
     }
 
-    /// Returns the key that distinguishes the request's flow from other flows of the schema.
+    /// Returns the flow distinguisher of the request.
     pub(crate) fn flow(&self, info: &RequestInfo, user: &User) -> Text {
         match self.distinguisher {
             None => Text::default(),
@@ -23,18 +23,18 @@ impl FlowSchema {
 }
 
 impl Rule {
-    fn takes(&self, info: &RequestInfo, user: &User) -> bool {
-        self.subjects.iter().any(|subject| subject.is(user))
+    fn matches(&self, info: &RequestInfo, user: &User) -> bool {
+        self.subjects.iter().any(|subject| subject.matches(user))
             && if info.is_resource_request {
-                self.resources.iter().any(|rule| rule.takes(info))
+                self.resources.iter().any(|rule| rule.matches(info))
             } else {
-                self.paths.iter().any(|rule| rule.takes(info))
+                self.paths.iter().any(|rule| rule.matches(info))
             }
     }
 }
 
 impl Subject {
-    fn is(&self, user: &User) -> bool {
+    fn matches(&self, user: &User) -> bool {
         match self {
             Self::User(name) => name == "*" || *name == user.name,
             Self::Group(name) => name == "*" || user.is_in(name),
@@ -48,7 +48,7 @@ impl Subject {
 }
 
 impl ResourceRule {
-    fn takes(&self, info: &RequestInfo) -> bool {
+    fn matches(&self, info: &RequestInfo) -> bool {
         if !has(&self.verbs, &info.verb) || !has(&self.groups, &info.api_group) || !self.has_resource(info) {
             return false;
         }
@@ -67,7 +67,7 @@ impl ResourceRule {
 }
 
 impl PathRule {
-    fn takes(&self, info: &RequestInfo) -> bool {
+    fn matches(&self, info: &RequestInfo) -> bool {
         let path = info.path.as_str();
         has(&self.verbs, &info.verb)
             && self.paths.iter().any(|rule| {
@@ -95,17 +95,17 @@ mod tests {
 
     use super::*;
 
-    fn taken(rule: &str, request: &str, user: &str) -> bool {
+    fn is_matched(rule: &str, request: &str, user: &str) -> bool {
         let text = format!("{{metadata: {{name: a}}, spec: {{rules: [{{{rule}}}]}}}}");
         let schema = FlowSchema::read(&yaml::parse(text.as_bytes(), &Limits::default()).unwrap().0);
         let (method, path) = request.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         let info = RequestInfo::parse(&method, path, &Query::default(), path).unwrap();
-        schema.takes(&info, &User::new(user, &["dev"]))
+        schema.matches(&info, &User::new(user, &["dev"]))
     }
 
     #[test]
-    fn rules() {
+    fn matches_subjects_and_rules() {
         let everything = "resourceRules: [{verbs: ['*'], apiGroups: ['*'], resources: ['*'], namespaces: ['*'], clusterScope: true}]";
         let pod = "GET /api/v1/namespaces/ns/pods/p";
         for (subject, user, want) in [
@@ -119,7 +119,7 @@ mod tests {
             ("{kind: ServiceAccount, serviceAccount: {namespace: a, name: '*'}}", "system:serviceaccount:a:c", true),
             ("{kind: ServiceAccount, serviceAccount: {namespace: a, name: '*'}}", "system:serviceaccount:ab:c", false),
         ] {
-            assert_eq!(taken(&format!("subjects: [{subject}], {everything}"), pod, user), want, "{subject}");
+            assert_eq!(is_matched(&format!("subjects: [{subject}], {everything}"), pod, user), want, "{subject}");
         }
         for (rule, request, want) in [
             ("resourceRules: [{verbs: [get], apiGroups: [''], resources: [pods], namespaces: [ns]}]", pod, true),
@@ -145,7 +145,7 @@ mod tests {
             ("nonResourceRules: [{verbs: [post], nonResourceURLs: ['*']}]", "GET /x", false),
         ] {
             let rule = format!("subjects: [{{kind: User, user: {{name: '*'}}}}], {rule}");
-            assert_eq!(taken(&rule, request, "jane"), want, "{rule} {request}");
+            assert_eq!(is_matched(&rule, request, "jane"), want, "{rule} {request}");
         }
     }
 }

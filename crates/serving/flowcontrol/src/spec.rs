@@ -1,10 +1,10 @@
-//! Flow schemas and priority levels, read from API objects (`flowcontrol.apiserver.k8s.io/v1`).
+//! Flow schemas and priority levels, decoded from API objects (`flowcontrol.apiserver.k8s.io/v1`).
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
-/// The names of the mandatory schemas and levels: one is never limited, the other takes all remaining requests. The
-/// server has them even before it reads any objects.
+/// The names of the mandatory schemas and levels: `exempt` is never limited, `catch-all` takes all remaining requests.
+/// The server has them even before it reads any objects.
 pub(crate) const EXEMPT: &str = "exempt";
 pub(crate) const CATCH_ALL: &str = "catch-all";
 
@@ -36,7 +36,7 @@ pub(crate) struct Rule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// `*` matches everybody, as for groups and the names of service accounts.
+    /// `*` matches all users, as for groups and names of service accounts.
     User(Text),
     Group(Text),
     ServiceAccount {
@@ -51,7 +51,7 @@ pub(crate) struct ResourceRule {
     pub(crate) groups: Vec<Text>,
     pub(crate) resources: Vec<Text>,
     pub(crate) namespaces: Vec<Text>,
-    /// True if it matches cluster-scoped requests too.
+    /// True if the rule also matches cluster-scoped requests.
     pub(crate) cluster: bool,
 }
 
@@ -72,15 +72,15 @@ pub struct PriorityLevel {
 /// The limits of a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelSpec {
-    /// Its part of the total shares.
+    /// The level's part of all shares.
     pub shares: u32,
-    /// The percentage of its seats that other levels may borrow while it does not need them.
+    /// The percentage of its seats that other levels may borrow while they are unused.
     pub lendable_percent: u32,
     /// The percentage of its own seats that it may borrow in addition; unlimited if absent.
     pub borrowing_percent: Option<u32>,
-    /// True if its requests are never limited.
+    /// True if its requests are exempt from limits.
     pub exempt: bool,
-    /// The queues for requests that exceed the seats; without queues these are rejected.
+    /// The queues of requests that exceed the seats; without queues these are rejected.
     pub queuing: Option<Queuing>,
 }
 
@@ -88,13 +88,13 @@ pub struct LevelSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queuing {
     pub queues: usize,
-    /// The number of queues in a flow's hand, of which a request takes the shortest.
+    /// The number of queues in a flow's hand; a request is added to the shortest of them.
     pub hand_size: usize,
     pub length_limit: usize,
 }
 
 impl FlowSchema {
-    /// Reads an object with defaults.
+    /// Decodes an object with defaults.
     pub fn read(object: &Value) -> Self {
         let by = object.str_at(&["spec", "distinguisherMethod", "type"]);
         let rules = object.list_at(&["spec", "rules"]).iter().map(Rule::read);
@@ -175,7 +175,7 @@ fn texts(value: &Value, name: &str) -> Vec<Text> {
 }
 
 impl PriorityLevel {
-    /// Reads an object with defaults.
+    /// Decodes an object with defaults.
     pub fn read(object: &Value) -> Self {
         let exempt = object.str_at(&["spec", "type"]) == "Exempt";
         let part = if exempt { "exempt" } else { "limited" };

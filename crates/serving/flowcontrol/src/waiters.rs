@@ -1,5 +1,5 @@
-//! Requests that wait for something other than a processor, and have given their seat back. They are bounded by caller,
-//! so that their connections and memory are too.
+//! Requests that wait for something other than a processor and have released their seat. Their number is limited by
+//! caller, which limits their connections and memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use parking_lot::Mutex;
 
-/// The most requests that wait without a seat; further ones keep theirs.
-const TOTAL: usize = 1024;
-/// The part of them that one user may have; further ones are refused.
-const SHARE: usize = 64;
-/// As [`SHARE`], for a component of the cluster. Further ones of these keep their seat.
-const SYSTEM_SHARE: usize = 512;
+/// The limit on requests that wait without a seat; further ones keep their seats.
+const MAX_WAITERS: usize = 1024;
+/// The limit for one user; further requests are rejected.
+const MAX_PER_USER: usize = 64;
+/// As [`MAX_PER_USER`], for a component of the cluster, whose further requests keep their seats.
+const MAX_PER_COMPONENT: usize = 512;
 
 /// The requests that wait without a seat.
 #[derive(Debug, Default)]
@@ -26,15 +26,15 @@ struct Counts {
 
 /// The outcome of an attempt to wait without a seat.
 #[derive(Debug)]
-pub enum Entry {
+pub enum WaitOutcome {
     Waits(Waiter),
-    /// The request waits with its seat.
+    /// The request waits and keeps its seat.
     KeepsSeat,
-    /// Too many requests of the caller wait already.
+    /// Too many requests of the caller are waiting.
     Refused,
 }
 
-/// A waiting request, until it is dropped.
+/// A waiting request, which is removed on drop.
 #[derive(Debug)]
 pub struct Waiter {
     waiters: Arc<Waiters>,
@@ -42,21 +42,21 @@ pub struct Waiter {
 }
 
 impl Waiters {
-    /// Adds a request of a caller. All service accounts of a namespace are one caller, since whoever may create one may
-    /// create many.
-    pub fn enter(self: &Arc<Self>, caller: &Text, is_system: bool) -> Entry {
+    /// Adds a request of a caller. All service accounts of a namespace are one caller, since a user who can create one
+    /// can create many.
+    pub fn enter(self: &Arc<Self>, caller: &Text, is_system: bool) -> WaitOutcome {
         if !is_system && self.is_crowded(caller) {
-            return Entry::Refused;
+            return WaitOutcome::Refused;
         }
-        self.add(caller, is_system).map_or(Entry::KeepsSeat, Entry::Waits)
+        self.add(caller, is_system).map_or(WaitOutcome::KeepsSeat, WaitOutcome::Waits)
     }
 
-    /// Adds a request of a caller that cannot be refused any more. Returns `None` if it keeps its seat.
+    /// Adds a request of a caller that can no longer be rejected. Returns `None` if it keeps its seat.
     pub fn add(self: &Arc<Self>, caller: &Text, is_system: bool) -> Option<Waiter> {
-        let caller = shared(caller);
+        let caller = caller_key(caller);
         let mut counts = self.0.lock();
         let own = counts.by_caller.get(&caller).copied().unwrap_or(0);
-        if counts.total >= TOTAL || is_system && own >= SYSTEM_SHARE {
+        if counts.total >= MAX_WAITERS || is_system && own >= MAX_PER_COMPONENT {
             return None;
         }
         counts.total += 1;
@@ -64,19 +64,19 @@ impl Waiters {
         Some(Waiter { waiters: self.clone(), caller })
     }
 
-    /// Returns true if a user has its share of requests.
+    /// Returns true if the user has reached the limit.
     pub fn is_crowded(&self, caller: &Text) -> bool {
-        self.0.lock().by_caller.get(&shared(caller)).is_some_and(|own| *own >= SHARE)
+        self.0.lock().by_caller.get(&caller_key(caller)).is_some_and(|own| *own >= MAX_PER_USER)
     }
 }
 
 /// Returns the name under which the requests of a caller are counted.
-fn shared(caller: &Text) -> Text {
-    namespace_of(caller).map_or_else(|| caller.clone(), Text::from)
+fn caller_key(caller: &Text) -> Text {
+    service_account_namespace(caller).map_or_else(|| caller.clone(), Text::from)
 }
 
-/// Returns the prefix of the names of a namespace's service accounts, if this is one of them.
-fn namespace_of(name: &str) -> Option<&str> {
+/// Returns the prefix of the names of a namespace's service accounts if the name is one of them.
+fn service_account_namespace(name: &str) -> Option<&str> {
     let namespace = name.strip_prefix("system:serviceaccount:")?;
     let end = namespace.find(':')?;
     Some(&name[..name.len() - namespace.len() + end])
@@ -101,46 +101,47 @@ mod tests {
 
     fn enter(waiters: &Arc<Waiters>, caller: &str, is_system: bool) -> Result<Waiter, bool> {
         match waiters.enter(&caller.into(), is_system) {
-            Entry::Waits(waiter) => Ok(waiter),
-            Entry::KeepsSeat => Err(true),
-            Entry::Refused => Err(false),
+            WaitOutcome::Waits(waiter) => Ok(waiter),
+            WaitOutcome::KeepsSeat => Err(true),
+            WaitOutcome::Refused => Err(false),
         }
     }
 
     #[test]
-    fn callers_have_a_share() {
+    fn limits_waiting_requests_per_user() {
         let waiters = Arc::<Waiters>::default();
-        let mut held: Vec<_> = (0..SHARE).map(|_| enter(&waiters, "jane", false).expect("a share")).collect();
+        let mut held: Vec<_> = (0..MAX_PER_USER).map(|_| enter(&waiters, "jane", false).expect("a share")).collect();
         assert_eq!(enter(&waiters, "jane", false).err(), Some(false));
         held.extend(enter(&waiters, "john", false));
         held.pop();
         held.pop();
         held.extend(enter(&waiters, "jane", false));
-        assert_eq!(held.len(), SHARE);
+        assert_eq!(held.len(), MAX_PER_USER);
         assert!(waiters.is_crowded(&"jane".into()) && !waiters.is_crowded(&"john".into()));
-        // Requests that were passed on are counted beyond the share.
+        // Forwarded requests are counted beyond the limit.
         held.extend(waiters.add(&"jane".into(), false));
-        assert_eq!(held.len(), SHARE + 1);
+        assert_eq!(held.len(), MAX_PER_USER + 1);
         drop(held);
         assert!(waiters.0.lock().by_caller.is_empty());
     }
 
     #[test]
-    fn service_accounts_of_a_namespace_share() {
+    fn service_accounts_of_a_namespace_share_a_limit() {
         let waiters = Arc::<Waiters>::default();
         let account = |n: usize| format!("system:serviceaccount:team:robot-{n}");
-        let held: Vec<_> = (0..SHARE).map(|n| enter(&waiters, &account(n), false).expect("a share")).collect();
-        assert_eq!(enter(&waiters, &account(SHARE), false).err(), Some(false));
+        let held: Vec<_> = (0..MAX_PER_USER).map(|n| enter(&waiters, &account(n), false).expect("a share")).collect();
+        assert_eq!(enter(&waiters, &account(MAX_PER_USER), false).err(), Some(false));
         assert!(enter(&waiters, "system:serviceaccount:team-2:robot", false).is_ok());
         drop(held);
     }
 
     #[test]
-    fn the_rest_keep_their_seats() {
+    fn requests_beyond_the_limits_keep_their_seats() {
         let waiters = Arc::<Waiters>::default();
-        let mut held: Vec<_> = (0..SYSTEM_SHARE).map(|_| enter(&waiters, "root", true).expect("a share")).collect();
+        let mut held: Vec<_> =
+            (0..MAX_PER_COMPONENT).map(|_| enter(&waiters, "root", true).expect("a share")).collect();
         assert_eq!(enter(&waiters, "root", true).err(), Some(true));
-        for n in 0..TOTAL - SYSTEM_SHARE {
+        for n in 0..MAX_WAITERS - MAX_PER_COMPONENT {
             held.push(enter(&waiters, &n.to_string(), false).expect("room"));
         }
         assert_eq!(enter(&waiters, "jane", false).err(), Some(true));

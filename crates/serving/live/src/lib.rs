@@ -1,21 +1,21 @@
-//! `/debug/live`: a page for browsers that shows what the server is doing, and the WebSocket that keeps it up to date.
+//! `/debug/live`: a page for browsers that shows the activity of the server, and the WebSocket that updates it.
 //!
-//! Requests are observed, and figures read, only while a page is open. The figures of other parts come through
-//! [`Figures`]; nothing here depends on them.
+//! Requests are observed and gauges are read only while a page is open. The gauges of other components come from
+//! [`Figures`]; nothing here depends on these components.
 
-mod link;
+mod handler;
+mod latency_histogram;
 mod observer;
 mod page;
 mod sampler;
 mod snapshot;
 mod ticket;
-mod times;
 mod top;
 
-pub use link::LiveLink;
+pub use handler::LiveLink;
 pub use observer::Observer;
 pub use sampler::{Figures, Sampler};
 pub use snapshot::{
     Cache, Caches, Client, Clients, FlowControl, Gauges, InFlight, Level, Log, Process, Request, Requests, Server,
-    Slow, Snapshot, Stage, Store, Webhook,
+    SlowRequest, Snapshot, Stage, Store, Webhook,
 };

@@ -1,4 +1,4 @@
-//! The requests that end while a page is open, by verb and resource, by client, and the slowest of them.
+//! The requests that end while a page is open: by verb and resource, by client, and the slowest ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -7,42 +7,42 @@ use binnacle_meta::Text;
 use binnacle_request::{Facts, Record, RecordSink, RequestInfo};
 use parking_lot::Mutex;
 
-use crate::snapshot::{Client, Clients, Request, Requests, Slow, Snapshot, Stage};
-use crate::times::{Times, millis};
+use crate::latency_histogram::{LatencyHistogram, millis};
+use crate::snapshot::{Client, Clients, Request, Requests, SlowRequest, Snapshot, Stage};
 use crate::top::{Row, Top};
 
-/// The limit on kept keys, and on those of them in a message.
-const KEPT: usize = 256;
-const SHOWN: usize = 50;
-const SLOWEST: usize = 25;
-/// Requests that ended longer ago are not shown as slow.
-const SLOW_FOR: Duration = Duration::from_secs(300);
+/// The maximum number of keys, and the maximum number of them in a message.
+const MAX_KEYS: usize = 256;
+const MAX_ROWS: usize = 50;
+const MAX_SLOW_REQUESTS: usize = 25;
+/// The time for which ended requests are shown as slow.
+const SLOW_RETENTION: Duration = Duration::from_secs(300);
 /// The limits on texts that clients choose, in bytes.
 const MAX_NAME: usize = 120;
 const MAX_URI: usize = 400;
 
-/// Receives all requests that end, and forgets them unless it is on.
+/// Receives all requests that end; records them only while it is on.
 #[derive(Default)]
 pub struct Observer {
     is_on: AtomicBool,
-    seen: Mutex<Option<Box<Seen>>>,
+    observations: Mutex<Option<Box<Observations>>>,
 }
 
-struct Seen {
+struct Observations {
     since: SystemTime,
     ticked: Instant,
     all: Top<(), Tally>,
     requests: Top<RequestKey, Tally>,
     clients: Top<ClientKey, ClientTally>,
     /// The slowest first.
-    slowest: Vec<(Instant, Slow)>,
+    slowest: Vec<(Instant, SlowRequest)>,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct RequestKey {
     verb: Text,
     group: Text,
-    /// The path of other requests.
+    /// The path, for requests without a resource.
     resource: Text,
     subresource: Text,
 }
@@ -58,7 +58,7 @@ struct Tally {
     refused: u64,
     throttled: u64,
     failed: u64,
-    times: Times,
+    times: LatencyHistogram,
 }
 
 #[derive(Default)]
@@ -71,23 +71,23 @@ struct ClientTally {
 // === impl Observer ===
 
 impl Observer {
-    /// Begins to observe.
+    /// Starts observing.
     pub(crate) fn begin(&self) {
-        *self.seen.lock() = Some(Box::new(Seen::new()));
+        *self.observations.lock() = Some(Box::new(Observations::new()));
         self.is_on.store(true, Ordering::Release);
     }
 
-    /// Ends, and forgets everything.
+    /// Stops observing, and drops all records.
     pub(crate) fn end(&self) {
         self.is_on.store(false, Ordering::Release);
-        *self.seen.lock() = None;
+        *self.observations.lock() = None;
     }
 
-    /// Fills in what was seen.
-    pub(crate) fn tell(&self, snapshot: &mut Snapshot) {
-        if let Some(seen) = self.seen.lock().as_deref_mut() {
-            seen.tick();
-            seen.tell(snapshot);
+    /// Fills in the observed requests.
+    pub(crate) fn fill(&self, snapshot: &mut Snapshot) {
+        if let Some(observations) = self.observations.lock().as_deref_mut() {
+            observations.tick();
+            observations.fill(snapshot);
         }
     }
 }
@@ -98,23 +98,23 @@ impl RecordSink for Observer {
             return;
         }
         let Some(info) = facts.info.clone() else { return };
-        let mut seen = self.seen.lock();
-        if let Some(seen) = seen.as_deref_mut() {
-            seen.add(record, facts, &info);
+        let mut observations = self.observations.lock();
+        if let Some(observations) = observations.as_deref_mut() {
+            observations.add(record, facts, &info);
         }
     }
 }
 
-// === impl Seen ===
+// === impl Observations ===
 
-impl Seen {
+impl Observations {
     fn new() -> Self {
         Self {
             since: SystemTime::now(),
             ticked: Instant::now(),
             all: Top::new(1),
-            requests: Top::new(KEPT),
-            clients: Top::new(KEPT),
+            requests: Top::new(MAX_KEYS),
+            clients: Top::new(MAX_KEYS),
             slowest: Vec::new(),
         }
     }
@@ -136,24 +136,24 @@ impl Seen {
 
     fn add_slow(&mut self, now: Instant, took: Duration, record: &Record, facts: &Facts, info: &RequestInfo) {
         let took_millis = millis(took);
-        let place = self.slowest.partition_point(|(_, slow)| slow.took >= took_millis);
-        if place >= SLOWEST {
+        let index = self.slowest.partition_point(|(_, slow)| slow.took >= took_millis);
+        if index >= MAX_SLOW_REQUESTS {
             return;
         }
         let key = client_key(facts);
-        let slow = Slow {
+        let slow = SlowRequest {
             at: epoch_millis(SystemTime::now()),
             took: took_millis,
             verb: short(&info.verb, MAX_NAME).into(),
-            uri: shown_uri(record.uri(), info).into(),
+            uri: uri_without_secrets(record.uri(), info).into(),
             status: facts.status,
             user: key.user.into(),
             agent: key.agent.into(),
             audit_id: short(record.audit_id(), MAX_NAME).into(),
             stages: record.latencies().map(|(part, time)| Stage { name: part.as_str(), took: millis(time) }).collect(),
         };
-        self.slowest.insert(place, (now, slow));
-        self.slowest.truncate(SLOWEST);
+        self.slowest.insert(index, (now, slow));
+        self.slowest.truncate(MAX_SLOW_REQUESTS);
     }
 
     fn tick(&mut self) {
@@ -162,21 +162,21 @@ impl Seen {
         self.all.tick(elapsed, |tally| tally.times.age(elapsed));
         self.requests.tick(elapsed, |tally| tally.times.age(elapsed));
         self.clients.tick(elapsed, |client| client.tally.times.age(elapsed));
-        self.slowest.retain(|(at, _)| at.elapsed() < SLOW_FOR);
+        self.slowest.retain(|(at, _)| at.elapsed() < SLOW_RETENTION);
     }
 
-    fn tell(&self, snapshot: &mut Snapshot) {
-        let (rows, others) = self.requests.first(SHOWN);
+    fn fill(&self, snapshot: &mut Snapshot) {
+        let (rows, others) = self.requests.busiest(MAX_ROWS);
         let rows = rows.into_iter().map(|(key, row)| request(key, row)).collect();
         let mut requests = Requests { since: epoch_millis(self.since), rows, others, ..Requests::default() };
-        if let Some((_, all)) = self.all.first(1).0.first() {
+        if let Some((_, all)) = self.all.busiest(1).0.first() {
             let tally = &all.value;
             (requests.total, requests.rate) = (all.total, rounded(all.rate));
             (requests.refused, requests.throttled, requests.failed) = (tally.refused, tally.throttled, tally.failed);
             (requests.p50, requests.p99) = (tally.times.quantile(0.5), tally.times.quantile(0.99));
         }
         snapshot.requests = requests;
-        let (rows, others) = self.clients.first(SHOWN);
+        let (rows, others) = self.clients.busiest(MAX_ROWS);
         snapshot.clients = Clients { rows: rows.into_iter().map(|(key, row)| client(key, row)).collect(), others };
         snapshot.slowest = self.slowest.iter().map(|(_, slow)| slow.clone()).collect();
     }
@@ -243,7 +243,7 @@ fn request_key(info: &RequestInfo) -> RequestKey {
             [&info.api_group, &info.resource, &info.subresource].map(|name| short(name, MAX_NAME));
         return RequestKey { verb, group, resource, subresource };
     }
-    // Deeper segments are names, of which there may be many.
+    // Deeper segments are names, which may be numerous.
     let end = info.path.match_indices('/').nth(3).map_or(info.path.len(), |(at, _)| at);
     RequestKey {
         verb,
@@ -259,21 +259,21 @@ fn client_key(facts: &Facts) -> ClientKey {
     ClientKey { user, agent: agent.map(|agent| short(&agent, MAX_NAME)).unwrap_or_default() }
 }
 
-/// Returns the URI without a query that may hold secrets: that of a request which is handed on to a node, pod or
-/// service, or that is not for a resource.
-fn shown_uri(uri: &str, info: &RequestInfo) -> Text {
-    let handed_on = info.verb == "proxy" || info.subresource == "proxy";
-    let keeps = info.is_resource_request && !handed_on;
-    let shown = if keeps { uri } else { uri.split_once('?').map_or(uri, |(path, _)| path) };
-    short(shown, MAX_URI)
+/// Returns the URI without a query that may hold secrets: that of a request that is proxied to a node, pod or service,
+/// or is not for a resource.
+fn uri_without_secrets(uri: &str, info: &RequestInfo) -> Text {
+    let is_proxied = info.verb == "proxy" || info.subresource == "proxy";
+    let keeps_query = info.is_resource_request && !is_proxied;
+    let redacted = if keeps_query { uri } else { uri.split_once('?').map_or(uri, |(path, _)| path) };
+    short(redacted, MAX_URI)
 }
 
-/// Returns the text, or its beginning and three dots.
-fn short(text: &str, most: usize) -> Text {
-    if text.len() <= most {
+/// Returns the text, or its beginning with an ellipsis.
+fn short(text: &str, max: usize) -> Text {
+    if text.len() <= max {
         return text.into();
     }
-    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let end = (0..=max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
     format!("{}…", &text[..end]).into()
 }
 
@@ -307,28 +307,28 @@ mod tests {
         });
     }
 
-    fn told(observer: &Observer) -> Snapshot {
+    fn snapshot_of(observer: &Observer) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        observer.tell(&mut snapshot);
+        observer.fill(&mut snapshot);
         snapshot
     }
 
     #[test]
-    fn only_while_it_is_on() {
+    fn observes_only_while_on() {
         let observer = Arc::new(Observer::default());
         end(&observer, "/api/v1/pods", 200, "a");
-        assert_eq!(told(&observer), Snapshot::default());
+        assert_eq!(snapshot_of(&observer), Snapshot::default());
         observer.begin();
         end(&observer, "/api/v1/pods", 200, "a");
-        assert_eq!(told(&observer).requests.total, 1);
+        assert_eq!(snapshot_of(&observer).requests.total, 1);
         observer.end();
-        assert_eq!(told(&observer), Snapshot::default());
+        assert_eq!(snapshot_of(&observer), Snapshot::default());
         observer.begin();
-        assert_eq!(told(&observer).requests.total, 0);
+        assert_eq!(snapshot_of(&observer).requests.total, 0);
     }
 
     #[test]
-    fn rows() {
+    fn groups_requests_by_verb_resource_and_client() {
         let observer = Arc::new(Observer::default());
         observer.begin();
         for (url, status) in [
@@ -341,7 +341,7 @@ mod tests {
         ] {
             end(&observer, url, status, "kubectl/v1");
         }
-        let snapshot = told(&observer);
+        let snapshot = snapshot_of(&observer);
         let mut rows: Vec<_> =
             snapshot.requests.rows.iter().map(|row| (&*row.verb, &*row.resource, row.total)).collect();
         rows.sort_unstable();
@@ -362,23 +362,30 @@ mod tests {
     }
 
     #[test]
-    fn clients_cannot_fill_the_memory() {
+    fn bounds_memory_for_keys_that_clients_choose() {
         let observer = Arc::new(Observer::default());
         observer.begin();
         for n in 0..2000 {
             end(&observer, &format!("/{n}/{}", "x".repeat(5000)), 404, &format!("{n}{}", "é".repeat(2000)));
         }
-        let snapshot = told(&observer);
-        assert_eq!((snapshot.requests.rows.len(), snapshot.clients.rows.len()), (SHOWN, SHOWN));
+        let snapshot = snapshot_of(&observer);
+        assert_eq!((snapshot.requests.rows.len(), snapshot.clients.rows.len()), (MAX_ROWS, MAX_ROWS));
         assert_eq!((snapshot.requests.others, snapshot.clients.others), (1950, 1950));
-        assert_eq!(snapshot.slowest.len(), SLOWEST);
+        assert_eq!(snapshot.slowest.len(), MAX_SLOW_REQUESTS);
         let size = serde_json::to_vec(&snapshot).unwrap().len();
         assert!(size < 64 << 10, "{size}");
-        assert_eq!(observer.seen.lock().as_ref().map(|seen| seen.slowest.capacity() <= 2 * SLOWEST), Some(true));
+        assert_eq!(
+            observer
+                .observations
+                .lock()
+                .as_ref()
+                .map(|observations| observations.slowest.capacity() <= 2 * MAX_SLOW_REQUESTS),
+            Some(true)
+        );
     }
 
     #[test]
-    fn secrets_of_queries_are_not_shown() {
+    fn omits_queries_that_may_hold_secrets() {
         for (url, want) in [
             ("/api/v1/pods?limit=1", "/api/v1/pods?limit=1"),
             ("/api/v1/namespaces/n/pods/p/proxy/x?token=1", "/api/v1/namespaces/n/pods/p/proxy/x"),
@@ -387,7 +394,7 @@ mod tests {
         ] {
             let (path, query) = url.split_once('?').unwrap();
             let info = RequestInfo::parse(&Method::GET, path, &Query::parse(query), url).unwrap();
-            assert_eq!(shown_uri(url, &info), want);
+            assert_eq!(uri_without_secrets(url, &info), want);
         }
     }
 }

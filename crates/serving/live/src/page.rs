@@ -1,5 +1,4 @@
-//! The page: one file with its style and its script, which the policy names by their hashes, so that nothing else can
-//! run.
+//! The page: one file with its style and its script. The policy lists their hashes, so that no other script can run.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 pub(crate) const PAGE: &str = include_str!("page.html");
 
-/// Returns the value of `Content-Security-Policy`: no other script or style, no other host, no frames, and no texts that
-/// become HTML.
+/// Returns the value of `Content-Security-Policy`: no other scripts or styles, no other hosts, no frames, and no
+/// conversion of text to HTML.
 pub(crate) fn policy() -> String {
     let hash = |tag: &str| BASE64_STANDARD.encode(Sha256::digest(inside(PAGE, tag)));
     let (script, style) = (hash("script"), hash("style"));
@@ -18,7 +17,7 @@ pub(crate) fn policy() -> String {
     )
 }
 
-/// Returns the text of the only element with this tag, which is empty if there is none.
+/// Returns the text of the only element with this tag, or an empty text without one.
 fn inside<'p>(page: &'p str, tag: &str) -> &'p str {
     let begin = page.split_once(&format!("<{tag}>")).map_or("", |(_, rest)| rest);
     begin.split_once(&format!("</{tag}>")).map_or("", |(text, _)| text)
@@ -29,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_stands_alone() {
+    fn page_has_no_external_resources() {
         for tag in ["script", "style"] {
             assert!(inside(PAGE, tag).len() > 1000, "{tag}");
             assert_eq!(PAGE.matches(&format!("<{tag}")).count(), 1, "{tag}");

@@ -1,6 +1,6 @@
-//! The messages of the socket: one JSON object each, about once a second. Times are in milliseconds unless their names
-//! say otherwise, moments in milliseconds of the Unix epoch. Counts grow until the last page is closed, except where
-//! they are said to be since the start of the server.
+//! The messages of the socket: about one JSON object per second. Durations are in milliseconds unless their names say
+//! otherwise, timestamps in milliseconds of the Unix epoch. Counts accumulate until the last page is closed, except for
+//! those documented as since the start of the server.
 
 use serde::Serialize;
 
@@ -10,12 +10,12 @@ use serde::Serialize;
 pub struct Snapshot {
     /// The time of the message.
     pub at: u64,
-    /// The number of open pages, this one included.
+    /// The number of open pages, including this one.
     pub pages: usize,
     pub requests: Requests,
     pub clients: Clients,
-    /// Requests of the last five minutes, the slowest first. Watches and streams are not among them.
-    pub slowest: Vec<Slow>,
+    /// The slowest requests of the last five minutes, slowest first, without watches and streams.
+    pub slowest: Vec<SlowRequest>,
     #[serde(flatten)]
     pub gauges: Gauges,
 }
@@ -24,29 +24,29 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requests {
-    /// The time at which counting began.
+    /// The time at which counting started.
     pub since: u64,
     pub total: u64,
     /// Requests per second over the last seconds.
     pub rate: f64,
-    /// Answers with 400 and above, without those with 429 and 500 and above.
+    /// Responses with 400 and above, except 429 and those with 500 and above.
     pub refused: u64,
-    /// Answers with 429.
+    /// Responses with 429.
     pub throttled: u64,
-    /// Answers with 500 and above, and requests whose client left before there was an answer.
+    /// Responses with 500 and above, and requests whose client disconnected before the response.
     pub failed: u64,
-    /// Quantiles of the last minute, without watches and streams; absent if there was no request.
+    /// Quantiles of the last minute, without watches and streams; absent without requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
-    /// The busiest, by verb and resource.
+    /// The most frequent requests, by verb and resource.
     pub rows: Vec<Request>,
-    /// Requests that are in no row.
+    /// Requests that are not in `rows`.
     pub others: u64,
 }
 
-/// Requests of one verb and resource. Watches and streams count when they end, and have no times.
+/// Requests of one verb and resource. Watches and streams are counted when they end, without durations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
@@ -66,13 +66,13 @@ pub struct Request {
     pub longest: Option<f64>,
 }
 
-/// The senders of the requests.
+/// The clients that sent the requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Clients {
-    /// The busiest.
+    /// The most active clients.
     pub rows: Vec<Client>,
-    /// Requests that are in no row.
+    /// Requests that are not in `rows`.
     pub others: u64,
 }
 
@@ -80,17 +80,17 @@ pub struct Clients {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Client {
-    /// Empty if the request ended before its caller was known.
+    /// Empty if the request ended before authentication.
     pub user: String,
     pub agent: String,
-    /// The address that the last request came from.
+    /// The source address of the last request.
     pub address: String,
     pub total: u64,
     pub rate: f64,
     pub refused: u64,
     pub throttled: u64,
     pub failed: u64,
-    /// Bytes of answers.
+    /// Bytes of responses.
     pub bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<f64>,
@@ -101,30 +101,30 @@ pub struct Client {
 /// A slow request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Slow {
-    /// The time of its end.
+pub struct SlowRequest {
+    /// The time at which it ended.
     pub at: u64,
     pub took: f64,
     pub verb: String,
     /// The path, with the query if the request is for a resource of this server.
     pub uri: String,
-    /// 0 if its client left before there was an answer.
+    /// 0 if the client disconnected before the response.
     pub status: u16,
     pub user: String,
     pub agent: String,
     pub audit_id: String,
-    /// The measured parts of the time, which may overlap.
+    /// The measured stages of the request, which may overlap.
     pub stages: Vec<Stage>,
 }
 
-/// A part of the time that a request took.
+/// A stage of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stage {
     pub name: &'static str,
     pub took: f64,
 }
 
-/// The figures of the other parts of the server.
+/// The gauges of other components of the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gauges {
@@ -143,7 +143,7 @@ pub struct Gauges {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Server {
-    /// The name of this server among those of its cluster.
+    /// The name of this server within its cluster.
     pub name: String,
     pub version: String,
     /// The time of its start; 0 if unknown.
@@ -153,28 +153,28 @@ pub struct Server {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Process {
-    /// Processor time since the start.
+    /// CPU time since the start.
     pub cpu_seconds: f64,
     pub resident_bytes: u64,
     pub open_files: u64,
     pub most_files: u64,
 }
 
-/// Requests that are being answered.
+/// Requests in flight.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InFlight {
-    /// The highest numbers of the last second.
+    /// The maxima of the last second.
     pub read_only: u64,
     pub mutating: u64,
-    /// Watches and streams that are open.
+    /// Open watches and streams.
     pub long_running: u64,
     /// The fixed limits; absent with priority and fairness.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_read_only: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_mutating: Option<u64>,
-    /// Bytes of answers since the start.
+    /// Bytes of responses since the start.
     pub sent_bytes: u64,
 }
 
@@ -189,15 +189,15 @@ pub struct FlowControl {
 #[serde(rename_all = "camelCase")]
 pub struct Level {
     pub name: String,
-    /// True if its requests never wait.
+    /// True if its requests are exempt from limits and never wait.
     pub exempt: bool,
-    /// Seats: in use, lent to it at the moment, and its share.
+    /// Seats in use, borrowed seats, and nominal seats.
     pub seats: u64,
     pub limit: u64,
     pub nominal: u64,
     pub executing: u64,
     pub waiting: u64,
-    /// Queues with waiting requests, of all queues.
+    /// Queues with waiting requests, and all queues.
     pub active_queues: u64,
     pub queues: u64,
     pub dispatched: u64,
@@ -212,10 +212,10 @@ pub struct Store {
     /// `embedded`, `memory` or `etcd`.
     pub kind: &'static str,
     pub place: String,
-    /// The time that its health check took.
+    /// The duration of the health check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<f64>,
-    /// The reason why the check failed; empty if it passed.
+    /// The error of the health check; empty if it passed.
     pub error: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
@@ -224,7 +224,7 @@ pub struct Store {
     /// The size of etcd's database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_bytes: Option<u64>,
-    /// Bytes that are free on the disk of the embedded store.
+    /// Free bytes on the disk of the embedded store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
     /// The log of the embedded store.
@@ -237,21 +237,21 @@ pub struct Store {
 #[serde(rename_all = "camelCase")]
 pub struct Log {
     pub segments: u64,
-    /// Bytes of live objects and kept history, of compacted history that still takes space, and of all files.
+    /// Bytes of live objects and retained history, of compacted history that still takes space, and of all files.
     pub needed_bytes: u64,
     pub dead_bytes: u64,
     pub disk_bytes: u64,
     pub reserve_bytes: u64,
-    /// Groups of changes made durable, and the time that took.
+    /// Synced groups of changes, and the time of these syncs.
     pub syncs: u64,
     pub sync_seconds: f64,
-    /// Segments rewritten without what is dead, and bytes copied for that.
+    /// Rewritten segments, and the bytes copied to rewrite them.
     pub moves: u64,
     pub moved_bytes: u64,
     pub failures: u64,
-    /// True while there is no room for anything but deletions.
+    /// True while there is space for deletions only.
     pub full: bool,
-    /// The time that groups of changes are held up so that rewriting catches up.
+    /// The delay of groups of changes that lets the rewriting of segments catch up.
     pub delay: f64,
 }
 
@@ -261,12 +261,12 @@ pub struct Caches {
     pub objects: u64,
     pub bytes: u64,
     pub watchers: u64,
-    /// Bytes of kept JSON and protobuf forms, and their limit.
+    /// Bytes of cached JSON and protobuf encodings, and their limit.
     pub form_bytes: u64,
     pub form_limit: u64,
-    /// The largest and most watched.
+    /// The largest caches and those with the most watchers.
     pub rows: Vec<Cache>,
-    /// The number of used caches that are in no row.
+    /// The number of caches in use that are not in `rows`.
     pub others: u64,
 }
 
@@ -285,7 +285,7 @@ pub struct Cache {
     pub received: u64,
     /// Events sent to watchers, counted for each watcher.
     pub sent: u64,
-    /// Watchers ended because they were too slow.
+    /// Watchers that were terminated because they were too slow.
     pub terminated: u64,
 }
 
@@ -297,9 +297,9 @@ pub struct Webhook {
     pub configuration: String,
     pub name: String,
     pub url: String,
-    /// The state of its circuit breaker: `closed`, `open` or `half-open`; or `unusable`.
+    /// The state of the circuit breaker: `closed`, `open` or `half-open`; or `unusable`.
     pub state: &'static str,
-    /// Consecutive slow failures.
+    /// The number of consecutive slow failures.
     pub in_vain: u32,
     /// The time until an open breaker allows a trial call.
     pub seconds_left: u64,

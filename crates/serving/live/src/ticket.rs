@@ -1,7 +1,7 @@
-//! The pages that may open the socket. A browser adds a client certificate to every request, also to those that a page of somebody
-//! else makes, and cross-site rules do not hold for WebSockets. So a page must show that it is this server's: by its
-//! origin, or by a ticket, which only pages of this server can read. The ticket is for proxies such as `kubectl proxy`,
-//! behind which the origin is not the name of this server.
+//! Protection of the socket against cross-site requests. Browsers add a client certificate to every request, also to
+//! those of pages of other sites, and the same-origin policy does not cover WebSockets. So a page must prove that this
+//! server has served it: by its origin, or by a ticket, which only pages of this server can read. The ticket is for
+//! proxies such as `kubectl proxy`, behind which the origin does not match the name of this server.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,27 +10,27 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::hmac;
 use ring::rand::SystemRandom;
 
-/// The prefix of the subprotocol that carries a ticket: not in the URL, which is logged.
+/// The prefix of the subprotocol that carries a ticket. A ticket in the URL would be logged.
 pub(crate) const PREFIX: &str = "ticket.";
 const LIFETIME: Duration = Duration::from_secs(30);
 
-/// Makes tickets, and knows its own.
+/// Issues and verifies tickets.
 pub(crate) struct Tickets(hmac::Key);
 
 impl Tickets {
-    /// Returns `None` if the system has no random numbers.
+    /// Returns `None` if the system provides no random numbers.
     pub(crate) fn new() -> Option<Self> {
         hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok().map(Self)
     }
 
     /// Returns a ticket for a user, which is valid for half a minute.
-    pub(crate) fn make(&self, user: &str, now: SystemTime) -> String {
+    pub(crate) fn issue(&self, user: &str, now: SystemTime) -> String {
         let until = seconds(now) + LIFETIME.as_secs();
         let tag = hmac::sign(&self.0, text(until, user).as_bytes());
         format!("{PREFIX}{until}.{}", BASE64_URL_SAFE_NO_PAD.encode(tag))
     }
 
-    /// Returns true if a ticket was made for this user and is still valid.
+    /// Returns true if the ticket was issued to this user and has not expired.
     pub(crate) fn is_valid(&self, ticket: &str, user: &str, now: SystemTime) -> bool {
         let Some((until, tag)) = ticket.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.')) else {
             return false;
@@ -48,8 +48,8 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Returns true if a page with this origin was served under the host of the request. A page that came without TLS may be
-/// anybody's.
+/// Returns true if a page with this origin was served under the host of the request. Pages that were loaded without TLS
+/// are not trusted.
 pub(crate) fn is_own_origin(origin: &str, host: &str) -> bool {
     let plain = |authority: &str| authority.strip_suffix(":443").unwrap_or(authority).to_ascii_lowercase();
     let authority = origin.strip_prefix("https://").filter(|authority| !authority.is_empty());
@@ -61,10 +61,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tickets() {
+    fn accepts_only_own_unexpired_tickets() {
         let tickets = Tickets::new().unwrap();
         let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let ticket = tickets.make("alice", now);
+        let ticket = tickets.issue("alice", now);
         let later = |seconds| now + Duration::from_secs(seconds);
         let (head, tag) = ticket.rsplit_once('.').unwrap();
         let longer = format!("{PREFIX}{}.{tag}", seconds(now) + 9999);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn origins() {
+    fn recognizes_own_origins() {
         for (origin, host, want) in [
             ("https://api.example.com:6443", "api.example.com:6443", true),
             ("https://API.example.com", "api.example.com:443", true),

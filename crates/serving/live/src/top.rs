@@ -1,18 +1,18 @@
-//! A table of the busiest keys, of a bounded number: clients choose many of the keys.
+//! A table of the most frequent keys, whose size is bounded since clients choose many of the keys.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// The time in seconds after which a rate has moved two thirds of the way to a new one.
+/// The time in seconds in which a rate approaches a new one by two thirds.
 const SMOOTHING: f64 = 5.0;
 
-/// The keys with the highest rates. A new key takes the place of the one that is least busy.
+/// The keys with the highest rates. A new key replaces the one with the lowest rate.
 pub(crate) struct Top<K, V> {
     capacity: usize,
     rows: HashMap<K, Row<V>>,
-    /// The requests of keys that lost their places.
-    gone: u64,
+    /// The requests of evicted keys.
+    evicted: u64,
 }
 
 pub(crate) struct Row<V> {
@@ -21,32 +21,33 @@ pub(crate) struct Row<V> {
     /// Per second.
     pub(crate) rate: f64,
     /// The number since the last tick.
-    fresh: u64,
+    since_tick: u64,
 }
 
 impl<K: Clone + Eq + Hash + Ord, V: Default> Top<K, V> {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, rows: HashMap::new(), gone: 0 }
+        Self { capacity, rows: HashMap::new(), evicted: 0 }
     }
 
-    /// Counts one for a key, and returns its value.
+    /// Counts a request of a key, and returns the key's value.
     pub(crate) fn count(&mut self, key: K) -> &mut V {
         if self.rows.len() >= self.capacity && !self.rows.contains_key(&key) {
             self.evict();
         }
-        let row = self.rows.entry(key).or_insert_with(|| Row { value: V::default(), total: 0, rate: 0.0, fresh: 0 });
+        let row =
+            self.rows.entry(key).or_insert_with(|| Row { value: V::default(), total: 0, rate: 0.0, since_tick: 0 });
         row.total += 1;
-        row.fresh += 1;
+        row.since_tick += 1;
         &mut row.value
     }
 
-    /// Brings the rates up to date, after the time since the last call.
+    /// Updates the rates; `elapsed` is the time since the last call.
     pub(crate) fn tick(&mut self, elapsed: Duration, mut age: impl FnMut(&mut V)) {
         let seconds = elapsed.as_secs_f64().max(1e-3);
         let part = 1.0 - (-seconds / SMOOTHING).exp();
         for row in self.rows.values_mut() {
-            let now = std::mem::take(&mut row.fresh) as f64 / seconds;
-            // The first rate is not smoothed, so that a page is right from its first second on.
+            let now = std::mem::take(&mut row.since_tick) as f64 / seconds;
+            // The first rate is not smoothed, so that a page is accurate from its first second.
             row.rate = if row.rate == 0.0 { now } else { row.rate + (now - row.rate) * part };
             if row.rate < 0.005 {
                 row.rate = 0.0;
@@ -55,23 +56,23 @@ impl<K: Clone + Eq + Hash + Ord, V: Default> Top<K, V> {
         }
     }
 
-    /// Returns the busiest keys, and the number of requests of all others.
-    pub(crate) fn first(&self, most: usize) -> (Vec<(&K, &Row<V>)>, u64) {
+    /// Returns the most frequent keys, and the number of requests of all others.
+    pub(crate) fn busiest(&self, max: usize) -> (Vec<(&K, &Row<V>)>, u64) {
         let mut rows: Vec<_> = self.rows.iter().collect();
         rows.sort_by(|(a, left), (b, right)| {
             right.rate.total_cmp(&left.rate).then(right.total.cmp(&left.total)).then_with(|| a.cmp(b))
         });
-        let hidden: u64 = rows.iter().skip(most).map(|(_, row)| row.total).sum();
-        rows.truncate(most);
-        (rows, hidden + self.gone)
+        let hidden: u64 = rows.iter().skip(max).map(|(_, row)| row.total).sum();
+        rows.truncate(max);
+        (rows, hidden + self.evicted)
     }
 
     fn evict(&mut self) {
-        let busy = |row: &Row<V>| row.rate + row.fresh as f64;
+        let busy = |row: &Row<V>| row.rate + row.since_tick as f64;
         let least = self.rows.iter().min_by(|(_, left), (_, right)| busy(left).total_cmp(&busy(right)));
         let Some(key) = least.map(|(key, _)| key.clone()) else { return };
         if let Some(row) = self.rows.remove(&key) {
-            self.gone += row.total;
+            self.evicted += row.total;
         }
     }
 }
@@ -83,7 +84,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn the_busiest_keep_their_places() {
+    fn keeps_the_busiest_keys() {
         let mut top = Top::<u32, ()>::new(10);
         for key in 0..1000 {
             top.count(key);
@@ -94,20 +95,20 @@ mod tests {
                 top.tick(SECOND, |()| {});
             }
         }
-        let (rows, others) = top.first(1);
+        let (rows, others) = top.busiest(1);
         assert_eq!((*rows[0].0, rows[0].1.total), (7, 3001));
         assert_eq!(others, 999);
         assert_eq!(top.rows.len(), 10);
     }
 
     #[test]
-    fn rates_follow() {
+    fn rates_follow_counts() {
         let mut top = Top::<&str, ()>::new(2);
         for _ in 0..50 {
             top.count("a");
         }
         top.tick(SECOND, |()| {});
-        let rate = |top: &Top<&str, ()>| top.first(1).0[0].1.rate;
+        let rate = |top: &Top<&str, ()>| top.busiest(1).0[0].1.rate;
         assert_eq!(rate(&top), 50.0);
         (0..20).for_each(|_| top.tick(SECOND, |()| {}));
         assert!(rate(&top) < 1.0);

@@ -1,43 +1,44 @@
-//! Negotiation by the Accept header, as in kube-apiserver's OpenAPI handlers: the first clause with a known form wins.
+//! Negotiation by the Accept header, as in kube-apiserver's OpenAPI handlers: the first clause with a known format is
+//! chosen.
 
 use binnacle_meta::{AcceptClause, accept_clauses};
 
-/// The form of a document.
+/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Format {
     Json,
     Protobuf,
 }
 
 /// The outcome of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Form(Form),
-    /// No clause has a known form.
-    Nothing,
+pub(crate) enum Negotiation {
+    Format(Format),
+    /// No clause names a known format.
+    NotAcceptable,
     /// No clause is valid.
-    Unreadable,
+    Invalid,
 }
 
-/// Negotiates between JSON and the two names of the protobuf form: `spec.v2.v1.0+protobuf` and the older
+/// Negotiates between JSON and protobuf, which has two names: `spec.v2.v1.0+protobuf` and the older
 /// `spec.v2@v1.0+protobuf`.
-pub(crate) fn negotiate(accept: &str, protobuf: [&str; 2]) -> Wanted {
+pub(crate) fn negotiate(accept: &str, protobuf: [&str; 2]) -> Negotiation {
     if accept.is_empty() {
-        return Wanted::Form(Form::Json);
+        return Negotiation::Format(Format::Json);
     }
     let clauses = accept_clauses(accept);
     if clauses.is_empty() {
-        return Wanted::Unreadable;
+        return Negotiation::Invalid;
     }
-    let forms = [("json", Form::Json), (protobuf[0], Form::Protobuf), (protobuf[1], Form::Protobuf)];
-    let fits = |clause: &AcceptClause<'_>| {
+    let formats = [("json", Format::Json), (protobuf[0], Format::Protobuf), (protobuf[1], Format::Protobuf)];
+    let format_of = |clause: &AcceptClause<'_>| {
         let main = matches!(clause.main, "application" | "*");
-        forms.iter().find(|(sub, _)| main && (clause.sub == *sub || clause.sub == "*")).map(|(_, form)| *form)
+        formats.iter().find(|(sub, _)| main && (clause.sub == *sub || clause.sub == "*")).map(|(_, format)| *format)
     };
-    clauses.iter().find_map(fits).map_or(Wanted::Nothing, Wanted::Form)
+    clauses.iter().find_map(format_of).map_or(Negotiation::NotAcceptable, Negotiation::Format)
 }
 
-impl Form {
+impl Format {
     pub(crate) fn choose<T>(self, json: T, protobuf: T) -> T {
         match self {
             Self::Json => json,
@@ -51,24 +52,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices() {
+    fn negotiates_format_by_accept_header() {
         const PROTOBUF: [&str; 2] = ["new+protobuf", "old+protobuf"];
         for (accept, want) in [
-            ("", Wanted::Form(Form::Json)),
-            ("*/*", Wanted::Form(Form::Json)),
-            ("*", Wanted::Form(Form::Json)),
-            ("application/*", Wanted::Form(Form::Json)),
-            ("application/json;q=0.1, application/old+protobuf", Wanted::Form(Form::Protobuf)),
-            ("application/new+protobuf;q=0.5,application/json;q=0.6", Wanted::Form(Form::Json)),
-            ("*/*, application/new+protobuf", Wanted::Form(Form::Protobuf)),
-            ("text/html, application/json; charset=utf-8", Wanted::Form(Form::Json)),
-            ("text/html", Wanted::Nothing),
-            ("text/*", Wanted::Nothing),
-            ("*/json", Wanted::Form(Form::Json)),
-            ("application/yaml", Wanted::Nothing),
-            ("json", Wanted::Unreadable),
-            ("a/b/c", Wanted::Unreadable),
-            (",", Wanted::Unreadable),
+            ("", Negotiation::Format(Format::Json)),
+            ("*/*", Negotiation::Format(Format::Json)),
+            ("*", Negotiation::Format(Format::Json)),
+            ("application/*", Negotiation::Format(Format::Json)),
+            ("application/json;q=0.1, application/old+protobuf", Negotiation::Format(Format::Protobuf)),
+            ("application/new+protobuf;q=0.5,application/json;q=0.6", Negotiation::Format(Format::Json)),
+            ("*/*, application/new+protobuf", Negotiation::Format(Format::Protobuf)),
+            ("text/html, application/json; charset=utf-8", Negotiation::Format(Format::Json)),
+            ("text/html", Negotiation::NotAcceptable),
+            ("text/*", Negotiation::NotAcceptable),
+            ("*/json", Negotiation::Format(Format::Json)),
+            ("application/yaml", Negotiation::NotAcceptable),
+            ("json", Negotiation::Invalid),
+            ("a/b/c", Negotiation::Invalid),
+            (",", Negotiation::Invalid),
         ] {
             assert_eq!(negotiate(accept, PROTOBUF), want, "{accept}");
         }

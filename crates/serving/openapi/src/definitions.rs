@@ -1,4 +1,4 @@
-//! Definitions: the schemas of kinds, written from the field tables for either version of OpenAPI.
+//! Definitions: the schemas of kinds, generated from the field tables for either version of OpenAPI.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use binnacle_schema::{Field, ListType, Message, Ty};
 use binnacle_scheme::{Kinds, KnownKind};
 
 use crate::json::Json;
-use crate::{enum_words, words};
+use crate::{descriptions, enum_descriptions};
 
-/// The version of OpenAPI that a definition is written for.
+/// The version of OpenAPI that a definition is generated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// References have no members beside them, and defaults are omitted.
@@ -28,27 +28,27 @@ pub(crate) trait Definitions {
 
 /// The definitions of the field tables.
 pub(crate) struct BuiltIn<'k> {
-    known: &'k dyn Kinds,
-    /// By the name of the definition.
-    kinds: BTreeMap<&'k str, Vec<KnownKind<'k>>>,
+    kinds: &'k dyn Kinds,
+    /// By name of the definition.
+    by_definition: BTreeMap<&'k str, Vec<KnownKind<'k>>>,
     /// The group version of the document; `None` for all.
     scope: Option<(Text, Text)>,
     /// True for documents of custom resources.
     for_custom: bool,
-    /// True if enums have their values.
+    /// True if enums include their values.
     shows_enums: bool,
 }
 
 /// Returns all names that are reachable from `roots`.
 pub(crate) fn reachable(definitions: &dyn Definitions, roots: impl IntoIterator<Item = Text>) -> BTreeSet<Text> {
-    let mut known = BTreeSet::new();
-    let mut open: Vec<Text> = roots.into_iter().collect();
-    while let Some(name) = open.pop() {
-        if known.insert(name.clone()) {
-            definitions.references(&name, &mut |found| open.push(found));
+    let mut reached = BTreeSet::new();
+    let mut pending: Vec<Text> = roots.into_iter().collect();
+    while let Some(name) = pending.pop() {
+        if reached.insert(name.clone()) {
+            definitions.references(&name, &mut |found| pending.push(found));
         }
     }
-    known
+    reached
 }
 
 impl Dialect {
@@ -69,20 +69,20 @@ impl Dialect {
 // === impl BuiltIn ===
 
 impl<'k> BuiltIn<'k> {
-    /// `scope` is the group version of the document, if it has one: of the kinds in every group version, only that of
-    /// the own group version and of the core group are shown.
-    pub(crate) fn new(known: &'k dyn Kinds, scope: Option<(&str, &str)>) -> Self {
-        let mut kinds: BTreeMap<&str, Vec<KnownKind<'_>>> = BTreeMap::new();
-        for kind in known.all().into_iter().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
-            kinds.entry(kind.message.name.as_str()).or_default().push(kind);
+    /// `scope` is the group version of the document, if any: of the kinds that exist in every group version, only those
+    /// of this group version and of the core group are included.
+    pub(crate) fn new(kinds: &'k dyn Kinds, scope: Option<(&str, &str)>) -> Self {
+        let mut by_definition: BTreeMap<&str, Vec<KnownKind<'_>>> = BTreeMap::new();
+        for kind in kinds.all().into_iter().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
+            by_definition.entry(kind.message.name.as_str()).or_default().push(kind);
         }
         let scope = scope.map(|(group, version)| (group.into(), version.into()));
-        Self { known, kinds, scope, for_custom: false, shows_enums: true }
+        Self { kinds, by_definition, scope, for_custom: false, shows_enums: true }
     }
 
-    /// Sets whether enums have their values.
+    /// Sets whether enums include their values.
     #[must_use]
-    pub(crate) fn showing_enums(self, shows_enums: bool) -> Self {
+    pub(crate) fn with_enum_values(self, shows_enums: bool) -> Self {
         Self { shows_enums, ..self }
     }
 
@@ -93,11 +93,11 @@ impl<'k> BuiltIn<'k> {
     }
 
     fn is_shown(&self, kind: &KnownKind<'_>) -> bool {
-        if self.for_custom && NOT_OF_CLIENTS.contains(&kind.group) {
+        if self.for_custom && NOT_IN_CLIENT_GO.contains(&kind.group) {
             return false;
         }
         let Some((group, version)) = &self.scope else { return true };
-        !EVERYWHERE.contains(&kind.kind)
+        !SHARED_KINDS.contains(&kind.kind)
             || (kind.group, kind.version) == (group.as_str(), version.as_str())
             || (kind.group, kind.version) == ("", "v1")
     }
@@ -118,7 +118,7 @@ impl<'k> BuiltIn<'k> {
                 }
             });
         }
-        let kinds = self.kinds.get(message.name.as_str()).map_or(&[][..], Vec::as_slice);
+        let kinds = self.by_definition.get(message.name.as_str()).map_or(&[][..], Vec::as_slice);
         let mut kinds = kinds.iter().filter(|kind| self.is_shown(kind)).peekable();
         if kinds.peek().is_some() {
             json.name("x-kubernetes-group-version-kind").list(|json| {
@@ -155,9 +155,9 @@ impl<'k> BuiltIn<'k> {
 
 impl Definitions for BuiltIn<'_> {
     fn references(&self, name: &str, found: &mut dyn FnMut(Text)) {
-        let Some(message) = self.known.message(name) else { return };
+        let Some(message) = self.kinds.message(name) else { return };
         for field in message.fields.iter() {
-            if let Some(name) = referenced(innermost(&field.ty), &message.name) {
+            if let Some(name) = reference_of(innermost(&field.ty), &message.name) {
                 found(name);
             }
         }
@@ -165,10 +165,10 @@ impl Definitions for BuiltIn<'_> {
 
     fn write(&self, name: &str, dialect: Dialect, json: &mut Json) {
         json.object(|json| {
-            let message = self.known.message(name);
+            let message = self.kinds.message(name);
             if let Some(description) = binnacle_apimachinery::descriptions::definition(name) {
                 json.text_member("description", description);
-            } else if message.is_some_and(words::is_list) {
+            } else if message.is_some_and(descriptions::is_list) {
                 let list = name.rsplit('.').next().unwrap_or(name);
                 let kind = list.strip_suffix("List").unwrap_or(list);
                 json.text_member("description", &format!("{list} is a list of {kind} objects."));
@@ -181,30 +181,30 @@ impl Definitions for BuiltIn<'_> {
     }
 }
 
-/// Groups with kinds of no resource, and the group of transformations.
+/// Groups whose kinds have no resource, and the group of transformed objects.
 const UNPUBLISHED: [&str; 3] = ["apidiscovery.k8s.io", "audit.k8s.io", "meta.k8s.io"];
 /// Groups without types in client-go.
-const NOT_OF_CLIENTS: [&str; 4] =
+const NOT_IN_CLIENT_GO: [&str; 4] =
     ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
-/// Kinds of every group version that are in definitions.
-const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
+/// Kinds of every group version that are included in definitions.
+const SHARED_KINDS: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
 // === Fields ===
 
-/// Writes a field. `values` are those of its enum that are shown.
+/// Writes a field; `values` are the included values of its enum.
 fn property(message: &Message, field: &Field, values: &[Text], dialect: Dialect, json: &mut Json) {
-    let description = described(message, field, values);
+    let description = description_of(message, field, values);
     if let Some(description) = &description {
         json.text_member("description", description);
     }
     let default = default(field).filter(|_| dialect == Dialect::V3);
-    if let Some(reference) = referenced(&field.ty, &message.name) {
+    if let Some(reference) = reference_of(&field.ty, &message.name) {
         // In version 3 a reference must have no members beside it.
-        let alone = description.is_none() && default.is_none() && !has_extensions(field);
+        let is_bare = description.is_none() && default.is_none() && !has_extensions(field);
         if let Some(default) = default {
             json.name("default").raw(default);
         }
-        if dialect == Dialect::V2 || alone {
+        if dialect == Dialect::V2 || is_bare {
             dialect.reference(&reference, json);
         } else {
             json.name("allOf").list(|json| json.object(|json| dialect.reference(&reference, json)));
@@ -215,9 +215,9 @@ fn property(message: &Message, field: &Field, values: &[Text], dialect: Dialect,
     extensions(field, json);
 }
 
-/// Writes the type of a field that is no reference.
+/// Writes the type of a field that is not a reference.
 fn plain(ty: &Ty, values: &[Text], default: Option<&str>, owner: &str, dialect: Dialect, json: &mut Json) {
-    if let Some(reference) = referenced(ty, owner) {
+    if let Some(reference) = reference_of(ty, owner) {
         dialect.reference(&reference, json);
     } else if let Some(element) = ty.element() {
         json.text_member("type", "array");
@@ -253,10 +253,10 @@ fn default(field: &Field) -> Option<&str> {
     })
 }
 
-/// Returns the field's description; for an enum it ends with its values and their meanings, one a line.
-fn described(message: &Message, field: &Field, values: &[Text]) -> Option<String> {
+/// Returns the field's description; the description of an enum ends with its values and their meanings, one per line.
+fn description_of(message: &Message, field: &Field, values: &[Text]) -> Option<String> {
     let text = binnacle_apimachinery::descriptions::field(&message.name, &field.name)
-        .or_else(|| if words::is_list(message) { words::list_field(&field.name) } else { None });
+        .or_else(|| if descriptions::is_list(message) { descriptions::list_field(&field.name) } else { None });
     let is_enum = !values.is_empty() && field.ty.element().is_none() && field.ty.map_value().is_none();
     if !is_enum {
         return text.map(str::to_owned);
@@ -268,9 +268,9 @@ fn described(message: &Message, field: &Field, values: &[Text]) -> Option<String
     text.push_str("Possible enum values:");
     for value in values {
         text.push_str(&format!("\n - `\"{value}\"`"));
-        if let Some(words) = enum_words::value(message, field, value) {
+        if let Some(description) = enum_descriptions::value(message, field, value) {
             text.push(' ');
-            text.push_str(words);
+            text.push_str(description);
         }
     }
     Some(text)
@@ -286,7 +286,7 @@ fn has_extensions(field: &Field) -> bool {
 }
 
 fn extensions(field: &Field, json: &mut Json) {
-    let is_map = field.ty.map_value().is_some() || referenced(&field.ty, "").is_some();
+    let is_map = field.ty.map_value().is_some() || reference_of(&field.ty, "").is_some();
     let kind = if is_map { "x-kubernetes-map-type" } else { "x-kubernetes-list-type" };
     match &field.list_type {
         ListType::Unset => {}
@@ -330,7 +330,7 @@ fn scalar(ty: &Ty) -> (&'static str, &'static str) {
 }
 
 /// Returns the definition that a type refers to; `owner` is the definition with the field.
-fn referenced(ty: &Ty, owner: &str) -> Option<Text> {
+fn reference_of(ty: &Ty, owner: &str) -> Option<Text> {
     let beside_owner = |name: &str| {
         let package = owner.rsplit_once('.').map_or("", |(package, _)| package);
         Some(Text::from(format!("{package}.{name}")))

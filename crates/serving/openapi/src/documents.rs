@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::{Encodings, Text};
 use binnacle_scheme::{Kinds, ResourceDescription, Resources, Served, ServedVersion};
 
-use crate::custom;
+use crate::custom_resources;
 use crate::names::id_and_tag;
 use crate::operation::{Content, Method, Operation, Path, Response};
 use crate::routes::{self, OBJECTS};
@@ -27,7 +27,7 @@ pub(crate) enum DocumentName {
     Custom(Text, Text),
 }
 
-/// Returns all documents with their names in the index.
+/// Returns all documents, with their names in the index.
 pub(crate) fn all(served: &Served) -> Vec<(String, DocumentName)> {
     let mut all: Vec<(String, DocumentName)> = [
         DocumentName::OpenIdConfiguration,
@@ -36,19 +36,22 @@ pub(crate) fn all(served: &Served) -> Vec<(String, DocumentName)> {
         DocumentName::Core,
         DocumentName::Groups,
     ]
-    .map(|place| (place.name(), place))
+    .map(|document| (document.name(), document))
     .into();
     for group in served.groups() {
         let built_in = group.versions.iter().filter(|version| matches!(version.resources, Resources::BuiltIn(_)));
         let versions: Vec<_> =
             built_in.map(|version| DocumentName::GroupVersion(group.name.clone(), version.version.clone())).collect();
-        let whole = (!versions.is_empty() && !group.name.is_empty()).then(|| DocumentName::Group(group.name.clone()));
+        let group_document =
+            (!versions.is_empty() && !group.name.is_empty()).then(|| DocumentName::Group(group.name.clone()));
         let custom = group
             .versions
             .iter()
             .filter(|version| matches!(&version.resources, Resources::Custom(resources) if !resources.is_empty()));
         let custom = custom.map(|version| DocumentName::Custom(group.name.clone(), version.version.clone()));
-        all.extend(whole.into_iter().chain(versions).chain(custom).map(|place| (place.name(), place)));
+        all.extend(
+            group_document.into_iter().chain(versions).chain(custom).map(|document| (document.name(), document)),
+        );
     }
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     all
@@ -88,10 +91,10 @@ impl DocumentName {
         }
     }
 
-    /// The paths of the document, in order.
+    /// Returns the paths of the document, in order.
     pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds, encodings: Encodings) -> Vec<Path> {
         if let Self::Custom(..) = self {
-            return custom::paths(kinds, self.resources(served));
+            return custom_resources::paths(kinds, self.resources(served));
         }
         let path = format!("/{}/", self.name());
         let (subject, description, content) = match self {
@@ -147,7 +150,7 @@ impl DocumentName {
     }
 }
 
-/// Returns the resources of this server.
+/// Returns the resources that this server itself serves.
 pub(crate) fn resources(version: &ServedVersion) -> &[Arc<ResourceDescription>] {
     version.resources.own()
 }

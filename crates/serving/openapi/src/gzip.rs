@@ -1,9 +1,10 @@
-//! Compression of `/openapi/v2`, if the client accepts it. Go wraps this document in a handler with other rules than
-//! for objects: quality values count, and small documents are compressed, too.
+//! Compression of `/openapi/v2`, if the client accepts it. kube-apiserver compresses this document by other rules than
+//! objects: quality values are considered, and there is no minimum size.
 
 /// Returns true if an Accept-Encoding header names gzip with a quality above 0.
-pub(crate) fn accepted(header: &str) -> bool {
-    // The last mention counts, as in kube-apiserver's map; one with an invalid quality is ignored.
+pub(crate) fn accepts_gzip(header: &str) -> bool {
+    // The last occurrence of the coding counts, as in kube-apiserver's map; occurrences with invalid quality values are
+    // ignored.
     let quality = |mention: &str| {
         let mut parts = mention.split(';').map(str::trim);
         let coding = parts.next().unwrap_or_default();
@@ -20,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clients_accept() {
+    fn accepts_gzip_with_positive_quality() {
         for (header, want) in [
             ("", false),
             ("gzip", true),
@@ -33,7 +34,7 @@ mod tests {
             ("x-gzip", false),
             ("identity", false),
         ] {
-            assert_eq!(accepted(header), want, "{header}");
+            assert_eq!(accepts_gzip(header), want, "{header}");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! A writer of compact JSON, without a tree.
 
-/// JSON that is being written.
+/// A JSON document in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Json {
     bytes: Vec<u8>,
-    /// True if the first element needs a comma before it.
-    follows: bool,
+    /// True if the first element must be preceded by a comma.
+    needs_comma: bool,
 }
 
 impl Json {
@@ -13,9 +13,9 @@ impl Json {
         Self::default()
     }
 
-    /// Returns a writer whose first element follows another one.
-    pub(crate) fn following() -> Self {
-        Self { follows: true, ..Self::default() }
+    /// Returns a writer whose first element continues a list or object.
+    pub(crate) fn continuing() -> Self {
+        Self { needs_comma: true, ..Self::default() }
     }
 
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
@@ -53,7 +53,7 @@ impl Json {
         self.bytes.extend_from_slice(json.as_ref());
     }
 
-    /// Writes the name of a member, whose value must follow.
+    /// Writes the name of a member, whose value must be written next.
     pub(crate) fn name(&mut self, name: &str) -> &mut Self {
         self.text(name);
         self.bytes.push(b':');
@@ -72,11 +72,11 @@ impl Json {
         self.name(name).raw("true");
     }
 
-    /// Writes a comma if the last byte needs one: outside of strings, these bytes come before a first element or a
-    /// member's value.
+    /// Writes a comma unless the last byte shows that none is needed: outside of strings, these bytes precede a first
+    /// element or a member's value.
     fn separate(&mut self) {
         let is_first = match self.bytes.last() {
-            None => !self.follows,
+            None => !self.needs_comma,
             Some(last) => matches!(last, b'{' | b'[' | b':'),
         };
         if !is_first {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commas_and_escapes() {
+    fn writes_commas_and_escapes() {
         let mut json = Json::new();
         json.object(|json| {
             json.text_member("a{", "x:\"\n");

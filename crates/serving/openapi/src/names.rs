@@ -1,6 +1,6 @@
-//! Ids and tags of operations, formed as in kube-apiserver from the path and the operation's name.
+//! IDs and tags of operations, derived from the path and the operation's name as in kube-apiserver.
 
-/// Returns `s` without punctuation, with a capital letter at each part after the first.
+/// Returns `s` in camel case, without punctuation; `capital` applies to the first letter.
 fn camel(s: &str, capital: bool) -> String {
     let mut out = String::with_capacity(s.len());
     let mut upper = capital;
@@ -19,7 +19,7 @@ fn camel(s: &str, capital: bool) -> String {
     out
 }
 
-/// Returns the id and tag of the operation `verb` + `rest` at `path`: group and version are between the two.
+/// Returns the id and tag of the operation `verb` + `rest` at `path`; group and version are inserted between the two.
 pub(crate) fn id_and_tag(verb: &str, rest: &str, path: &str) -> (String, String) {
     let mut parts = path.trim_matches('/').split('/');
     let (group, version) = match parts.next() {
@@ -44,13 +44,13 @@ pub(crate) fn id_and_tag(verb: &str, rest: &str, path: &str) -> (String, String)
     (id, tag)
 }
 
-/// Returns the name with a capital first letter, as subresources have in ids.
+/// Returns the name with an uppercase first letter, as subresources appear in ids.
 pub(crate) fn title(name: &str) -> String {
     let mut chars = name.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Returns the article before a noun, with spaces around it; plurals have none.
+/// Returns the article before a noun, with spaces around it; plurals have only a space.
 pub(crate) fn article(noun: &str) -> &'static str {
     if noun.ends_with('s') && !noun.ends_with("ss") {
         return " ";
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_and_tags() {
+    fn forms_ids_and_tags() {
         for (verb, rest, path, id, tag) in [
             ("list", "PodForAllNamespaces", "/api/v1/pods", "listCoreV1PodForAllNamespaces", "core_v1"),
             (
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn articles() {
+    fn chooses_articles_and_titles() {
         for (noun, want) in [("Pod", " a "), ("Ingress", " an "), ("Endpoints", " "), ("StorageClass", " a ")] {
             assert_eq!(article(noun), want, "{noun}");
         }

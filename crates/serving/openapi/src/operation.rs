@@ -1,4 +1,4 @@
-//! Operations of paths, the model for both versions of OpenAPI.
+//! Operations of paths, the common model for both versions of OpenAPI.
 
 use std::borrow::Cow;
 
@@ -27,11 +27,11 @@ pub(crate) struct Operation {
     pub(crate) produces: &'static [&'static str],
     /// Without the common 401.
     pub(crate) responses: Vec<Response>,
-    /// The action and its kind; `None` outside of resources.
+    /// The action and the kind; `None` for operations outside of resources.
     pub(crate) target: Option<(&'static str, GroupVersionKind)>,
 }
 
-/// Methods, in the order in documents.
+/// HTTP methods, in the order of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Method {
     Get,
@@ -46,7 +46,7 @@ pub(crate) enum Method {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Parameter {
     pub(crate) name: Text,
-    pub(crate) place: ParameterLocation,
+    pub(crate) location: ParameterLocation,
     /// The JSON type.
     pub(crate) ty: &'static str,
     pub(crate) description: Cow<'static, str>,
@@ -54,7 +54,7 @@ pub(crate) struct Parameter {
     pub(crate) shared_name: Option<&'static str>,
 }
 
-/// The location of a parameter, in the order of parameters with the same name.
+/// The location of a parameter, in the order of parameters with equal names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ParameterLocation {
     /// Always required.
@@ -84,18 +84,20 @@ pub(crate) enum Content {
 }
 
 impl Path {
-    /// Sorts operations and parameters, and moves common parameters of all operations to the path. If their
+    /// Sorts operations and parameters, and moves parameters that are common to all operations to the path. If their
     /// descriptions differ, the last one is used.
     pub(crate) fn new(path: String, mut operations: Vec<Operation>) -> Self {
         let mut parameters: Vec<Parameter> = Vec::new();
         if let Some((last, others)) = operations.split_last() {
             let shared = |parameter: &&Parameter| {
-                others.iter().all(|operation| operation.parameters.iter().any(|other| other.same_place(parameter)))
+                others
+                    .iter()
+                    .all(|operation| operation.parameters.iter().any(|other| other.is_same_parameter(parameter)))
             };
             parameters = last.parameters.iter().filter(shared).cloned().collect();
         }
         for operation in &mut operations {
-            operation.parameters.retain(|own| !parameters.iter().any(|shared| shared.same_place(own)));
+            operation.parameters.retain(|own| !parameters.iter().any(|shared| shared.is_same_parameter(own)));
             operation.parameters.sort_by(Parameter::compare);
         }
         parameters.sort_by(Parameter::compare);
@@ -130,12 +132,12 @@ impl Method {
 }
 
 impl Parameter {
-    fn same_place(&self, other: &Self) -> bool {
-        (&self.name, self.place) == (&other.name, other.place)
+    fn is_same_parameter(&self, other: &Self) -> bool {
+        (&self.name, self.location) == (&other.name, other.location)
     }
 
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
-        (&self.name, self.place).cmp(&(&other.name, other.place))
+        (&self.name, self.location).cmp(&(&other.name, other.location))
     }
 }
 

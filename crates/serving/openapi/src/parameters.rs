@@ -6,8 +6,8 @@ use binnacle_meta::Text;
 use binnacle_schema::{Field, Ty};
 use binnacle_scheme::Kinds;
 
+use crate::descriptions;
 use crate::operation::{Parameter, ParameterLocation};
-use crate::words;
 
 /// Returns the parameters of an options kind: its scalar fields, except those in `except`.
 pub(crate) fn of_options(kinds: &dyn Kinds, group: &str, version: &str, kind: &str, except: &[&str]) -> Vec<Parameter> {
@@ -15,10 +15,10 @@ pub(crate) fn of_options(kinds: &dyn Kinds, group: &str, version: &str, kind: &s
     let of_field = |field: &Field| {
         Some(Parameter {
             name: field.name.clone(),
-            place: ParameterLocation::Query,
+            location: ParameterLocation::Query,
             ty: json_type(&field.ty)?,
-            description: words::field(&message.name, &field.name).unwrap_or_default().into(),
-            shared_name: words::shared_name(kind, &field.name),
+            description: descriptions::field(&message.name, &field.name).unwrap_or_default().into(),
+            shared_name: descriptions::shared_name(kind, &field.name),
         })
     };
     message
@@ -34,7 +34,7 @@ pub(crate) fn pretty() -> Parameter {
                        indicates a browser or command-line HTTP tool (curl and wget).";
     Parameter {
         name: Text::new_static("pretty"),
-        place: ParameterLocation::Query,
+        location: ParameterLocation::Query,
         ty: "string",
         description: description.into(),
         shared_name: None,
@@ -56,14 +56,14 @@ pub(crate) fn path() -> Parameter {
 fn in_path(name: &'static str, description: Cow<'static, str>) -> Parameter {
     Parameter {
         name: Text::new_static(name),
-        place: ParameterLocation::Path,
+        location: ParameterLocation::Path,
         ty: "string",
         description,
         shared_name: None,
     }
 }
 
-/// Returns the JSON type of a parameter. A list is a repeated parameter of its element type; structs and times are no
+/// Returns the JSON type of a parameter. A list is a repeated parameter of its element type; structs and times are not
 /// parameters.
 fn json_type(ty: &Ty) -> Option<&'static str> {
     if let Some(element) = ty.element() {

@@ -1,6 +1,6 @@
-//! The protobuf form of a document: its JSON is transcoded to gnostic's messages as a stream.
+//! The protobuf encoding of documents: JSON is transcoded as a stream to gnostic's messages.
 //!
-//! These follow the documents member by member, so tables of names and numbers suffice; see [`shapes`].
+//! The messages mirror the documents member by member, so tables of names and numbers suffice; see [`shapes`].
 
 pub(crate) mod shapes;
 mod yaml;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// A message with known members.
+/// The members of a message.
 pub(crate) struct Shape {
     pub(crate) members: &'static [(&'static str, u32, FieldEncoding)],
     /// The field for members whose name begins with `x-`; 0 for none.
@@ -24,20 +24,20 @@ pub(crate) enum FieldEncoding {
     Flag,
     Integer,
     Double,
-    /// A message that holds the value as YAML.
+    /// A message with the value as YAML.
     Any,
     /// A message with a number, a boolean or a string (1, 2, 3).
     Default,
     Message(&'static Shape),
-    /// A list, each element in a field of its own.
+    /// A list with one field per element.
     Repeated(&'static FieldEncoding),
     /// A message with repeated fields of this number: name (1) and value (2).
     Named(u32, &'static FieldEncoding),
-    /// A message with only this value, in the field of that number.
+    /// A message with only this value, in the field with that number.
     Wrapped(u32, &'static FieldEncoding),
     /// A message with this value (1) or a boolean (2).
     OrFlag(&'static FieldEncoding),
-    /// A message with this structure (1) or with a reference (2).
+    /// A message with this structure (1) or a reference (2).
     OrReference(&'static Shape),
     /// A parameter of version 2: each location has its own message.
     Parameter,
@@ -62,7 +62,7 @@ pub(crate) fn transcode(json: &[u8], shape: &'static Shape) -> Result<Vec<u8>, s
     serde_json::Deserializer::from_slice(json).deserialize_map(Document(shape))
 }
 
-/// Transcodes a JSON object to the content of a message of named values.
+/// Transcodes a JSON object to the contents of a message of named values.
 pub(crate) fn transcode_members(json: &[u8], kind: &'static FieldEncoding) -> Result<Vec<u8>, serde_json::Error> {
     struct Members(&'static FieldEncoding);
     impl<'de> Visitor<'de> for Members {
@@ -91,15 +91,15 @@ pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
 }
 
 /// Writes a value to `out` as the field `number`.
-struct Put<'o> {
+struct FieldWriter<'o> {
     number: u32,
     kind: &'static FieldEncoding,
-    /// True if a zero is written, too: for elements of lists, and in a oneof.
-    always: bool,
+    /// True if zero values are written too: for elements of lists, and in a oneof.
+    writes_zero: bool,
     out: &'o mut Vec<u8>,
 }
 
-impl<'de> DeserializeSeed<'de> for Put<'_> {
+impl<'de> DeserializeSeed<'de> for FieldWriter<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -113,7 +113,7 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
                 _ => {}
             },
             FieldEncoding::Wrapped(number, kind) => {
-                Put { number: *number, kind, always: true, out: &mut content }.deserialize(from)?
+                FieldWriter { number: *number, kind, writes_zero: true, out: &mut content }.deserialize(from)?
             }
             FieldEncoding::Parameter => parameter(Value::deserialize(from)?, &mut content).map_err(D::Error::custom)?,
             FieldEncoding::ParameterOrReference => {
@@ -137,7 +137,7 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Put<'_> {
+impl<'de> Visitor<'de> for FieldWriter<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -154,7 +154,7 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
         match self.kind {
-            FieldEncoding::Text if text.is_empty() && !self.always => {}
+            FieldEncoding::Text if text.is_empty() && !self.writes_zero => {}
             FieldEncoding::Text => write_bytes(self.number, text.as_bytes(), self.out),
             _ => return Err(E::invalid_type(serde::de::Unexpected::Str(text), &self)),
         }
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<(), E> {
         match self.kind {
-            FieldEncoding::Flag if !flag && !self.always => {}
+            FieldEncoding::Flag if !flag && !self.writes_zero => {}
             FieldEncoding::Flag => write_varint_field(self.number, u64::from(flag), self.out),
             FieldEncoding::OrFlag(_) => {
                 let mut content = Vec::new();
@@ -177,8 +177,8 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
         match self.kind {
-            FieldEncoding::Integer if number == 0 && !self.always => {}
-            // A negative number is written as its two's complement.
+            FieldEncoding::Integer if number == 0 && !self.writes_zero => {}
+            // A negative number is encoded as its two's complement.
             FieldEncoding::Integer => {
                 write_varint_field(self.number, u64::from_ne_bytes(number.to_ne_bytes()), self.out)
             }
@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
         match self.kind {
-            FieldEncoding::Double if number == 0.0 && !self.always => {}
+            FieldEncoding::Double if number == 0.0 && !self.writes_zero => {}
             FieldEncoding::Double => write_double(self.number, number, self.out),
             _ => return Err(E::invalid_type(serde::de::Unexpected::Float(number), &self)),
         }
@@ -208,7 +208,7 @@ impl<'de> Visitor<'de> for Put<'_> {
             return Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self));
         };
         let (number, out) = (self.number, self.out);
-        while elements.next_element_seed(Put { number, kind, always: true, out: &mut *out })?.is_some() {}
+        while elements.next_element_seed(FieldWriter { number, kind, writes_zero: true, out: &mut *out })?.is_some() {}
         Ok(())
     }
 
@@ -218,7 +218,7 @@ impl<'de> Visitor<'de> for Put<'_> {
             FieldEncoding::Message(shape) => content = message(None, members, shape)?,
             FieldEncoding::Named(number, kind) => content = named(members, *number, kind)?,
             FieldEncoding::OrFlag(kind) => {
-                Put { number: 1, kind, always: true, out: &mut content }.visit_map(members)?
+                FieldWriter { number: 1, kind, writes_zero: true, out: &mut content }.visit_map(members)?
             }
             FieldEncoding::OrReference(shape) => {
                 let first = members.next_key::<String>()?;
@@ -238,7 +238,7 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 }
 
-/// Returns the content of a message with repeated fields of this number: name (1) and value (2).
+/// Returns the contents of a message with repeated fields of this number: name (1) and value (2).
 fn named<'de, A: MapAccess<'de>>(
     mut members: A,
     number: u32,
@@ -248,13 +248,13 @@ fn named<'de, A: MapAccess<'de>>(
     while let Some(name) = members.next_key::<String>()? {
         let mut named = Vec::new();
         write_bytes(1, name.as_bytes(), &mut named);
-        members.next_value_seed(Put { number: 2, kind, always: true, out: &mut named })?;
+        members.next_value_seed(FieldWriter { number: 2, kind, writes_zero: true, out: &mut named })?;
         write_bytes(number, &named, &mut content);
     }
     Ok(content)
 }
 
-/// Returns the content of a message, sorted by field number. `first` is a member's name that was already read.
+/// Returns the contents of a message, sorted by field number. `first` is a member's name that was already read.
 fn message<'de, A: MapAccess<'de>>(
     mut first: Option<String>,
     mut members: A,
@@ -271,7 +271,7 @@ fn message<'de, A: MapAccess<'de>>(
         };
         let mut field = Vec::new();
         if let Some((_, number, kind)) = shape.members.iter().find(|(known, _, _)| *known == name) {
-            members.next_value_seed(Put { number: *number, kind, always: false, out: &mut field })?;
+            members.next_value_seed(FieldWriter { number: *number, kind, writes_zero: false, out: &mut field })?;
             fields.push((*number, field));
         } else if name.starts_with("x-") && shape.extensions != 0 {
             let (mut named, mut any) = (Vec::new(), Vec::new());
@@ -288,10 +288,10 @@ fn message<'de, A: MapAccess<'de>>(
     Ok(fields.into_iter().flat_map(|(_, field)| field).collect())
 }
 
-/// Writes a body (1), or another parameter (2): in header, form, query, path (1 to 4).
+/// Writes a body (1) or another parameter (2), which is in a header, form, query or path (1 to 4).
 fn parameter(value: Value, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-    let place = value.get("in").and_then(Value::as_str).unwrap_or_default();
-    let (number, shape) = match place {
+    let location = value.get("in").and_then(Value::as_str).unwrap_or_default();
+    let (number, shape) = match location {
         "header" => (1, &shapes::HEADER_PARAMETER),
         "formData" => (2, &shapes::QUERY_PARAMETER),
         "query" => (3, &shapes::QUERY_PARAMETER),
@@ -344,9 +344,9 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Fields are sorted by number, zero values are omitted, and members without a field are YAML.
+    /// Fields are sorted by number, zero values are omitted, and members without a field are encoded as YAML.
     #[test]
-    fn small_documents() {
+    fn transcodes_small_documents() {
         for (shape, json, want) in [
             (&shapes::V3, r#"{"openapi":"3.0.0"}"#, &b"\x0a\x053.0.0"[..]),
             (&shapes::V3, r#"{"info":{"version":"1","title":""},"openapi":"3"}"#, b"\x0a\x013\x12\x03\x32\x011"),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit() {
+    fn rejects_unexpected_members_and_types() {
         for json in [
             "[]",
             r#"{"openapi":3}"#,

@@ -1,4 +1,4 @@
-//! The paths of resources: the operations of a description's verbs and subresources.
+//! The paths of resources: one operation per verb of a description and of its subresources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 const ANYTHING: &[&str] = &["*/*"];
-/// The lists above, and what they are where CBOR is offered.
+/// The lists above, and their replacements if CBOR is offered.
 const WITH_CBOR: [(&[&str], &[&str]); 4] = [
     (OBJECTS, &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor"]),
     (
@@ -84,7 +84,7 @@ pub(crate) fn paths(
     routes.by_path.into_iter().map(|(path, operations)| Path::new(path, operations)).collect()
 }
 
-/// Names CBOR among the media types of the paths of a group version. Those of custom resources never do.
+/// Adds CBOR to the media types of the paths of a built-in group version.
 pub(crate) fn add_cbor(paths: &mut [Path]) {
     for operation in paths.iter_mut().flat_map(|path| &mut path.operations) {
         for types in [&mut operation.consumes, &mut operation.produces] {
@@ -95,7 +95,7 @@ pub(crate) fn add_cbor(paths: &mut [Path]) {
     }
 }
 
-/// `/api/v1`, `/apis/apps/v1`.
+/// Returns the root of a group version: `/api/v1`, `/apis/apps/v1`.
 pub(crate) fn root(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
@@ -119,7 +119,7 @@ struct RoutePath<'a> {
     noun: &'a str,
     subresource: &'a str,
     namespaced: bool,
-    /// The end of the ids: `ForAllNamespaces`, `WithPath`.
+    /// The suffix of ids: `ForAllNamespaces`, `WithPath`.
     suffix: &'static str,
 }
 
@@ -135,7 +135,7 @@ impl Routes<'_> {
         named.push(parameters::name(&resource.kind));
 
         let (kind, kinds) = (resource.group_version_kind(), self.kinds);
-        let place = |path: &str, parameters: &[Parameter]| RoutePath {
+        let route = |path: &str, parameters: &[Parameter]| RoutePath {
             path: path.to_owned(),
             parameters: parameters.to_vec(),
             definition: definition(kinds, &kind),
@@ -150,27 +150,27 @@ impl Routes<'_> {
             kinds,
             &GroupVersionKind { kind: resource.list_kind.clone(), ..kind.clone() },
         ));
-        let watched = verbs.contains(Verb::Watch);
+        let is_watchable = verbs.contains(Verb::Watch);
 
-        self.collection(&place(&collection, &scope), verbs, &list);
-        // The deletion of a namespace returns it as well, but kube-apiserver's two-phase wrapper does not declare that.
+        self.collection(&route(&collection, &scope), verbs, &list);
+        // Deleting a namespace returns it as well, but kube-apiserver's two-phase wrapper does not declare that.
         let returns_deleted = resource.returns_deleted_object && resource.deletion != Deletion::Namespace;
-        self.item(&place(&item, &named), verbs, returns_deleted);
-        if watched {
-            self.watch(&place(&format!("watch/{item}"), &named), "watch");
+        self.item(&route(&item, &named), verbs, returns_deleted);
+        if is_watchable {
+            self.watch(&route(&format!("watch/{item}"), &named), "watch");
         }
         if resource.namespaced {
             let reading = [Verb::List, Verb::Watch].into_iter().filter(|verb| verbs.contains(*verb));
-            let everywhere = Verbs::of(&reading.collect::<Vec<_>>());
-            let all = |path: &str| RoutePath { namespaced: false, suffix: "ForAllNamespaces", ..place(path, &[]) };
-            self.collection(&all(&resource.plural), everywhere, &list);
+            let read_verbs = Verbs::of(&reading.collect::<Vec<_>>());
+            let all = |path: &str| RoutePath { namespaced: false, suffix: "ForAllNamespaces", ..route(path, &[]) };
+            self.collection(&all(&resource.plural), read_verbs, &list);
         }
     }
 
     fn subresource(&mut self, resource: &ResourceDescription, subresource: &SubresourceDescription) {
         let scope = if resource.namespaced { "namespaces/{namespace}/" } else { "" };
         let kind = subresource.group_version_kind(resource);
-        let mut place = RoutePath {
+        let mut route = RoutePath {
             path: format!("{scope}{}/{{name}}/{}", resource.plural, subresource.name),
             parameters: resource.namespaced.then(parameters::namespace).into_iter().collect(),
             definition: definition(self.kinds, &kind),
@@ -180,137 +180,137 @@ impl Routes<'_> {
             suffix: "",
             kind,
         };
-        place.parameters.push(parameters::name(&place.kind.kind));
+        route.parameters.push(parameters::name(&route.kind.kind));
         match subresource.role {
             SubresourceRole::Connect => {
-                self.connect(&place, subresource.verbs);
-                if takes_any_method(subresource.verbs) {
-                    place.path.push_str("/{path}");
-                    place.parameters.push(parameters::path());
-                    place.suffix = "WithPath";
-                    self.connect(&place, subresource.verbs);
+                self.connect(&route, subresource.verbs);
+                if accepts_any_method(subresource.verbs) {
+                    route.path.push_str("/{path}");
+                    route.parameters.push(parameters::path());
+                    route.suffix = "WithPath";
+                    self.connect(&route, subresource.verbs);
                 }
             }
             SubresourceRole::Log => {
                 let text = Response::ok(Content::String);
-                let mut operation = place.operation(
+                let mut operation = route.operation(
                     self.root,
                     "read",
                     "",
-                    format!("read {} of the specified {}", place.subresource, place.noun),
+                    format!("read {} of the specified {}", route.subresource, route.noun),
                 );
                 operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "PodLogOptions", &[]));
                 operation.parameters.push(parameters::pretty());
-                operation.target = Some(("get", place.kind.clone()));
-                self.add(&place, Operation { produces: LOGS, responses: vec![text], ..operation });
+                operation.target = Some(("get", route.kind.clone()));
+                self.add(&route, Operation { produces: LOGS, responses: vec![text], ..operation });
             }
-            SubresourceRole::Create => self.collection(&place, subresource.verbs, &place.content()),
+            SubresourceRole::Create => self.collection(&route, subresource.verbs, &route.content()),
             SubresourceRole::Status | SubresourceRole::Scale | SubresourceRole::Update => {
-                self.item(&place, subresource.verbs, false);
+                self.item(&route, subresource.verbs, false);
             }
         }
     }
 
     /// Adds the operations on many objects, or to create one.
-    fn collection(&mut self, place: &RoutePath<'_>, verbs: Verbs, list: &Content) {
-        let noun = place.noun;
-        let watched = verbs.contains(Verb::Watch);
+    fn collection(&mut self, route: &RoutePath<'_>, verbs: Verbs, list: &Content) {
+        let noun = route.noun;
+        let is_watchable = verbs.contains(Verb::Watch);
         if verbs.contains(Verb::List) {
-            let doing = if watched { "list or watch" } else { "list" };
-            let mut operation = place.operation(self.root, "list", "", format!("{doing} objects of kind {noun}"));
+            let action = if is_watchable { "list or watch" } else { "list" };
+            let mut operation = route.operation(self.root, "list", "", format!("{action} objects of kind {noun}"));
             operation.parameters.push(parameters::pretty());
             operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "ListOptions", &[]));
-            operation.target = Some(("list", place.kind.clone()));
+            operation.target = Some(("list", route.kind.clone()));
             let responses = vec![Response::ok(list.clone())];
-            self.add(place, Operation { produces: OBJECTS_AND_STREAMS, responses, ..operation });
+            self.add(route, Operation { produces: OBJECTS_AND_STREAMS, responses, ..operation });
         }
         if verbs.contains(Verb::Create) {
             let article = article(noun);
-            let description = match place.subresource {
+            let description = match route.subresource {
                 "" => format!("create{article}{noun}"),
                 subresource => format!("create {subresource} of{article}{noun}"),
             };
-            let mut operation = place.operation(self.root, "create", "", description);
+            let mut operation = route.operation(self.root, "create", "", description);
             operation.parameters.push(parameters::pretty());
             operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "CreateOptions", &[]));
-            operation.body = Some(place.body());
-            operation.target = Some(("post", place.kind.clone()));
-            let content = place.content();
+            operation.body = Some(route.body());
+            operation.target = Some(("post", route.kind.clone()));
+            let content = route.content();
             operation.responses =
                 vec![Response::ok(content.clone()), Response::created(content.clone()), Response::accepted(content)];
-            self.add(place, operation);
+            self.add(route, operation);
         }
         if verbs.contains(Verb::DeleteCollection) {
             let mut operation =
-                place.operation(self.root, "delete", "collection", format!("delete collection of {noun}"));
+                route.operation(self.root, "delete", "collection", format!("delete collection of {noun}"));
             operation.parameters.push(parameters::pretty());
             operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "DeleteOptions", &[]));
             let listed = parameters::of_options(self.kinds, "", "v1", "ListOptions", &["watch", "allowWatchBookmarks"]);
             operation.parameters.extend(listed);
             operation.body = Some(delete_options());
-            operation.target = Some(("deletecollection", place.kind.clone()));
+            operation.target = Some(("deletecollection", route.kind.clone()));
             operation.responses = vec![Response::ok(meta("Status"))];
-            self.add(place, operation);
+            self.add(route, operation);
         }
-        if watched && verbs.contains(Verb::List) {
+        if is_watchable && verbs.contains(Verb::List) {
             let watch = RoutePath {
-                path: format!("watch/{}", place.path),
-                parameters: place.parameters.clone(),
-                kind: place.kind.clone(),
-                definition: place.definition.clone(),
-                ..*place
+                path: format!("watch/{}", route.path),
+                parameters: route.parameters.clone(),
+                kind: route.kind.clone(),
+                definition: route.definition.clone(),
+                ..*route
             };
             self.watch(&watch, "watchlist");
         }
     }
 
-    /// Adds the operations on one object, or on one of its subresources.
-    fn item(&mut self, place: &RoutePath<'_>, verbs: Verbs, returns_deleted: bool) {
-        let (noun, content) = (place.noun, place.content());
-        let object = match place.subresource {
+    /// Adds the operations on one object or subresource.
+    fn item(&mut self, route: &RoutePath<'_>, verbs: Verbs, returns_deleted: bool) {
+        let (noun, content) = (route.noun, route.content());
+        let object = match route.subresource {
             "" => format!("the specified {noun}"),
             subresource => format!("{subresource} of the specified {noun}"),
         };
-        let written = || vec![Response::ok(content.clone()), Response::created(content.clone())];
+        let responses = || vec![Response::ok(content.clone()), Response::created(content.clone())];
         if verbs.contains(Verb::Get) {
-            let mut operation = place.operation(self.root, "read", "", format!("read {object}"));
+            let mut operation = route.operation(self.root, "read", "", format!("read {object}"));
             operation.parameters.push(parameters::pretty());
-            operation.target = Some(("get", place.kind.clone()));
+            operation.target = Some(("get", route.kind.clone()));
             let responses = vec![Response::ok(content.clone())];
-            self.add(place, Operation { responses, ..operation });
+            self.add(route, Operation { responses, ..operation });
         }
         if verbs.contains(Verb::Update) {
-            let mut operation = place.operation(self.root, "replace", "", format!("replace {object}"));
+            let mut operation = route.operation(self.root, "replace", "", format!("replace {object}"));
             operation.parameters.push(parameters::pretty());
             operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "UpdateOptions", &[]));
-            operation.body = Some(place.body());
-            operation.target = Some(("put", place.kind.clone()));
-            self.add(place, Operation { responses: written(), ..operation });
+            operation.body = Some(route.body());
+            operation.target = Some(("put", route.kind.clone()));
+            self.add(route, Operation { responses: responses(), ..operation });
         }
         if verbs.contains(Verb::Patch) {
-            let mut operation = place.operation(self.root, "patch", "", format!("partially update {object}"));
+            let mut operation = route.operation(self.root, "patch", "", format!("partially update {object}"));
             operation.parameters.push(parameters::pretty());
             operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "PatchOptions", &[]));
             operation.body = Some(Body { definition: format!("{META}.Patch").into(), required: true });
-            operation.target = Some(("patch", place.kind.clone()));
-            self.add(place, Operation { consumes: PATCHES, responses: written(), ..operation });
+            operation.target = Some(("patch", route.kind.clone()));
+            self.add(route, Operation { consumes: PATCHES, responses: responses(), ..operation });
         }
         if verbs.contains(Verb::Delete) {
             let description = format!("delete{}{noun}", article(noun));
-            let mut operation = place.operation(self.root, "delete", "", description);
+            let mut operation = route.operation(self.root, "delete", "", description);
             operation.parameters.push(parameters::pretty());
             operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "DeleteOptions", &[]));
             operation.body = Some(delete_options());
-            operation.target = Some(("delete", place.kind.clone()));
-            let answer = if returns_deleted { content.clone() } else { meta("Status") };
-            operation.responses = vec![Response::ok(answer.clone()), Response::accepted(answer)];
-            self.add(place, operation);
+            operation.target = Some(("delete", route.kind.clone()));
+            let returned = if returns_deleted { content.clone() } else { meta("Status") };
+            operation.responses = vec![Response::ok(returned.clone()), Response::accepted(returned)];
+            self.add(route, operation);
         }
     }
 
     /// Adds the deprecated watch paths: `watch` for one object, `watchlist` for many.
-    fn watch(&mut self, place: &RoutePath<'_>, action: &'static str) {
-        let noun = place.noun;
+    fn watch(&mut self, route: &RoutePath<'_>, action: &'static str) {
+        let noun = route.noun;
         let (list, description) = if action == "watchlist" {
             let instead = "deprecated: use the 'watch' parameter with a list operation instead.";
             ("List", format!("watch individual changes to a list of {noun}. {instead}"))
@@ -319,38 +319,37 @@ impl Routes<'_> {
                            item with the 'fieldSelector' parameter.";
             ("", format!("watch changes to an object of kind {noun}. {instead}"))
         };
-        let mut operation = place.operation_of(self.root, "watch", "", list, description);
+        let mut operation = route.operation_of(self.root, "watch", "", list, description);
         operation.parameters.push(parameters::pretty());
         operation.parameters.extend(parameters::of_options(self.kinds, "", "v1", "ListOptions", &[]));
-        operation.target = Some((action, place.kind.clone()));
+        operation.target = Some((action, route.kind.clone()));
         let responses = vec![Response::ok(meta("WatchEvent"))];
-        self.add(place, Operation { produces: OBJECTS_AND_STREAMS, responses, ..operation });
+        self.add(route, Operation { produces: OBJECTS_AND_STREAMS, responses, ..operation });
     }
 
-    fn connect(&mut self, place: &RoutePath<'_>, verbs: Verbs) {
-        let GroupVersionKind { group, version, kind } = &place.kind;
+    fn connect(&mut self, route: &RoutePath<'_>, verbs: Verbs) {
+        let GroupVersionKind { group, version, kind } = &route.kind;
         let options = parameters::of_options(self.kinds, group, version, kind, &[]);
         for method in connect_methods(verbs) {
             let verb = format!("connect{}", title(method.as_str()));
-            let shown = method.as_str().to_uppercase();
-            let description = format!("connect {shown} requests to {} of {}", place.subresource, place.noun);
+            let method_name = method.as_str().to_uppercase();
+            let description = format!("connect {method_name} requests to {} of {}", route.subresource, route.noun);
             let rest = verb.strip_prefix("connect").unwrap_or_default();
-            let mut operation = place.operation(self.root, "connect", rest, description);
+            let mut operation = route.operation(self.root, "connect", rest, description);
             operation.parameters.extend(options.iter().cloned());
-            operation.target = Some(("connect", place.kind.clone()));
+            operation.target = Some(("connect", route.kind.clone()));
             let responses = vec![Response::ok(Content::String)];
-            self.add(place, Operation { method: *method, produces: ANYTHING, responses, ..operation });
+            self.add(route, Operation { method: *method, produces: ANYTHING, responses, ..operation });
         }
     }
 
-    fn add(&mut self, place: &RoutePath<'_>, operation: Operation) {
-        self.by_path.entry(format!("{}/{}", self.root, place.path)).or_default().push(operation);
+    fn add(&mut self, route: &RoutePath<'_>, operation: Operation) {
+        self.by_path.entry(format!("{}/{}", self.root, route.path)).or_default().push(operation);
     }
 }
 
 impl RoutePath<'_> {
-    /// Returns an operation at this place, to be completed. `before` is the part of its id between group version and
-    /// kind.
+    /// Returns an incomplete operation. `before` is the part of its id between group version and kind.
     fn operation(&self, root: &str, verb: &'static str, before: &str, description: String) -> Operation {
         self.operation_of(root, verb, before, "", description)
     }
@@ -388,17 +387,17 @@ impl RoutePath<'_> {
     }
 }
 
-/// Returns true if the path forwards whole requests, since only then it has a DELETE.
-fn takes_any_method(verbs: Verbs) -> bool {
+/// Returns true if the path forwards all methods; only such paths support DELETE.
+fn accepts_any_method(verbs: Verbs) -> bool {
     verbs.contains(Verb::Delete)
 }
 
 fn connect_methods(verbs: Verbs) -> &'static [Method] {
     use Method::{Delete, Get, Head, Options, Patch, Post, Put};
-    if takes_any_method(verbs) { &[Get, Post, Put, Patch, Delete, Head, Options] } else { &[Get, Post] }
+    if accepts_any_method(verbs) { &[Get, Post, Put, Patch, Delete, Head, Options] } else { &[Get, Post] }
 }
 
-/// Returns the name of a kind's definition. A test ensures that the tables have the kinds of all resources.
+/// Returns the name of a kind's definition. A test ensures that the field tables contain the kinds of all resources.
 fn definition(kinds: &dyn Kinds, kind: &GroupVersionKind) -> Text {
     kinds.kind(&kind.group, &kind.version, &kind.kind).map(|message| message.name.clone()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The document of version 2, which has all resources.
+//! The document of version 2, which covers all resources.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -13,114 +13,115 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha512};
 
 use crate::TITLE;
-use crate::custom;
+use crate::custom_resources;
 use crate::definitions::{BuiltIn, Definitions, Dialect, reachable};
 use crate::json::Json;
 use crate::operation::{Body, Content, Operation, Parameter, ParameterLocation, Path};
-use crate::parts::{Chunks, PackedRuns, Part, PathParts, Section};
+use crate::parts::{Chunks, CompressedRuns, Part, PathParts, Section};
 use crate::protobuf::{self, shapes};
 
-/// The document in all its forms, each made at the first request.
+/// The document in all formats, each built at the first request.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) hash: String,
     pub(crate) json: Pieces,
-    /// The text itself if it is merged from several servers and so has no parts.
-    whole: Option<Bytes>,
+    /// The text, if it was merged from several servers and so has no parts.
+    merged: Option<Bytes>,
     head: Vec<u8>,
     tail: Vec<u8>,
     paths: BTreeMap<String, Arc<Part>>,
     definitions: BTreeMap<Text, Arc<Part>>,
-    kept: Arc<Kept>,
-    /// `None` if the document has no such form.
+    reusable: Arc<ReusableParts>,
+    /// `None` if the document cannot be encoded in protobuf.
     protobuf: OnceLock<Option<Pieces>>,
-    /// The compressed forms of JSON and protobuf. `None` if compression failed.
-    packed: [OnceLock<Option<Pieces>>; 2],
+    /// The compressed JSON and protobuf. `None` if compression failed.
+    compressed: [OnceLock<Option<Pieces>>; 2],
 }
 
 /// The parts of one custom resource.
 #[derive(Debug)]
 pub(crate) struct CustomParts {
     pub(crate) description: Arc<ResourceDescription>,
-    made: OnceLock<(PathParts, NamedParts)>,
+    parts: OnceLock<(PathParts, NamedParts)>,
 }
 
 type NamedParts = Vec<(Text, Arc<Part>)>;
 
 /// The parts that the next document reuses, besides those of paths and custom resources.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct ReusableParts {
     built_in: BuiltInParts,
     /// For JSON and for protobuf.
-    packed: [PackedRuns; 2],
+    compressed: [CompressedRuns; 2],
 }
 
-/// The definitions of the field tables in a document, and the names from which they were reached.
+/// The definitions of the field tables in a document, and the names from which they are reachable.
 #[derive(Debug, Default)]
 struct BuiltInParts(Mutex<Option<(BTreeSet<Text>, NamedParts)>>);
 
 impl Document {
-    /// Makes the document of the built-in paths and the custom resources.
+    /// Builds the document of the built-in paths and the custom resources.
     pub(crate) fn new(
         built_in: &[Arc<PathParts>],
         resources: &[Arc<CustomParts>],
         kinds: &dyn Kinds,
         shows_enums: bool,
-        kept: &Arc<Kept>,
+        reusable: &Arc<ReusableParts>,
         release: &str,
     ) -> Self {
-        let made: Vec<&(PathParts, NamedParts)> = resources.iter().map(|resource| resource.made(kinds)).collect();
+        let custom_parts: Vec<&(PathParts, NamedParts)> =
+            resources.iter().map(|resource| resource.parts(kinds)).collect();
         let of_paths: Vec<&PathParts> =
-            built_in.iter().map(|parts| &**parts).chain(made.iter().map(|(paths, _)| paths)).collect();
+            built_in.iter().map(|parts| &**parts).chain(custom_parts.iter().map(|(paths, _)| paths)).collect();
         let paths = of_paths.iter().flat_map(|parts| &parts.parts).cloned().collect();
         let parameters = of_paths.iter().flat_map(|parts| &parts.parameters).collect();
         let mut roots: BTreeSet<Text> = of_paths.iter().flat_map(|parts| &parts.definitions).cloned().collect();
         let mut definitions = BTreeMap::new();
-        for (name, part) in made.iter().flat_map(|(_, definitions)| definitions) {
+        for (name, part) in custom_parts.iter().flat_map(|(_, definitions)| definitions) {
             roots.remove(name);
             definitions.insert(name.clone(), part.clone());
         }
         if !resources.is_empty() {
-            roots.extend(custom::REFERENCED.map(Text::new_static));
+            roots.extend(custom_resources::REFERENCED.map(Text::new_static));
         }
-        definitions.extend(kept.built_in.reached(roots, kinds, shows_enums));
+        definitions.extend(reusable.built_in.reachable_parts(roots, kinds, shows_enums));
         let (head, tail) = (head(release), tail(&parameters));
         let mut document = Self {
             hash: String::new(),
             json: Pieces::default(),
-            whole: None,
+            merged: None,
             head,
             tail,
             paths,
             definitions,
-            kept: kept.clone(),
+            reusable: reusable.clone(),
             protobuf: OnceLock::new(),
-            packed: Default::default(),
+            compressed: Default::default(),
         };
         document.hash = document.digest();
-        document.json = document.in_json().plain();
+        document.json = document.json_chunks().plain();
         document
     }
 
-    /// Replaces the text by that merged with the documents of other servers.
-    pub(crate) fn replaced(self, whole: Bytes) -> Self {
-        let (json, hash) = (whole.clone().into(), hex(&Sha512::digest(&whole)));
-        Self { hash, json, whole: Some(whole), protobuf: OnceLock::new(), packed: Default::default(), ..self }
+    /// Replaces the text by one that was merged with the documents of remote servers.
+    pub(crate) fn with_merged(self, merged: Bytes) -> Self {
+        let (json, hash) = (merged.clone().into(), hex(&Sha512::digest(&merged)));
+        Self { hash, json, merged: Some(merged), protobuf: OnceLock::new(), compressed: Default::default(), ..self }
     }
 
     pub(crate) fn protobuf(&self) -> Option<Pieces> {
-        self.protobuf.get_or_init(|| Some(self.in_protobuf()?.plain())).clone()
+        self.protobuf.get_or_init(|| Some(self.protobuf_chunks()?.plain())).clone()
     }
 
-    pub(crate) fn packed_json(&self) -> Option<Pieces> {
-        self.packed[0].get_or_init(|| self.in_json().packed(&self.kept.packed[0])).clone()
+    pub(crate) fn compressed_json(&self) -> Option<Pieces> {
+        self.compressed[0].get_or_init(|| self.json_chunks().compressed(&self.reusable.compressed[0])).clone()
     }
 
-    pub(crate) fn packed_protobuf(&self) -> Option<Pieces> {
-        self.packed[1].get_or_init(|| self.in_protobuf()?.packed(&self.kept.packed[1])).clone()
+    pub(crate) fn compressed_protobuf(&self) -> Option<Pieces> {
+        self.compressed[1].get_or_init(|| self.protobuf_chunks()?.compressed(&self.reusable.compressed[1])).clone()
     }
 
-    /// Returns a hash of the parts' hashes, of which unchanged ones are known.
+    /// Returns a hash of the hashes of all parts, so that unchanged parts are not hashed again.
     fn digest(&self) -> String {
         let mut hash = Sha512::new();
         for part in self.paths.values().chain(self.definitions.values()) {
@@ -132,34 +133,34 @@ impl Document {
         hex(&hash.finalize())
     }
 
-    fn in_json(&self) -> Chunks {
+    fn json_chunks(&self) -> Chunks {
         let mut chunks = Chunks::default();
-        if let Some(whole) = &self.whole {
-            chunks.own(whole.clone());
+        if let Some(merged) = &self.merged {
+            chunks.push_own(merged.clone());
             return chunks;
         }
-        // The braces at the ends are those of the document.
-        chunks.own([&self.head[..self.head.len() - 1], b",\"paths\":{"].concat());
+        // The outer braces are those of the document.
+        chunks.push_own([&self.head[..self.head.len() - 1], b",\"paths\":{"].concat());
         chunks.members(self.paths.values().map(|part| &**part));
-        chunks.own("},\"definitions\":{");
+        chunks.push_own("},\"definitions\":{");
         chunks.members(self.definitions.values().map(|part| &**part));
-        chunks.own([b"},", &self.tail[1..]].concat());
+        chunks.push_own([b"},", &self.tail[1..]].concat());
         chunks
     }
 
-    fn in_protobuf(&self) -> Option<Chunks> {
+    fn protobuf_chunks(&self) -> Option<Chunks> {
         let mut chunks = Chunks::default();
         let transcode = |json| protobuf::transcode(json, &shapes::V2).ok();
-        if let Some(whole) = &self.whole {
-            chunks.own(transcode(whole)?);
+        if let Some(merged) = &self.merged {
+            chunks.push_own(transcode(merged)?);
             return Some(chunks);
         }
-        chunks.own(transcode(&self.head)?);
+        chunks.push_own(transcode(&self.head)?);
         let parts: Vec<&Part> = self.paths.values().map(|part| &**part).collect();
         chunks.field(Section::Paths, &parts)?;
         let parts: Vec<&Part> = self.definitions.values().map(|part| &**part).collect();
         chunks.field(Section::Definitions, &parts)?;
-        chunks.own(transcode(&self.tail)?);
+        chunks.push_own(transcode(&self.tail)?);
         Some(chunks)
     }
 }
@@ -170,15 +171,15 @@ fn hex(bytes: &[u8]) -> String {
 
 impl CustomParts {
     pub(crate) fn new(description: Arc<ResourceDescription>) -> Self {
-        Self { description, made: OnceLock::new() }
+        Self { description, parts: OnceLock::new() }
     }
 
-    fn made(&self, kinds: &dyn Kinds) -> &(PathParts, NamedParts) {
-        self.made.get_or_init(|| {
+    fn parts(&self, kinds: &dyn Kinds) -> &(PathParts, NamedParts) {
+        self.parts.get_or_init(|| {
             let resource = &self.description;
-            let paths = path_parts(custom::paths(kinds, std::slice::from_ref(resource)));
-            let shown = custom::shown(kinds, resource, OpenApiVersion::V2).into_iter();
-            let definitions = shown.map(|(name, json)| {
+            let paths = path_parts(custom_resources::paths(kinds, std::slice::from_ref(resource)));
+            let definitions = custom_resources::definitions_of(kinds, resource, OpenApiVersion::V2).into_iter();
+            let definitions = definitions.map(|(name, json)| {
                 let part = Part::new(&name, |out| out.raw(json));
                 (name, Arc::new(part))
             });
@@ -189,28 +190,28 @@ impl CustomParts {
 
 impl BuiltInParts {
     /// Returns the definitions that are reachable from these names.
-    fn reached(&self, roots: BTreeSet<Text>, kinds: &dyn Kinds, shows_enums: bool) -> NamedParts {
-        let mut known = self.0.lock();
-        if let Some((before, parts)) = &*known
-            && *before == roots
+    fn reachable_parts(&self, roots: BTreeSet<Text>, kinds: &dyn Kinds, shows_enums: bool) -> NamedParts {
+        let mut cache = self.0.lock();
+        if let Some((cached_roots, parts)) = &*cache
+            && *cached_roots == roots
         {
             return parts.clone();
         }
-        let definitions = BuiltIn::new(kinds, None).showing_enums(shows_enums);
+        let definitions = BuiltIn::new(kinds, None).with_enum_values(shows_enums);
         let names = reachable(&definitions, roots.iter().cloned()).into_iter();
         let parts = names.map(|name| {
             let part = Part::new(&name, |json| definitions.write(&name, Dialect::V2, json));
             (name, Arc::new(part))
         });
         let parts: NamedParts = parts.collect();
-        *known = Some((roots, parts.clone()));
+        *cache = Some((roots, parts.clone()));
         parts
     }
 }
 
-/// Returns paths with all parts of the document that they need.
+/// Returns the parts of paths, with the parameters and definitions that they need.
 pub(crate) fn path_parts(paths: Vec<Path>) -> PathParts {
-    let shared = Shared::collect(&paths);
+    let shared = SharedParameters::collect(&paths);
     let parts = paths.iter().map(|path| {
         let part = Part::new(&path.path, |json| {
             json.object(|json| {
@@ -224,7 +225,7 @@ pub(crate) fn path_parts(paths: Vec<Path>) -> PathParts {
     });
     PathParts {
         parts: parts.collect(),
-        parameters: shared.written(),
+        parameters: shared.encode(),
         definitions: paths.iter().flat_map(Path::definitions).cloned().collect(),
     }
 }
@@ -262,7 +263,7 @@ fn tail(parameters: &BTreeMap<&String, &Bytes>) -> Vec<u8> {
     json.into_bytes()
 }
 
-fn write_operation(operation: &Operation, shared: &Shared<'_>, json: &mut Json) {
+fn write_operation(operation: &Operation, shared: &SharedParameters<'_>, json: &mut Json) {
     json.text_member("description", &operation.description);
     if !operation.consumes.is_empty() {
         json.texts_member("consumes", operation.consumes);
@@ -295,7 +296,7 @@ fn write_operation(operation: &Operation, shared: &Shared<'_>, json: &mut Json) 
 }
 
 /// Writes parameters by name; the body is one of them.
-fn write_parameters(body: Option<&Body>, parameters: &[Parameter], shared: &Shared<'_>, json: &mut Json) {
+fn write_parameters(body: Option<&Body>, parameters: &[Parameter], shared: &SharedParameters<'_>, json: &mut Json) {
     if body.is_none() && parameters.is_empty() {
         return;
     }
@@ -315,8 +316,8 @@ fn write_parameter(parameter: &Parameter, json: &mut Json) {
             json.text_member("description", &parameter.description);
         }
         json.text_member("name", &parameter.name);
-        json.text_member("in", parameter.place.as_str());
-        if parameter.place == ParameterLocation::Path {
+        json.text_member("in", parameter.location.as_str());
+        if parameter.location == ParameterLocation::Path {
             json.true_member("required");
         }
     });
@@ -333,14 +334,14 @@ fn write_body(body: &Body, json: &mut Json) {
     });
 }
 
-/// Parameters, nearly all of them, that are in the document once with a name, for references.
+/// Parameters, nearly all of them, that the document defines once, to be referenced by name.
 #[derive(Default)]
-struct Shared<'a> {
+struct SharedParameters<'a> {
     parameters: HashMap<&'a Parameter, String>,
     bodies: HashMap<&'a Body, String>,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> SharedParameters<'a> {
     fn collect(paths: &'a [Path]) -> Self {
         let mut shared = Self::default();
         for path in paths {
@@ -351,7 +352,7 @@ impl<'a> Shared<'a> {
                     None => digest(&parameter.name, |json| write_parameter(parameter, json)),
                 });
             }
-            // All others have the kind in their names.
+            // All other bodies have the kind in their names.
             let bodies = path.operations.iter().filter_map(|operation| operation.body.as_ref());
             for body in bodies.filter(|body| body.definition.starts_with("io.k8s.apimachinery")) {
                 shared.bodies.entry(body).or_insert_with(|| digest("body", |json| write_body(body, json)));
@@ -375,15 +376,15 @@ impl<'a> Shared<'a> {
     }
 
     /// Returns all parameters by name, including bodies, whose names begin with `body`.
-    fn written(&self) -> BTreeMap<String, Bytes> {
-        let written = |write: &dyn Fn(&mut Json)| {
+    fn encode(&self) -> BTreeMap<String, Bytes> {
+        let encode = |write: &dyn Fn(&mut Json)| {
             let mut json = Json::new();
             write(&mut json);
             Bytes::from(json.into_bytes())
         };
         let parameters = self.parameters.iter();
-        let parameters = parameters.map(|(parameter, name)| (name, written(&|json| write_parameter(parameter, json))));
-        let bodies = self.bodies.iter().map(|(body, name)| (name, written(&|json| write_body(body, json))));
+        let parameters = parameters.map(|(parameter, name)| (name, encode(&|json| write_parameter(parameter, json))));
+        let bodies = self.bodies.iter().map(|(body, name)| (name, encode(&|json| write_body(body, json))));
         parameters.chain(bodies).map(|(name, json)| (name.clone(), json)).collect()
     }
 }
@@ -396,10 +397,10 @@ fn write_reference(name: &str, json: &mut Json) {
 /// detect features.
 fn is_shared(parameter: &Parameter) -> bool {
     let name = parameter.name.as_str();
-    name != "name" && !(parameter.place == ParameterLocation::Query && matches!(name, "fieldValidation" | "dryRun"))
+    name != "name" && !(parameter.location == ParameterLocation::Query && matches!(name, "fieldValidation" | "dryRun"))
 }
 
-/// Returns the name of a shared parameter: its own and eight characters of FNV-1 of its JSON.
+/// Returns the name of a shared parameter: its own, and eight characters of the FNV-1 hash of its JSON.
 fn digest(name: &str, write: impl FnOnce(&mut Json)) -> String {
     let mut json = Json::new();
     write(&mut json);
@@ -415,9 +416,9 @@ mod tests {
     use super::*;
     use crate::parameters;
 
-    /// Parameters with kube-apiserver's descriptions also have its names.
+    /// Parameters with kube-apiserver's descriptions have the same names as in kube-apiserver.
     #[test]
-    fn names_of_shared_parameters() {
+    fn names_shared_parameters_like_kube_apiserver() {
         for (parameter, want) in [
             (parameters::pretty(), "pretty-tJGM1-ng"),
             (parameters::namespace(), "namespace-vgWSWtn3"),

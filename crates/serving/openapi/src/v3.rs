@@ -7,8 +7,8 @@ use crate::json::Json;
 use crate::operation::{Content, Operation, Parameter, ParameterLocation, Path};
 use crate::{CUSTOM_TITLE, TITLE};
 
-/// Returns the document of these paths in a release; in none for custom resources, whose documents have a version of
-/// their own and lack authentication.
+/// Returns the document of these paths in a release; `None` for custom resources, whose documents have a fixed version
+/// and no authentication.
 pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions, release: Option<&str>) -> Vec<u8> {
     let title = release.map_or(CUSTOM_TITLE, |release| [TITLE, release]);
     let mut json = Json::new();
@@ -95,11 +95,11 @@ fn write_parameters(parameters: &[Parameter], json: &mut Json) {
         for parameter in parameters {
             json.object(|json| {
                 json.text_member("name", &parameter.name);
-                json.text_member("in", parameter.place.as_str());
+                json.text_member("in", parameter.location.as_str());
                 if !parameter.description.is_empty() {
                     json.text_member("description", &parameter.description);
                 }
-                if parameter.place == ParameterLocation::Path {
+                if parameter.location == ParameterLocation::Path {
                     json.true_member("required");
                 }
                 json.name("schema").object(|json| {

@@ -1,8 +1,8 @@
-//! The documents compared with recorded ones: all differences are listed, except for descriptions.
+//! Compares the documents with recorded ones. All differences except descriptions are reported.
 #![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
 use binnacle_kinds::BuiltInKinds;
-use binnacle_openapi::{Answer, Ask, OpenApi};
+use binnacle_openapi::{OpenApi, OpenApiRequest, OpenApiResponse};
 use binnacle_resources::{default_served, groups};
 use binnacle_scheme::{Release, Served, Shared};
 use binnacle_test_requirements::shared;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn documents_of_version_3() {
+fn v3_documents_equal_recorded_ones() {
     let folder = shared("reference/openapi/v3");
     let documents = documents_of(default_served());
     let mut findings = Findings::default();
@@ -30,23 +30,23 @@ fn documents_of_version_3() {
     findings.report(&format!("{compared} documents"));
 }
 
-/// All versions, alpha and beta too, as Kubernetes publishes them with its sources.
+/// All versions, including alpha and beta, as Kubernetes publishes them with its sources.
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn published_documents_of_all_versions() {
+fn published_documents_of_all_versions_equal_recorded_ones() {
     let folder = shared("reference/openapi/all-v3");
-    let documents = documents_of(everything());
+    let documents = documents_of(all_resources());
     let mut findings = Findings::default();
     let mut compared = 0;
     for entry in std::fs::read_dir(&folder).unwrap() {
         let file = entry.unwrap().path();
         let name = file.file_name().unwrap().to_str().unwrap().strip_suffix("_openapi.json").unwrap();
-        // Served only on request, by another part of the server.
+        // Served only if enabled, by another handler.
         if name == "logs" {
             continue;
         }
         let mut recorded = parse(&std::fs::read(&file).unwrap());
-        // It is published before the version is set.
+        // Published before the version is set.
         assert_eq!(recorded["info"]["version"], "unversioned");
         recorded["info"]["version"] = "1.36".into();
         // Published with other features: with CBOR, without enums.
@@ -63,7 +63,7 @@ fn published_documents_of_all_versions() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn index_of_version_3() {
+fn v3_index_equals_recorded_one() {
     let folder = shared("reference/openapi/v3");
     let documents = documents_of(default_served());
     let recorded = parse(&std::fs::read(folder.join("index.json")).unwrap());
@@ -74,7 +74,7 @@ fn index_of_version_3() {
 
 #[test]
 #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
-fn document_of_version_2() {
+fn v2_document_equals_recorded_one() {
     let folder = shared("reference/openapi");
     let documents = documents_of(default_served());
     let recorded = parse(&std::fs::read(folder.join("v2.json")).unwrap());
@@ -146,8 +146,7 @@ impl Findings {
         }
     }
 
-    /// Compares descriptions: their sources differ, and those of the values of enums are our own, but there must be one
-    /// wherever kube-apiserver has one.
+    /// Compares descriptions. Their sources differ, but there must be a description wherever kube-apiserver has one.
     fn sentence(&mut self, at: String, recorded: Option<&Value>, ours: Option<&Value>) {
         let values = |text: Option<&Value>| {
             let (_, values) = text?.as_str()?.split_once("Possible enum values:\n")?;
@@ -172,15 +171,15 @@ impl Findings {
         }
     }
 
-    fn report(&self, what: &str) {
+    fn report(&self, document: &str) {
         println!(
-            "{what}: {} differences, {} sentences are the same, {} differ, {} are missing",
+            "{document}: {} differences, {} sentences are the same, {} differ, {} are missing",
             self.differences.len(),
             self.same_sentences,
             self.other_sentences.len(),
             self.missing_sentences.len()
         );
-        // Options and lists have their own descriptions; all others have those of the dependency.
+        // Options, lists and enum values have their own descriptions; all others come from the dependency.
         let own = |at: &&String| !at.contains(" > parameters > ") && !at.contains("List > ");
         let other: Vec<_> = self.missing_sentences.iter().chain(self.other_sentences.iter().filter(own)).collect();
         assert!(other.is_empty(), "{other:#?}");
@@ -194,9 +193,9 @@ fn short(value: &Value) -> String {
 }
 
 fn get(documents: &OpenApi, path: &str) -> Vec<u8> {
-    match documents.answer(&Ask { path, ..Ask::default() }) {
-        Some(Answer::Document(document)) => document.body.into_bytes().to_vec(),
-        Some(Answer::Index(body)) => body.to_vec(),
+    match documents.respond(&OpenApiRequest { path, ..OpenApiRequest::default() }) {
+        Some(OpenApiResponse::Document(document)) => document.body.into_bytes().to_vec(),
+        Some(OpenApiResponse::Index(body)) => body.to_vec(),
         other => panic!("{path}: {other:?}"),
     }
 }
@@ -206,7 +205,7 @@ fn parse(bytes: &[u8]) -> Value {
 }
 
 /// Returns all resources.
-fn everything() -> Served {
+fn all_resources() -> Served {
     let release = Release::v1(36);
     Served::built_in(groups(), |_, resource| resource.lifecycle.exists_in(release).then(|| resource.clone()))
 }

@@ -1,4 +1,4 @@
-//! The cost of authentication and authorization: `cargo run --release -p binnacle-server --example callers`.
+//! Measures the cost of authentication and authorization: `cargo run --release -p binnacle-server --example callers`.
 //!
 //! Prints the time per request on a warm server for each kind of credential, with the roles and bindings of a cluster
 //! that has 10,000 bindings. Only the authenticators and authorizers run, combined as in the server.
@@ -30,10 +30,10 @@ const BINDINGS: usize = 10_000;
 const ROUNDS: u32 = 100_000;
 const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The pod and service account that a token is bound to exist.
-struct There(Arc<ObjectState>);
+/// The pod and service account to which a token is bound exist.
+struct ExistingObjects(Arc<ObjectState>);
 
-impl BoundObjects for There {
+impl BoundObjects for ExistingObjects {
     fn state<'a>(
         &'a self,
         _: BoundKind,
@@ -59,7 +59,7 @@ impl BoundObjects for There {
 
 /// A request's credential: the certificates of its connection and its headers.
 struct Caller {
-    what: &'static str,
+    credential: &'static str,
     connection: ConnectionInfo,
     headers: HeaderMap,
 }
@@ -88,16 +88,16 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
         audiences: audiences.clone(),
         lookup: true,
     };
-    let there = Arc::new(There(Arc::new(ObjectState { uid: "u".into(), deleted: None })));
-    let accounts = ServiceAccountTokens::new(options, there, ServiceAccountMetrics::register(&registry)?);
+    let objects = Arc::new(ExistingObjects(Arc::new(ObjectState { uid: "u".into(), deleted: None })));
+    let accounts = ServiceAccountTokens::new(options, objects, ServiceAccountMetrics::register(&registry)?);
     let file = TokenFile::parse("tokens", b"secret,user-77,1,group-77\n")?.for_audiences(audiences.clone());
     let tokens = TokenUnion::new(vec![Box::new(file), Box::new(accounts)]);
     let times = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };
     let tokens =
         TokenCache::new(tokens, times, TokenCacheMetrics::register(&registry)?).map_err(|error| error.to_string())?;
     let authorities = Arc::new(Authorities::from_pem("clients", authority.as_bytes())?);
-    let known = Union::new(vec![Box::new(X509::new(authorities)), Box::new(Bearer::new(tokens))]);
-    let authenticator = FailFast(known, Anonymous::new());
+    let authenticated = Union::new(vec![Box::new(X509::new(authorities)), Box::new(Bearer::new(tokens))]);
+    let authenticator = FailFast(authenticated, Anonymous::new());
     let authorizer = authorizer(&registry)?;
 
     let bearer = |token: &str| -> Result<HeaderMap, Box<dyn std::error::Error>> {
@@ -106,25 +106,25 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
     let with_certificate = ConnectionInfo::new(([127, 0, 0, 1], 1).into(), vec![certificate], None);
     let plain = || ConnectionInfo::new(([127, 0, 0, 1], 1).into(), Vec::new(), None);
     for caller in [
-        Caller { what: "client certificate", connection: with_certificate, headers: HeaderMap::new() },
-        Caller { what: "static token", connection: plain(), headers: bearer("secret")? },
-        Caller { what: "bound service account token", connection: plain(), headers: bearer(&token)? },
+        Caller { credential: "client certificate", connection: with_certificate, headers: HeaderMap::new() },
+        Caller { credential: "static token", connection: plain(), headers: bearer("secret")? },
+        Caller { credential: "bound service account token", connection: plain(), headers: bearer(&token)? },
     ] {
         let mut best = f64::MAX;
         for _ in 0..5 {
             let began = Instant::now();
             for _ in 0..ROUNDS {
-                one(&authenticator, authorizer.as_ref(), &caller, &audiences).await?;
+                authenticate_and_authorize(&authenticator, authorizer.as_ref(), &caller, &audiences).await?;
             }
             best = best.min(began.elapsed().as_secs_f64() / f64::from(ROUNDS));
         }
-        println!("{:50} {:8.3} us", caller.what, best * 1e6);
+        println!("{:50} {:8.3} us", caller.credential, best * 1e6);
     }
     Ok(())
 }
 
 /// Authenticates a caller and authorizes it to read pods of its namespace.
-async fn one(
+async fn authenticate_and_authorize(
     authenticator: &dyn Authenticator,
     authorizer: &dyn Authorizer,
     caller: &Caller,
@@ -136,21 +136,21 @@ async fn one(
         path: "/api/v1/namespaces/n-77/pods",
         audiences,
     };
-    let known = authenticator.authenticate(credentials).await.map_err(|error| error.to_string())?;
-    let known = known.ok_or("nobody")?;
+    let authenticated = authenticator.authenticate(credentials).await.map_err(|error| error.to_string())?;
+    let authenticated = authenticated.ok_or("nobody")?;
     let attributes = Attributes {
         verb: "list",
         is_resource_request: true,
         api_version: "v1",
         namespace: "n-77",
         resource: "pods",
-        ..Attributes::nothing(&known.user)
+        ..Attributes::nothing(&authenticated.user)
     };
     let decision = authorizer.authorize(&attributes).await.map_err(|error| error.to_string())?;
-    if decision.is_allow() { Ok(()) } else { Err(format!("{} may not", known.user.name).into()) }
+    if decision.is_allow() { Ok(()) } else { Err(format!("{} may not", authenticated.user.name).into()) }
 }
 
-/// Returns a CA, and a certificate for `user-77` in `group-77` that it signed.
+/// Returns a CA, and a certificate that it signed for `user-77` in `group-77`.
 fn certificate() -> Result<(String, CertificateDer<'static>), rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::default();

@@ -1,10 +1,10 @@
 //! Supervision of the workers, which are the threads that serve requests: health checks fail while the workers make no
-//! progress, and the log says what they are doing.
+//! progress, and the log describes what they are doing.
 //!
-//! Three observations count. A task that runs on the workers every second shows that timers fire and tasks run. The
-//! runtime's own counters show that each single worker goes on. The charges of long computations show that none is
-//! stuck on a thread beside the workers, where it holds a turn that others wait for: that is less urgent, so it counts
-//! only from a later time on. All are made on another runtime.
+//! There are three observations, all from another runtime. A task that runs on the workers every second shows that
+//! timers fire and tasks run. The counters of the runtime show that each worker makes progress. The charges of long
+//! computations show that none is stuck on a blocking thread while it holds a turn that others wait for; this is less
+//! urgent, so it counts only after a longer time.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -19,16 +19,16 @@ use tokio::runtime::Handle;
 
 use crate::health::HealthCheck;
 
-/// The times of the supervision.
+/// The intervals and thresholds of the supervision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CanaryTimes {
     /// The interval between observations.
     pub tick: Duration,
-    /// The time without progress after which the server should get no traffic.
+    /// The time without progress after which the server is not ready.
     pub ready: Duration,
-    /// The time without progress after which the server should be restarted.
+    /// The time without progress after which the server is not alive.
     pub alive: Duration,
-    /// The time without charges after which a computation beside the workers begins to count.
+    /// The time without charges after which a computation on a blocking thread is considered stuck.
     pub computation: Duration,
 }
 
@@ -44,20 +44,21 @@ pub struct Canary {
     times: CanaryTimes,
     /// The number of runs of the task on the workers.
     beats: AtomicU64,
-    /// The milliseconds for which there has been no progress.
+    /// The time without progress, in milliseconds.
     silent: AtomicU64,
-    /// What the workers were doing when it was reported that they make no progress, until they go on.
+    /// The description of the workers' activity from the report that they make no progress, until they make progress
+    /// again.
     reported: Mutex<Option<String>>,
 }
 
-/// The health check `ping`, which passes in kube-apiserver whenever it is reached.
+/// The health check `ping`, which always passes in kube-apiserver if it is reached.
 struct CanaryCheck {
     canary: Arc<Canary>,
     bound: Duration,
 }
 
 impl Canary {
-    /// Starts the supervision of the workers, from another runtime. It ends with the last reference.
+    /// Starts the supervision of the workers, from another runtime. It ends when the last reference is dropped.
     pub fn start(workers: &Handle, front: &Handle, times: CanaryTimes) -> Arc<Self> {
         let canary =
             Arc::new(Self { times, beats: AtomicU64::new(0), silent: AtomicU64::new(0), reported: Mutex::default() });
@@ -71,7 +72,7 @@ impl Canary {
         Duration::from_millis(self.silent.load(Ordering::Relaxed))
     }
 
-    /// Returns what the workers were doing when the log reported that they make no progress; `None` if they do.
+    /// Returns the activity of the workers as of the report that they make no progress; `None` while they do.
     pub fn stuck(&self) -> Option<String> {
         self.reported.lock().clone()
     }
@@ -125,7 +126,7 @@ async fn watch(canary: Weak<Canary>, workers: Handle, times: CanaryTimes) {
         tokio::time::sleep(times.tick).await;
         let Some(canary) = canary.upgrade() else { return };
         let now = Instant::now();
-        // While the process was stopped, this task did not run either, and the workers are not to blame.
+        // If the process was suspended, this task did not run either, so the time does not count.
         let passed = (now - before).min(2 * times.tick);
         before = now;
         let busy = binnacle_work::busy();
@@ -134,7 +135,7 @@ async fn watch(canary: Weak<Canary>, workers: Handle, times: CanaryTimes) {
         match since {
             None if silent >= times.ready => {
                 since = Some(now.checked_sub(silent).unwrap_or(now));
-                let doing = described(&busy, now, times.tick);
+                let doing = describe_computations(&busy, now, times.tick);
                 *canary.reported.lock() = Some(doing.clone());
                 tracing::error!(seconds = silent.as_secs(), doing, "the workers make no progress");
             }
@@ -153,26 +154,26 @@ async fn watch(canary: Weak<Canary>, workers: Handle, times: CanaryTimes) {
 enum Part {
     Task,
     Worker(usize),
-    /// A computation, by its beginning.
+    /// A computation, by its start.
     Computation(Instant),
 }
 
-/// The state of a part: it makes no progress while the state stays the same.
+/// The state of a part, which makes no progress while the state stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Count(u64),
-    /// The number of times that a worker began or ended to wait, and the time that it has worked.
+    /// The number of times that a worker parked or unparked, and the time that it was busy.
     Worker(u64, Duration),
     Charged(Instant),
 }
 
-/// Returns the state of all parts that have something to do.
+/// Returns the state of all busy parts.
 fn observations(canary: &Canary, workers: &Handle, busy: &[Busy]) -> Vec<(Part, Progress)> {
     let metrics = workers.metrics();
     let mut parts = vec![(Part::Task, Progress::Count(canary.beats.load(Ordering::Relaxed)))];
     for worker in 0..metrics.num_workers() {
         let parked = metrics.worker_park_unpark_count(worker);
-        // An odd number means that it waits for work.
+        // An odd number means that the worker is parked.
         if parked.is_multiple_of(2) {
             let worked = metrics.worker_total_busy_duration(worker);
             parts.push((Part::Worker(worker), Progress::Worker(parked, worked)));
@@ -182,11 +183,11 @@ fn observations(canary: &Canary, workers: &Handle, busy: &[Busy]) -> Vec<(Part, 
     parts
 }
 
-/// The times for which parts have made no progress.
+/// The time for which each part has made no progress.
 #[derive(Debug)]
 struct Stalls {
     parts: HashMap<Part, (Progress, Duration)>,
-    /// The time that does not count for computations.
+    /// The time after which computations count.
     computation: Duration,
 }
 
@@ -211,14 +212,14 @@ impl Stalls {
     }
 }
 
-/// Returns the computations that have lasted for some time, for the log.
-fn described(busy: &[Busy], now: Instant, least: Duration) -> String {
-    const MOST: usize = 16;
+/// Returns a description of the computations that have run for some time, for the log.
+fn describe_computations(busy: &[Busy], now: Instant, least: Duration) -> String {
+    const MAX_LISTED: usize = 16;
     let mut text = String::new();
     let long = busy.iter().map(|busy| (busy, now.saturating_duration_since(busy.since)));
-    for (busy, time) in long.filter(|(_, time)| *time >= least).take(MOST) {
+    for (busy, time) in long.filter(|(_, time)| *time >= least).take(MAX_LISTED) {
         let separator = if text.is_empty() { "" } else { "; " };
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{separator}{} for {:.1} s", busy.subject, time.as_secs_f64());
     }
     if text.is_empty() { "work that is not part of a request".to_owned() } else { text }
@@ -231,14 +232,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn only_unchanged_parts_count() {
+    fn counts_only_unchanged_parts() {
         let (mut stalls, now) = (Stalls::new(SECOND), Instant::now());
         let task = |count| (Part::Task, Progress::Count(count));
         let worker = |number, worked| (Part::Worker(number), Progress::Worker(2, SECOND * worked));
         let computation = |seconds| (Part::Computation(now), Progress::Charged(now + SECOND * seconds));
         for (parts, want) in [
             (vec![task(1), worker(0, 1), worker(1, 1)], 0),
-            // Worker 1 waits for work.
+            // Worker 1 is parked.
             (vec![task(2), worker(0, 1)], 1),
             (vec![task(3), worker(0, 1), worker(1, 1)], 2),
             (vec![task(4), worker(0, 2), worker(1, 1)], 1),
@@ -262,7 +263,7 @@ mod tests {
             Busy { since, charged: since, subject: subject.to_owned() }
         };
         let all = [busy(7, "GET /a by \"jane\""), busy(2, "task \"b\""), busy(0, "GET /short")];
-        assert_eq!(described(&all, now, SECOND), "GET /a by \"jane\" for 7.0 s; task \"b\" for 2.0 s");
-        assert_eq!(described(&all[2..], now, SECOND), "work that is not part of a request");
+        assert_eq!(describe_computations(&all, now, SECOND), "GET /a by \"jane\" for 7.0 s; task \"b\" for 2.0 s");
+        assert_eq!(describe_computations(&all[2..], now, SECOND), "work that is not part of a request");
     }
 }

@@ -1,4 +1,4 @@
-//! The handler chain: the filters that every request passes, in order. Each is a small file in `filters/`.
+//! The handler chain: the filters that every request passes, in order. Each filter is a file in `filters/`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use binnacle_transport::Service;
 use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
 use http::{HeaderValue, StatusCode};
 
-use crate::answer::{Refusal, SendBy, Unaudited};
 use crate::compress;
-use crate::exchange::Exchange;
+use crate::ctx::RequestContext;
 use crate::filters::authenticate::Authentication;
 use crate::filters::cors::Cors;
-use crate::filters::fairness::Belongs;
+use crate::filters::fairness::FlowClassification;
 use crate::filters::inflight::InFlightLimits;
 use crate::filters::timings::FilterTimings;
 use crate::filters::traces::Tracer;
 use crate::health::HasBeenReady;
 use crate::impersonation::Impersonation;
-use crate::inflight::{InFlight, Making};
+use crate::inflight::{InFlight, ShortRequestGuard};
+use crate::response::{AuditExempt, Rejection, SendBy};
 use crate::seats::HeldSeat;
-use crate::tracked::Tracked;
+use crate::tracked_body::TrackedBody;
 use crate::{FailureWriter, Links, Metrics, filters, health};
 
 /// The configuration of a chain.
@@ -51,18 +51,18 @@ pub struct ChainOptions {
     pub cors: Option<Cors>,
     /// The value of `Strict-Transport-Security`.
     pub hsts: Option<HeaderValue>,
-    /// The fraction of requests after which an HTTP/2 connection is closed.
+    /// The fraction of requests whose HTTP/2 connection is closed after the response.
     pub goaway_chance: f64,
     /// Fixed limits on requests in flight; `None` with priority and fairness.
     pub limits: Option<InFlightLimits>,
     pub fairness: Option<Arc<FlowControl>>,
     /// Decides which requests are traced.
     pub tracer: Option<Arc<Tracer>>,
-    /// Requests are refused until this is true.
+    /// Requests are rejected until this is true.
     pub has_been_ready: Option<HasBeenReady>,
-    /// Fires when new requests should go to other servers.
+    /// Fires when new requests should be sent to other servers.
     pub draining: Option<Shutdown>,
-    /// Fires when the server is about to stop: clients with HTTP/1 should come by another connection next time.
+    /// Fires when the shutdown is initiated: HTTP/1 connections are then closed after their next response.
     pub leaving: Option<Shutdown>,
 }
 
@@ -71,18 +71,18 @@ pub struct Chain {
     config: ChainConfig,
     impersonation: Impersonation,
     inflight: Arc<InFlight>,
-    /// False if large answers are not compressed, whatever clients accept.
-    compresses: bool,
+    /// False if large responses are never compressed.
+    compression_enabled: bool,
 }
 
 impl Service for Chain {
-    type Body = Tracked;
+    type Body = TrackedBody;
 
     fn serve(
         &self,
         request: http::Request<Body>,
         connection: Arc<ConnectionInfo>,
-    ) -> impl Future<Output = http::Response<Tracked>> + Send {
+    ) -> impl Future<Output = http::Response<TrackedBody>> + Send {
         Self::serve(self, request, connection)
     }
 
@@ -90,8 +90,8 @@ impl Service for Chain {
         health::is_path(path)
     }
 
-    /// Returns true once the server is about to stop.
-    fn is_leaving(&self) -> bool {
+    /// Returns true once the shutdown was initiated.
+    fn is_shutting_down(&self) -> bool {
         self.config.options.leaving.as_ref().is_some_and(Shutdown::is_fired)
     }
 }
@@ -102,8 +102,8 @@ impl Chain {
         let constrained = config.features.enabled("ConstrainedImpersonation");
         let metrics = config.metrics.impersonation().clone();
         let impersonation = Impersonation::new(config.authorizer.clone(), constrained, metrics);
-        let compresses = config.features.enabled("APIResponseCompression");
-        Self { config, impersonation, inflight, compresses }
+        let compression_enabled = config.features.enabled("APIResponseCompression");
+        Self { config, impersonation, inflight, compression_enabled }
     }
 
     pub(crate) fn inflight(&self) -> &Arc<InFlight> {
@@ -118,82 +118,90 @@ impl Chain {
         &self.config.shutdown
     }
 
-    /// Answers one request of a connection.
+    /// Handles one request of a connection.
     pub async fn serve(
         &self,
         mut request: http::Request<Body>,
         connection: Arc<ConnectionInfo>,
-    ) -> http::Response<Tracked> {
+    ) -> http::Response<TrackedBody> {
         let is_head = request.method() == http::Method::HEAD;
-        let gzip_accepted = self.compresses && compress::accepted(request.headers());
+        let gzip_accepted = self.compression_enabled && compress::accepts_gzip(request.headers());
         let record = filters::record::open(&request, &connection, &self.config.metrics);
-        let (upgrade, kept) = filters::upgrade::of(request.extensions_mut());
+        let (upgrade, upgrade_state) = filters::upgrade::take(request.extensions_mut());
         let audited = self.config.options.auditor.is_some();
         let query = request.uri().query().unwrap_or_default();
-        let tried = audited.then(|| filters::audit::PresentedCredentials::of(request.headers(), query, &connection));
+        let presented =
+            audited.then(|| filters::audit::PresentedCredentials::of(request.headers(), query, &connection));
         let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
         let options = &self.config.options;
         let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
         let preflight = origin.as_ref().and_then(|_| filters::cors::preflight(request.method()));
-        let leaves = filters::goaway::decide(options.goaway_chance, &connection);
-        let mut work = Work::default();
+        let closes_connection = filters::goaway::decide(options.goaway_chance, &connection);
+        let mut held = HeldResources::default();
         let budget = WorkBudget::of(WorkLimits::REQUEST, record.clone());
-        let answer = {
-            // Pinned in place, like the futures inside: futures of this size should not be moved.
-            let answering =
-                pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight, &mut work, &budget));
-            filters::panics::recover(&record, budget.run(answering)).await
+        let response = {
+            // Pinned in place, like the futures inside, because futures of this size should not be moved.
+            let responding = pin!(self.respond(
+                request,
+                upgrade,
+                connection,
+                &record,
+                trail.as_ref(),
+                preflight,
+                &mut held,
+                &budget
+            ));
+            filters::panics::recover(&record, budget.run(responding)).await
         };
-        let unsent = if is_head && trail.is_some() { answer.body().whole() } else { None };
-        let mut answer = filters::headers::finish(answer, &record, is_head);
-        filters::headers::options(&mut answer, options.hsts.as_ref(), origin);
-        let answer = filters::authenticate::leave(leaves, answer);
-        if let Some(lasting) = self.config.metrics.long_running(&record) {
-            record.hold(lasting);
+        let head_body = if is_head && trail.is_some() { response.body().whole() } else { None };
+        let mut response = filters::headers::add_standard(response, &record, is_head);
+        filters::headers::add_configured(&mut response, options.hsts.as_ref(), origin);
+        let response = filters::authenticate::close_connection_if(closes_connection, response);
+        if let Some(long_running) = self.config.metrics.long_running(&record) {
+            record.hold(long_running);
         }
-        let mut ending = None;
+        let mut auditor = None;
         if let Some(trail) = trail {
             let mut info = None;
             record.note(|facts| info = facts.info.clone());
-            let head = filters::audit::Head::of(&answer, unsent);
-            ending = filters::audit::answered(trail, tried.unwrap_or_default(), info, head).await;
+            let head = filters::audit::ResponseHead::of(&response, head_body);
+            auditor = filters::audit::record_response(trail, presented.unwrap_or_default(), info, head).await;
         }
-        if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
-            // The answer consists of its head; the upgraded connection continues.
-            kept.keep(ending.take());
+        if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
+            // The response consists of its head only; the upgraded connection continues.
+            upgrade_state.set(auditor.take());
         }
-        let (mut answer, gzip) = match gzip_accepted {
-            true => budget.run(pin!(compress::begin(answer))).await,
-            false => (answer, None),
+        let (mut response, gzip) = match gzip_accepted {
+            true => budget.run(pin!(compress::compress_if_large(response))).await,
+            false => (response, None),
         };
-        if let Some(deadline) = work.send_by(answer.status(), &record, self.config.request_timeout) {
-            answer.extensions_mut().insert(SendBy(deadline));
+        if let Some(deadline) = held.send_by(response.status(), &record, self.config.request_timeout) {
+            response.extensions_mut().insert(SendBy(deadline));
         }
-        if gzip.is_none() && answer.body().is_made() {
-            // A slow reader must not keep a seat from others.
-            work = Work::default();
+        if gzip.is_none() && response.body().is_made() {
+            // A client that reads slowly must not keep a seat.
+            held = HeldResources::default();
         }
-        let streams = gzip.is_some() || !answer.body().is_made();
-        work.seat.iter().for_each(HeldSeat::watch_reader);
+        let is_streamed = gzip.is_some() || !response.body().is_made();
+        held.seat.iter().for_each(HeldSeat::watch_reader);
         let inflight = self.inflight.clone();
-        answer.map(|body| Tracked {
+        response.map(|body| TrackedBody {
             body,
             record,
-            ending,
+            auditor,
             gzip,
-            unsent: None,
-            turn: PieceTurn::default(),
-            budget: streams.then(|| budget.streaming()),
-            handed: None,
-            work,
+            uncompressed: None,
+            piece_turn: PieceTurn::default(),
+            budget: is_streamed.then(|| budget.streaming()),
+            handed_over_at: None,
+            held,
             inflight,
         })
     }
 
-    /// Runs a request through the filters, from parsing its path to the link that answers or the first filter that
-    /// refuses.
+    /// Runs a request through the filters, from parsing its path to the handler or to the first filter that rejects it.
     #[expect(clippy::too_many_arguments, reason = "all that `serve` has found out, in one place")]
-    async fn answer(
+    async fn respond(
         &self,
         request: http::Request<Body>,
         upgrade: Option<Upgrade>,
@@ -201,121 +209,132 @@ impl Chain {
         record: &Arc<Record>,
         trail: Option<&Arc<Trail>>,
         preflight: Option<Response>,
-        work: &mut Work,
+        held: &mut HeldResources,
         budget: &WorkBudget,
     ) -> Response {
         let config = &self.config;
         let (parts, body) = request.into_parts();
-        // Refusals depend on the Accept headers; handlers get the headers without credentials.
+        // Rejections depend on the Accept headers; handlers receive the headers without credentials.
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let preferences = Preferences::of(&parts.headers, &query);
-        let refuse = |refusal: Refusal| refusal.into_response(config.failure, &preferences);
+        let reject = |rejection: Rejection| rejection.into_response(config.failure, &preferences);
 
-        let info = match filters::info::read(&parts, &query, record) {
+        let info = match filters::info::parse(&parts, &query, record) {
             Ok(info) => info,
-            Err(refusal) => return refuse(refusal),
+            Err(rejection) => return reject(rejection),
         };
-        if let Err(refusal) = filters::draining::check(config.options.draining.as_ref(), &info, &parts) {
-            return unaudited(refuse(refusal));
+        if let Err(rejection) = filters::draining::check(config.options.draining.as_ref(), &info, &parts) {
+            return unaudited(reject(rejection));
         }
-        // Held by the record, which outlives the answer if the connection is upgraded.
+        // Held by the record, which outlives the response if the connection is upgraded.
         record.hold(filters::inflight::count(&self.inflight, &info));
         if info.is_long_running() {
-            work.lasts = true;
+            held.is_long_running = true;
         } else {
-            work.making = Some(self.inflight.make());
+            held.short_request = Some(self.inflight.begin_short());
         }
-        let deadline = match filters::deadline::of(&info, &query, record, config.request_timeout) {
+        let deadline = match filters::deadline::compute(&info, &query, record, config.request_timeout) {
             Ok(deadline) => deadline,
-            Err(refusal) => return refuse(refusal),
+            Err(rejection) => return reject(rejection),
         };
-        work.deadline = deadline;
+        held.deadline = deadline;
         deadline.into_iter().for_each(|deadline| budget.set_deadline(deadline));
         if let Some(preflight) = preflight {
             return unaudited(preflight);
         }
         let timings = FilterTimings::begin(config.metrics.filters(), record);
-        let exchange =
-            Exchange { config, parts, query, info: info.clone(), connection, record, trail, budget, deadline, timings };
-        let mut belongs = Belongs::default();
-        let granted = {
-            let granted = pin!(self.pass(exchange, body, upgrade, work, &mut belongs));
-            filters::deadline::within(deadline, latency::working_for(record, granted)).await
+        let ctx = RequestContext {
+            config,
+            parts,
+            query,
+            info: info.clone(),
+            connection,
+            record,
+            trail,
+            budget,
+            deadline,
+            timings,
+        };
+        let mut classification = FlowClassification::default();
+        let outcome = {
+            let outcome = pin!(self.run_filters(ctx, body, upgrade, held, &mut classification));
+            filters::deadline::within(deadline, latency::working_for(record, outcome)).await
         };
         config.metrics.work().record(budget);
-        let mut response = match granted {
+        let mut response = match outcome {
             Some(Ok(response)) => response,
-            Some(Err(refusal)) => {
-                if matches!(refusal, Refusal::TryLater { code: StatusCode::TOO_MANY_REQUESTS, .. }) {
-                    config.metrics.terminated(&info, record, "429");
+            Some(Err(rejection)) => {
+                if matches!(rejection, Rejection::RetryAfter { code: StatusCode::TOO_MANY_REQUESTS, .. }) {
+                    config.metrics.count_termination(&info, record, "429");
                 }
-                refuse(refusal)
+                reject(rejection)
             }
             None => {
-                config.metrics.terminated(&info, record, "504");
-                refuse(filters::deadline::exceeded())
+                config.metrics.count_termination(&info, record, "504");
+                reject(filters::deadline::timeout_rejection())
             }
         };
-        filters::fairness::tell(&belongs, &mut response);
+        filters::fairness::add_headers(&classification, &mut response);
         response
     }
 
-    /// The filters that need the caller, in their order, and then the handler.
-    async fn pass(
+    /// Runs the filters that need the caller, in order, and then the handler.
+    async fn run_filters(
         &self,
-        mut exchange: Exchange<'_>,
+        mut ctx: RequestContext<'_>,
         body: Body,
         upgrade: Option<Upgrade>,
-        work: &mut Work,
-        belongs: &mut Belongs,
-    ) -> Result<Response, Refusal> {
+        held: &mut HeldResources,
+        classification: &mut FlowClassification,
+    ) -> Result<Response, Rejection> {
         let options = &self.config.options;
-        let info = exchange.info.clone();
-        let caller = exchange.authenticate().await?;
-        let leaves = filters::authenticate::must_leave(&caller, &exchange.connection);
-        exchange.audit(&caller).await?;
-        // From here on, the caller is the impersonated user.
-        let user = exchange.impersonate(&self.impersonation, caller).await?;
-        filters::not_ready::check(options.has_been_ready.as_ref(), &info, &user, exchange.record)?;
+        let info = ctx.info.clone();
+        let caller = ctx.authenticate().await?;
+        let closes_connection = filters::authenticate::must_close(&caller, &ctx.connection);
+        ctx.audit(&caller).await?;
+        // From here on, the user is the impersonated one.
+        let user = ctx.impersonate(&self.impersonation, caller).await?;
+        filters::not_ready::check(options.has_been_ready.as_ref(), &info, &user, ctx.record)?;
         filters::inflight::check(options.limits, &self.inflight, &info, &user)?;
-        let seat = exchange.take_seat(&user, belongs).await?;
-        // A watch holds the seat until it has started, other requests until the whole answer has been made.
-        let _begins = match seat {
+        let seat = ctx.take_seat(&user, classification).await?;
+        // A watch holds the seat until it has started, other requests until the response is complete.
+        let _start_seat = match seat {
             Some(seat) if info.is_long_running() => Some(seat),
             seat => {
-                work.seat = seat;
+                held.seat = seat;
                 None
             }
         };
-        let permit = exchange.authorize(&user).await?;
-        let answer = exchange.handle(user, permit, body, upgrade).await?;
-        Ok(filters::authenticate::leave(leaves, answer))
+        let permit = ctx.authorize(&user).await?;
+        let response = ctx.handle(user, permit, body, upgrade).await?;
+        Ok(filters::authenticate::close_connection_if(closes_connection, response))
     }
 }
 
-/// The resources that a request holds while its answer is made.
+/// The resources that a request holds until its response is complete.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct HeldResources {
     pub(crate) seat: Option<HeldSeat>,
-    making: Option<Making>,
+    short_request: Option<ShortRequestGuard>,
     deadline: Option<Instant>,
     /// True for a long-running request.
-    lasts: bool,
+    is_long_running: bool,
 }
 
-impl Work {
-    /// Returns the time by which the answer must have been sent; `None` for long-running requests. An answer made at
-    /// the last moment, such as the one that reports the timeout, gets a little more time.
-    fn send_by(&self, status: http::StatusCode, record: &Record, longest: Duration) -> Option<Instant> {
-        const LEAST: Duration = Duration::from_secs(2);
-        let lasts = self.lasts && (status.is_success() || status == http::StatusCode::SWITCHING_PROTOCOLS);
-        let deadline = self.deadline.unwrap_or_else(|| record.started() + longest);
-        (!lasts).then(|| deadline.max(Instant::now() + LEAST))
+impl HeldResources {
+    /// Returns the time by which the response must have been sent; `None` for long-running requests. A response at the
+    /// last moment, such as the one that reports the timeout, gets some more time.
+    fn send_by(&self, status: http::StatusCode, record: &Record, request_timeout: Duration) -> Option<Instant> {
+        const MIN_SEND_TIME: Duration = Duration::from_secs(2);
+        let is_long_running =
+            self.is_long_running && (status.is_success() || status == http::StatusCode::SWITCHING_PROTOCOLS);
+        let deadline = self.deadline.unwrap_or_else(|| record.started() + request_timeout);
+        (!is_long_running).then(|| deadline.max(Instant::now() + MIN_SEND_TIME))
     }
 }
 
 fn unaudited(mut response: Response) -> Response {
-    response.extensions_mut().insert(Unaudited);
+    response.extensions_mut().insert(AuditExempt);
     response
 }
 
@@ -333,10 +352,10 @@ mod tests {
     use super::*;
     use crate::json_failure;
 
-    /// A link whose paths show the different behaviours of handlers.
-    struct Behaviours;
+    /// A handler whose paths show the different behaviors of handlers.
+    struct BehaviorHandler;
 
-    impl Link for Behaviours {
+    impl Link for BehaviorHandler {
         fn claims(&self, info: &RequestInfo) -> bool {
             info.path.starts_with("/do/") || info.is_resource_request
         }
@@ -371,7 +390,7 @@ mod tests {
         Chain::new(ChainConfig {
             authentication: Authentication::by(Arc::new(FailFast(known, Anonymous::new()))),
             authorizer: Arc::new(Authorizers::new(vec![Box::new(PrivilegedGroups::masters())])),
-            links: Links::new(vec![Arc::new(Behaviours)]),
+            links: Links::new(vec![Arc::new(BehaviorHandler)]),
             failure: json_failure,
             metrics: Metrics::new().unwrap(),
             features: Arc::default(),
@@ -381,7 +400,7 @@ mod tests {
         })
     }
 
-    async fn ask(chain: &Chain, method: &str, uri: &str, token: &str) -> (u16, http::HeaderMap, String) {
+    async fn send(chain: &Chain, method: &str, uri: &str, token: &str) -> (u16, http::HeaderMap, String) {
         let mut request = HttpRequest::builder().method(method).uri(uri).header("x-remote-user", "spoof");
         if !token.is_empty() {
             request = request.header("authorization", format!("Bearer {token}"));
@@ -394,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers() {
+    async fn responds_with_status_headers_and_body() {
         let chain = chain();
         let status = |reason: &str, code: u16, message: &str, details: &str| {
             let message = serde_json::Value::from(message);
@@ -434,14 +453,14 @@ mod tests {
             ("GET", "/do/panic-later", "root", 200, "the stream ended in a panic"),
             ("GET", "/", "root", 200, "{\n  \"paths\": [\n    \"/do/body\"\n  ]\n}"),
         ] {
-            let (got, headers, text) = ask(&chain, method, uri, token).await;
+            let (got, headers, text) = send(&chain, method, uri, token).await;
             assert_eq!((got, text.as_str()), (code, body), "{method} {uri} {token}");
             assert_eq!(headers["cache-control"], "no-cache, private");
             assert_eq!(headers["audit-id"].len(), 36);
         }
-        // The records of all requests are gone.
+        // The records of all requests have been dropped.
         assert_eq!(chain.inflight.now(crate::inflight::RequestKind::ReadOnly), 0);
-        let (_, headers, _) = ask(&chain, "HEAD", "/do/body", "root").await;
+        let (_, headers, _) = send(&chain, "HEAD", "/do/body", "root").await;
         assert_eq!(headers["content-length"], "6");
     }
 }

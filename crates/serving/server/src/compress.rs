@@ -1,4 +1,4 @@
-//! Compression of large answers for clients that accept gzip (kube-apiserver's feature gate APIResponseCompression).
+//! Compression of large responses for clients that accept gzip (kube-apiserver's feature gate APIResponseCompression).
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -14,27 +14,27 @@ use http::{HeaderMap, HeaderValue};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt;
 
-/// The size above which answers are compressed.
-const LARGE: usize = 128 * 1024;
-/// The fastest level; higher ones are hardly better (kubernetes issue 112296).
+/// The size above which responses are compressed.
+const COMPRESSION_THRESHOLD: usize = 128 * 1024;
+/// The fastest level; higher levels hardly compress better (kubernetes issue 112296).
 const LEVEL: u32 = 1;
 
-/// Returns true if one of the encodings is exactly gzip: kube-apiserver ignores quality values here.
-pub(crate) fn accepted(headers: &HeaderMap) -> bool {
+/// Returns true if one of the encodings is exactly gzip. As in kube-apiserver, quality values are ignored here.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let first = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     first.split(',').any(|token| token.trim() == "gzip")
 }
 
-/// Returns the answer for a client that accepts gzip, and the encoder for its body if it is to be compressed. If the
-/// body was read to find out its size, the answer still has all of it.
-pub(crate) async fn begin(response: Response) -> (Response, Option<Gzip>) {
+/// Returns the response for a client that accepts gzip, and the encoder for its body if the body is to be compressed. A
+/// body that was read to determine its size remains complete.
+pub(crate) async fn compress_if_large(response: Response) -> (Response, Option<Gzip>) {
     let encoded = response.headers().contains_key(CONTENT_ENCODING);
     if encoded || response.extensions().get::<Compressible>().is_none() {
         return (response, None);
     }
     let (mut parts, body) = response.into_parts();
     let (body, large) = match body.whole() {
-        Some(whole) => (body, whole.len() > LARGE),
+        Some(whole) => (body, whole.len() > COMPRESSION_THRESHOLD),
         None => peek(body).await,
     };
     if !large {
@@ -46,25 +46,25 @@ pub(crate) async fn begin(response: Response) -> (Response, Option<Gzip>) {
     (Response::from_parts(parts, body), Some(Gzip::new()))
 }
 
-/// Reads the beginning of a body. Returns the whole body, and true if it is large.
+/// Reads the beginning of a body. Returns the complete body, and true if it is large.
 async fn peek(mut body: Body) -> (Body, bool) {
     let mut frames = VecDeque::new();
     let mut size = 0;
-    while size <= LARGE {
+    while size <= COMPRESSION_THRESHOLD {
         let Some(frame) = body.frame().await else { break };
         size += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Pieces::len);
         frames.push_back(frame);
     }
-    (Body::new(Rejoined { frames, rest: body }), size > LARGE)
+    (Body::new(PeekedBody { frames, rest: body }), size > COMPRESSION_THRESHOLD)
 }
 
 /// A body whose beginning was read ahead.
-struct Rejoined {
+struct PeekedBody {
     frames: VecDeque<Result<Frame<Pieces>, BoxError>>,
     rest: Body,
 }
 
-impl HttpBody for Rejoined {
+impl HttpBody for PeekedBody {
     type Data = Pieces;
     type Error = BoxError;
 
@@ -80,8 +80,8 @@ impl HttpBody for Rejoined {
     }
 }
 
-/// Compresses bytes that are there as a whole.
-pub(crate) fn whole(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+/// Compresses complete bytes.
+pub(crate) fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
     encoder.write_all(bytes)?;
     encoder.finish()
@@ -98,7 +98,7 @@ impl Gzip {
         Self { encoder: Some(GzEncoder::new(Vec::new(), Compression::new(LEVEL))) }
     }
 
-    /// Compresses some pieces. Returns the bytes to send, if there are any yet.
+    /// Compresses pieces. Returns the bytes to send, if any are available.
     pub(crate) fn pieces(&mut self, data: &Pieces) -> Result<Option<Bytes>, BoxError> {
         let Some(encoder) = &mut self.encoder else { return Ok(None) };
         data.iter().try_for_each(|piece| encoder.write_all(piece))?;
@@ -106,8 +106,8 @@ impl Gzip {
         Ok((!ready.is_empty()).then(|| ready.into()))
     }
 
-    /// Ends the compression. Returns the last bytes, or none if it has already ended.
-    pub(crate) fn end(&mut self) -> Result<Option<Bytes>, BoxError> {
+    /// Finishes the compression. Returns the last bytes; empty if it was already finished.
+    pub(crate) fn finish(&mut self) -> Result<Option<Bytes>, BoxError> {
         match self.encoder.take() {
             Some(encoder) => Ok(Some(encoder.finish()?.into())),
             None => Ok(None),
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_clients_accept() {
+    fn accepts_only_exact_gzip() {
         for (header, want) in [
             ("gzip", true),
             ("identity", false),
@@ -136,16 +136,19 @@ mod tests {
             ("x-gzip", false),
         ] {
             let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(header))]);
-            assert_eq!(accepted(&headers), want, "{header}");
+            assert_eq!(accepts_gzip(&headers), want, "{header}");
         }
     }
 
     #[tokio::test]
-    async fn large_answers_only() {
+    async fn compresses_only_large_responses() {
         let text: Vec<u8> = (0..300_000).map(|n: usize| b"kubernetes"[n / 7 * n % 10]).collect();
-        for (length, marked, want) in
-            [(300_000, true, true), (LARGE + 1, true, true), (LARGE, true, false), (300_000, false, false)]
-        {
+        for (length, marked, want) in [
+            (300_000, true, true),
+            (COMPRESSION_THRESHOLD + 1, true, true),
+            (COMPRESSION_THRESHOLD, true, false),
+            (300_000, false, false),
+        ] {
             for pieces in [1, 7] {
                 let chunks: Vec<_> = text[..length]
                     .chunks(length.div_ceil(pieces))
@@ -159,7 +162,7 @@ mod tests {
                 if marked {
                     response.extensions_mut().insert(Compressible);
                 }
-                let (response, gzip) = begin(response).await;
+                let (response, gzip) = compress_if_large(response).await;
                 assert_eq!(gzip.is_some(), want, "{length} {pieces}");
                 assert_eq!(response.headers().contains_key(CONTENT_ENCODING), want);
                 let plain = response.into_body().read(usize::MAX).await.unwrap();
@@ -170,8 +173,8 @@ mod tests {
                     let pieces = Pieces::from(Bytes::copy_from_slice(piece));
                     sent.extend(gzip.pieces(&pieces).unwrap().into_iter().flatten());
                 }
-                sent.extend(gzip.end().unwrap().into_iter().flatten());
-                assert!(gzip.end().unwrap().is_none() && sent.len() < length / 2);
+                sent.extend(gzip.finish().unwrap().into_iter().flatten());
+                assert!(gzip.finish().unwrap().is_none() && sent.len() < length / 2);
                 let mut back = Vec::new();
                 flate2::read::GzDecoder::new(&*sent).read_to_end(&mut back).unwrap();
                 assert!(back == plain);

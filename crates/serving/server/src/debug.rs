@@ -8,7 +8,7 @@ mod socket;
 mod text;
 mod zpages;
 
-/// Returns the rest of a path that is `root` or below it.
+/// Returns the remainder of a path that is `root` or below it.
 fn below<'p>(path: &'p str, root: &str) -> Option<&'p str> {
     path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }

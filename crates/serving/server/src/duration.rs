@@ -1,10 +1,14 @@
-//! Durations as Go writes and reads them (`1h2m3.5s`), for query parameters and flags.
+//! Durations in Go's format (`1h2m3.5s`), for query parameters and flags.
 
 use std::time::Duration;
 
 use binnacle_meta::go_quote;
 
-/// Parses a duration; negative ones are valid and return `None`. The error is Go's message.
+/// Parses a duration; negative ones are valid and return `None`.
+///
+/// # Errors
+///
+/// Returns Go's message.
 pub(crate) fn parse_go(text: &str) -> Result<Option<Duration>, String> {
     let invalid = || format!("time: invalid duration {}", go_quote(text));
     let (negative, mut rest) = match text.as_bytes().first() {
@@ -18,7 +22,7 @@ pub(crate) fn parse_go(text: &str) -> Result<Option<Duration>, String> {
     if rest.is_empty() {
         return Err(invalid());
     }
-    // In nanoseconds; the range is that of Go's int64.
+    // In nanoseconds, in the range of Go's int64.
     let mut total: u128 = 0;
     while !rest.is_empty() {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -59,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn parses_go_durations() {
         for (text, want) in [
             ("0", Ok(Some(Duration::ZERO))),
             ("5s", Ok(Some(Duration::from_secs(5)))),

@@ -1,4 +1,4 @@
-//! Families of metrics as a client wants them: Prometheus' text or protobuf, compressed or not, by the rules of
+//! Exposition of metric families: Prometheus text or protobuf, optionally compressed, negotiated like by
 //! client_golang's handler, which kube-apiserver uses.
 
 use binnacle_meta::accept_clauses;
@@ -8,39 +8,39 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::answer::error_text;
 use crate::compress;
 use crate::process::start_time;
+use crate::response::error_text;
 
-/// The start of the process in seconds since 1970, by which collectors know counters that began again.
-const START: HeaderName = HeaderName::from_static("process-start-time-unix");
-/// Names that a client may ask for when a name has other characters than letters; no family has such a name.
+/// The start of the process in seconds of the Unix epoch, by which collectors detect reset counters.
+const START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix");
+/// Escaping schemes that a client may request for names with non-ASCII characters; no family has such a name.
 const ESCAPING: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
 
-/// Returns the families in the form that the headers of the request ask for.
+/// Returns the families in the format that the request's headers select.
 pub(crate) async fn exposition(gathered: Gathered, headers: &HeaderMap) -> Response {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (form, escaping) = negotiate(header(ACCEPT));
+    let (format, escaping) = negotiate(header(ACCEPT));
     let gzip = wants_gzip(headers);
-    // With thousands of definitions it is megabytes.
-    let made = tokio::task::spawn_blocking(move || {
-        let bytes = match form {
-            Form::Text => binnacle_metrics::text(&gathered.families).into_bytes(),
-            Form::Delimited => binnacle_metrics::delimited(&gathered),
+    // With thousands of custom resources, the output has several megabytes.
+    let encoded = tokio::task::spawn_blocking(move || {
+        let bytes = match format {
+            Format::Text => binnacle_metrics::text(&gathered.families).into_bytes(),
+            Format::Delimited => binnacle_metrics::delimited(&gathered),
         };
-        if gzip { compress::whole(&bytes) } else { Ok(bytes) }
+        if gzip { compress::compress(&bytes) } else { Ok(bytes) }
     });
-    let bytes = match made.await {
+    let bytes = match encoded.await {
         Ok(Ok(bytes)) => bytes,
-        // Neither can happen: memory takes everything, and nothing in it panics.
-        Ok(Err(error)) => return failed(&error),
-        Err(error) => return failed(&error),
+        // Neither can happen: writing to memory does not fail, and no code in it panics.
+        Ok(Err(error)) => return failure(&error),
+        Err(error) => return failure(&error),
     };
     let mut response = Response::new(bytes.into());
     let headers = response.headers_mut();
-    let kind = match form {
-        Form::Text => "text/plain; version=0.0.4; charset=utf-8",
-        Form::Delimited => {
+    let kind = match format {
+        Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+        Format::Delimited => {
             "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
         }
     };
@@ -52,56 +52,57 @@ pub(crate) async fn exposition(gathered: Gathered, headers: &HeaderMap) -> Respo
     }
     if let Some(seconds) = start_time() {
         #[expect(clippy::cast_possible_truncation, reason = "it is some seconds since 1970")]
-        headers.insert(START, HeaderValue::from(seconds as i64));
+        headers.insert(START_TIME, HeaderValue::from(seconds as i64));
     }
     response
 }
 
-/// Returns the answer to a request that made all families forget their series.
+/// Returns the response to a request that reset the series of all families.
 pub(crate) fn reset() -> Response {
     let mut response = Response::new(Bytes::from_static(b"metrics reset\n").into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 
-fn failed(error: &dyn std::fmt::Display) -> Response {
+fn failure(error: &dyn std::fmt::Display) -> Response {
     let text = format!("An error has occurred while serving metrics:\n\n{error}");
     error_text(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum Format {
     Text,
     Delimited,
 }
 
-/// Returns the form for an Accept header, and the name of the escaping. The first clause that names a form decides.
-fn negotiate(accept: &str) -> (Form, &'static str) {
+/// Returns the format for an Accept header, and the name of the escaping scheme. The first clause with a known format
+/// is selected.
+fn negotiate(accept: &str) -> (Format, &'static str) {
     let mut escaping = "underscores";
     for clause in accept_clauses(accept) {
-        let wanted = clause.parameter("escaping").unwrap_or_default();
-        escaping = ESCAPING.into_iter().find(|known| *known == wanted).unwrap_or(escaping);
-        let is = |name, value| clause.parameter(name) == Some(value);
+        let requested = clause.parameter("escaping").unwrap_or_default();
+        escaping = ESCAPING.into_iter().find(|known| *known == requested).unwrap_or(escaping);
+        let has = |name, value| clause.parameter(name) == Some(value);
         match (clause.main, clause.sub) {
             ("application", "vnd.google.protobuf")
-                if is("proto", "io.prometheus.client.MetricFamily") && is("encoding", "delimited") =>
+                if has("proto", "io.prometheus.client.MetricFamily") && has("encoding", "delimited") =>
             {
-                return (Form::Delimited, escaping);
+                return (Format::Delimited, escaping);
             }
             ("text", "plain") if matches!(clause.parameter("version"), None | Some("0.0.4")) => break,
             _ => {}
         }
     }
-    (Form::Text, escaping)
+    (Format::Text, escaping)
 }
 
-/// Returns true if gzip has the highest quality; where it has the same as `identity` or `*`, these win.
+/// Returns true if gzip has the highest quality; on a tie, `identity` or `*` wins.
 fn wants_gzip(headers: &HeaderMap) -> bool {
     let mut best = (-1.0, false);
-    let told: Vec<(&str, f32)> =
+    let accepted: Vec<(&str, f32)> =
         headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).flat_map(codings).collect();
     for offered in ["identity", "gzip"] {
-        for &(coding, quality) in &told {
+        for &(coding, quality) in &accepted {
             if quality > best.0 && (coding == "*" || coding == offered) {
                 best = (quality, offered == "gzip");
             }
@@ -126,26 +127,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn negotiates_format_and_escaping() {
         const PROTOBUF: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=";
         for (accept, want) in [
-            (String::new(), (Form::Text, "underscores")),
-            ("*/*".to_owned(), (Form::Text, "underscores")),
-            ("text/plain;version=0.0.4;escaping=allow-utf-8".to_owned(), (Form::Text, "allow-utf-8")),
-            ("text/plain;escaping=other".to_owned(), (Form::Text, "underscores")),
-            (format!("{PROTOBUF}delimited"), (Form::Delimited, "underscores")),
-            (format!("{PROTOBUF}delimited;q=0.3,text/plain;version=0.0.4;q=0.5"), (Form::Text, "underscores")),
-            (format!("text/plain;version=1.0.0,{PROTOBUF}delimited;q=0.5"), (Form::Delimited, "underscores")),
-            (format!("application/openmetrics-text;escaping=dots,{PROTOBUF}delimited"), (Form::Delimited, "dots")),
-            (format!("{PROTOBUF}compact-text"), (Form::Text, "underscores")),
-            ("application/vnd.google.protobuf".to_owned(), (Form::Text, "underscores")),
+            (String::new(), (Format::Text, "underscores")),
+            ("*/*".to_owned(), (Format::Text, "underscores")),
+            ("text/plain;version=0.0.4;escaping=allow-utf-8".to_owned(), (Format::Text, "allow-utf-8")),
+            ("text/plain;escaping=other".to_owned(), (Format::Text, "underscores")),
+            (format!("{PROTOBUF}delimited"), (Format::Delimited, "underscores")),
+            (format!("{PROTOBUF}delimited;q=0.3,text/plain;version=0.0.4;q=0.5"), (Format::Text, "underscores")),
+            (format!("text/plain;version=1.0.0,{PROTOBUF}delimited;q=0.5"), (Format::Delimited, "underscores")),
+            (format!("application/openmetrics-text;escaping=dots,{PROTOBUF}delimited"), (Format::Delimited, "dots")),
+            (format!("{PROTOBUF}compact-text"), (Format::Text, "underscores")),
+            ("application/vnd.google.protobuf".to_owned(), (Format::Text, "underscores")),
         ] {
             assert_eq!(negotiate(&accept), want, "{accept}");
         }
     }
 
     #[test]
-    fn encodings() {
+    fn negotiates_gzip() {
         for (header, want) in [
             ("", false),
             ("gzip", true),

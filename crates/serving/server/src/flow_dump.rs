@@ -5,11 +5,11 @@ use std::sync::Arc;
 use binnacle_flowcontrol::FlowControl;
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 
-use crate::answer::{page_not_found, plain_text};
+use crate::response::{page_not_found, plain_text};
 
 const PREFIX: &str = "/debug/api_priority_and_fairness/";
 
-/// Serves the tables; they are not in the index.
+/// Serves the tables, which are not in the index of paths.
 pub struct FlowDumpLink(pub Arc<FlowControl>);
 
 impl FlowDumpLink {

@@ -1,7 +1,7 @@
-//! `/healthz`, `/livez` and `/readyz`, and the checks behind them.
+//! `/healthz`, `/livez` and `/readyz`, and their checks.
 //!
-//! The texts are those of kube-apiserver, which people and probes parse. A check is only listed if the part that it is
-//! named after exists in this server.
+//! The texts are those of kube-apiserver, which people and probes parse. A check is only listed if the component after
+//! which it is named exists in this server.
 
 mod probe;
 
@@ -16,7 +16,7 @@ use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::{HeaderValue, StatusCode};
 use tokio::sync::Mutex;
 
-use crate::answer::{error_text, page_not_found, plain_text};
+use crate::response::{error_text, page_not_found, plain_text};
 use crate::slis::HealthMetrics;
 use probe::Probe;
 
@@ -31,27 +31,27 @@ pub trait HealthCheck: Send + Sync {
     /// Returns kube-apiserver's name of the check.
     fn name(&self) -> &str;
 
-    /// Returns the name by which it can be excluded together with others.
+    /// Returns the name of a group of checks that can be excluded together.
     fn group(&self) -> Option<&str> {
         None
     }
 
-    /// Runs the check. The error is logged; clients only learn that there is one.
+    /// Runs the check. The error is logged; clients only see that the check failed.
     fn check(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// A check of one endpoint.
 struct Check {
     probe: Arc<Probe>,
-    /// Until then the check passes, regardless of its result.
+    /// Until this time the check passes regardless of its result.
     grace: Option<Instant>,
 }
 
 impl Check {
-    async fn ask(&self) -> Result<(), String> {
+    async fn run(&self) -> Result<(), String> {
         match self.grace {
             Some(until) if Instant::now() < until => Ok(()),
-            _ => self.probe.ask().await,
+            _ => self.probe.run().await,
         }
     }
 
@@ -107,7 +107,7 @@ impl Health {
         self.starting(check, None)
     }
 
-    /// Adds a check of a start-up task to all endpoints; `/livez` treats it as passed until `grace`.
+    /// Adds a check of a startup task to all endpoints; `/livez` treats it as passed until `grace`.
     #[must_use]
     pub fn starting(mut self, check: Arc<dyn HealthCheck>, grace: Option<Instant>) -> Self {
         let probe = Probe::new(check);
@@ -135,25 +135,24 @@ impl Health {
         self
     }
 
-    /// Adds a check to `/readyz` alone: its failure means that the server should get no traffic, but need not be
-    /// restarted.
+    /// Adds a check to `/readyz` only: a failing server should not receive traffic, but need not be restarted.
     #[must_use]
     pub fn ready(mut self, check: Arc<dyn HealthCheck>) -> Self {
         self.readyz.push(Probe::new(check).into());
         self
     }
 
-    /// Moves the checks that `order` names behind all others, in that order.
+    /// Moves the checks named in `order` behind all others, in that order.
     #[must_use]
     pub fn in_order(mut self, order: &[&str]) -> Self {
-        let place = |check: &Check| order.iter().position(|name| *name == check.name()).map_or(0, |at| at + 1);
+        let rank = |check: &Check| order.iter().position(|name| *name == check.name()).map_or(0, |at| at + 1);
         for checks in [&mut self.healthz, &mut self.livez, &mut self.readyz] {
-            checks.sort_by_key(place);
+            checks.sort_by_key(rank);
         }
         self
     }
 
-    /// Returns the endpoint of a path, its checks, and the rest of the path.
+    /// Returns the endpoint of a path, its checks, and the remainder of the path.
     fn find<'a>(&self, path: &'a str) -> Option<(&'static str, &[Check], &'a str)> {
         [("healthz", &self.healthz), ("livez", &self.livez), ("readyz", &self.readyz)].into_iter().find_map(
             |(name, checks)| {
@@ -174,14 +173,14 @@ impl Link for Health {
             let Some((name, checks, rest)) = self.find(&request.info.path) else { return page_not_found() };
             if rest.is_empty() {
                 request.record.note(|facts| facts.served = true);
-                let answer = all(name, checks, &request.query, &self.metrics).await;
-                if name == "readyz" && answer.status().is_success() {
+                let response = run_all(name, checks, &request.query, &self.metrics).await;
+                if name == "readyz" && response.status().is_success() {
                     self.has_been_ready.0.store(true, Ordering::Release);
                 }
-                return answer;
+                return response;
             }
             match checks.iter().find(|check| check.name() == &rest[1..]) {
-                Some(check) => one(check).await,
+                Some(check) => run_one(check).await,
                 None => page_not_found(),
             }
         })
@@ -197,38 +196,38 @@ impl Link for Health {
     }
 }
 
-async fn one(check: &Check) -> Response {
-    match check.ask().await {
+async fn run_one(check: &Check) -> Response {
+    match check.run().await {
         Ok(()) => plain_text("ok"),
         Err(error) => error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {error}")),
     }
 }
 
-async fn all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetrics) -> Response {
+async fn run_all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetrics) -> Response {
     let mut unknown: Vec<&str> = query.get_all("exclude").collect();
     unknown.sort_unstable();
     unknown.dedup();
     let excluded = unknown.clone();
-    let (mut shown, mut logged, mut failed) = (String::new(), String::new(), Vec::new());
+    let (mut report, mut logged, mut failed) = (String::new(), String::new(), Vec::new());
     for check in checks {
         let check_name = check.name();
         if excluded.contains(&check_name) {
             unknown.retain(|name| *name != check_name);
-            shown.push_str(&format!("[+]{check_name} excluded: ok\n"));
+            report.push_str(&format!("[+]{check_name} excluded: ok\n"));
             continue;
         }
         if let Some(group) = check.group().filter(|group| excluded.contains(group)) {
             unknown.retain(|name| *name != group);
-            shown.push_str(&format!("[+]{check_name} excluded with {group}: ok\n"));
+            report.push_str(&format!("[+]{check_name} excluded with {group}: ok\n"));
             continue;
         }
-        let result = check.ask().await;
+        let result = check.run().await;
         metrics.observe(name, check_name, result.is_ok());
         match result {
-            Ok(()) => shown.push_str(&format!("[+]{check_name} ok\n")),
+            Ok(()) => report.push_str(&format!("[+]{check_name} ok\n")),
             Err(error) => {
                 // These endpoints are public, so the reason is only logged.
-                shown.push_str(&format!("[-]{check_name} failed: reason withheld\n"));
+                report.push_str(&format!("[-]{check_name} failed: reason withheld\n"));
                 logged.push_str(&format!("[-]{check_name} failed: {error}\n"));
                 failed.push(check_name);
             }
@@ -236,19 +235,19 @@ async fn all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetric
     }
     if !unknown.is_empty() {
         let names = unknown.iter().map(|name| go_quote(name)).collect::<Vec<_>>().join(",");
-        shown.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
+        report.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
     }
     if !failed.is_empty() {
         tracing::info!("{} check failed: {name}\n{logged}", failed.join(","));
-        return error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("{shown}{name} check failed"));
+        return error_text(StatusCode::INTERNAL_SERVER_ERROR, format!("{report}{name} check failed"));
     }
     let mut response =
-        if query.contains("verbose") { plain_text(format!("{shown}{name} check passed\n")) } else { plain_text("ok") };
+        if query.contains("verbose") { plain_text(format!("{report}{name} check passed\n")) } else { plain_text("ok") };
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// `ping`: the server answers.
+/// `ping`: the server responds.
 pub struct PingCheck;
 
 impl HealthCheck for PingCheck {
@@ -261,10 +260,10 @@ impl HealthCheck for PingCheck {
     }
 }
 
-/// `log`: writing to the log is not blocked, for example by a full pipe without a reader.
+/// `log`: writing to the log does not block, for example on a full pipe without a reader.
 #[derive(Default)]
 pub struct LogCheck {
-    /// Held by the waiting attempt, so that blocked logging holds one thread instead of one per probe.
+    /// Held by the blocked attempt, so that blocked logging occupies one thread instead of one per probe.
     attempt: Arc<Mutex<()>>,
 }
 
@@ -274,12 +273,12 @@ impl HealthCheck for LogCheck {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
         Box::pin(async {
-            let flushed = tokio::time::timeout(PATIENCE, async {
-                let turn = self.attempt.clone().lock_owned().await;
+            let flushed = tokio::time::timeout(FLUSH_TIMEOUT, async {
+                let guard = self.attempt.clone().lock_owned().await;
                 tokio::task::spawn_blocking(move || {
-                    let _turn = turn;
+                    let _guard = guard;
                     std::io::stderr().lock().flush()
                 })
                 .await
@@ -292,7 +291,7 @@ impl HealthCheck for LogCheck {
     }
 }
 
-/// `shutdown`: the server is not about to stop.
+/// `shutdown`: the server is not shutting down.
 pub struct ShutdownCheck(pub Shutdown);
 
 impl HealthCheck for ShutdownCheck {
@@ -311,12 +310,12 @@ mod tests {
 
     use super::*;
 
-    struct Fixed(&'static str, Result<(), &'static str>);
+    struct FixedCheck(&'static str, Result<(), &'static str>);
 
-    /// A check that another name can exclude.
-    struct Second;
+    /// A check that can be excluded by the name of its group.
+    struct GroupedCheck;
 
-    impl HealthCheck for Second {
+    impl HealthCheck for GroupedCheck {
         fn name(&self) -> &str {
             "good-2"
         }
@@ -330,7 +329,7 @@ mod tests {
         }
     }
 
-    impl HealthCheck for Fixed {
+    impl HealthCheck for FixedCheck {
         fn name(&self) -> &str {
             self.0
         }
@@ -347,11 +346,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn texts() {
-        let good = Probe::new(Arc::new(Fixed("good", Ok(()))));
-        let bad = Probe::new(Arc::new(Fixed("bad", Err("why"))));
+    async fn formats_results_of_checks() {
+        let good = Probe::new(Arc::new(FixedCheck("good", Ok(()))));
+        let bad = Probe::new(Arc::new(FixedCheck("bad", Err("why"))));
         let healthy = [Probe::new(Arc::new(PingCheck)).into(), good.clone().into()];
-        let grouped = [good.clone().into(), Probe::new(Arc::new(Second)).into()];
+        let grouped = [good.clone().into(), Probe::new(Arc::new(GroupedCheck)).into()];
         let sick: [Check; 2] = [good.into(), bad.clone().into()];
         let metrics = HealthMetrics::new().unwrap();
         for (checks, query, want) in [
@@ -376,16 +375,16 @@ mod tests {
             ),
             (&grouped, "exclude=good-2", (200, "ok")),
         ] {
-            let (status, body) = text(all("readyz", checks, &Query::parse(query), &metrics).await).await;
+            let (status, body) = text(run_all("readyz", checks, &Query::parse(query), &metrics).await).await;
             assert_eq!((status, body.as_str()), want, "{query}");
         }
-        assert_eq!(text(one(&sick[1]).await).await, (500, "internal server error: why\n".to_owned()));
+        assert_eq!(text(run_one(&sick[1]).await).await, (500, "internal server error: why\n".to_owned()));
         let patient = Check { probe: bad, grace: Some(Instant::now() + Duration::from_secs(3600)) };
-        assert_eq!(text(one(&patient).await).await, (200, "ok".to_owned()));
+        assert_eq!(text(run_one(&patient).await).await, (200, "ok".to_owned()));
     }
 
     #[tokio::test]
-    async fn real_checks() {
+    async fn log_and_shutdown_checks_report_state() {
         assert_eq!(LogCheck::default().check().await, Ok(()));
         let (trigger, shutdown) = ShutdownTrigger::new();
         let check = ShutdownCheck(shutdown);
@@ -395,9 +394,9 @@ mod tests {
     }
 
     #[test]
-    fn order() {
+    fn orders_named_checks_last() {
         let metrics = HealthMetrics::new().unwrap();
-        let fixed = |name| Arc::new(Fixed(name, Ok(())));
+        let fixed = |name| Arc::new(FixedCheck(name, Ok(())));
         let health = Health::new(metrics).everywhere(fixed("b")).everywhere(fixed("x")).ready(fixed("a"));
         let health = health.everywhere(fixed("c")).everywhere(fixed("y")).in_order(&["a", "b", "c"]);
         let names = |checks: &[Check]| checks.iter().map(|check| check.name().to_owned()).collect::<Vec<_>>();
@@ -408,9 +407,9 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn lists_and_matches_paths_of_checks() {
         let metrics = HealthMetrics::new().unwrap();
-        let health = Health::new(metrics).everywhere(Arc::new(PingCheck)).ready(Arc::new(Fixed("a/b", Ok(()))));
+        let health = Health::new(metrics).everywhere(Arc::new(PingCheck)).ready(Arc::new(FixedCheck("a/b", Ok(()))));
         assert_eq!(
             health.paths(),
             ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/readyz", "/readyz/ping", "/readyz/a/b"]

@@ -1,7 +1,7 @@
-//! Impersonation: headers name the user, each part of it is authorized, and the request runs as that user. First the
-//! constrained modes are tried (KEP-5284), which depend on the request, then the original one, which does not.
+//! Impersonation: headers name the user, each part of the user is authorized, and the request runs as that user. The
+//! constrained modes (KEP-5284), which depend on the request, are tried before the legacy mode, which does not.
 
-mod allowed;
+mod cache;
 mod headers;
 mod metrics;
 mod modes;
@@ -18,12 +18,12 @@ use binnacle_request::{Impersonated, Record, RequestInfo, User};
 use http::HeaderMap;
 use parking_lot::Mutex;
 
-use allowed::{Allowed, KEPT};
+use cache::{CACHE_TTL, ImpersonationCache};
 pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};
 
-/// The number of callers whose last successful mode is kept.
-const REMEMBERED: usize = 5_000;
+/// The number of callers whose last successful mode is cached.
+const MAX_CALLERS: usize = 5_000;
 
 /// Decides which users callers may impersonate.
 pub(crate) struct Impersonation {
@@ -31,24 +31,24 @@ pub(crate) struct Impersonation {
     /// True if constrained modes are on.
     constrained: bool,
     metrics: ImpersonationMetrics,
-    allowed: Allowed,
-    /// The last successful mode of each caller, which is tried first: most callers only use one.
+    cache: ImpersonationCache,
+    /// The last successful mode of each caller, which is tried first, because most callers use only one.
     last: Mutex<Recent<Text, Mode>>,
 }
 
 impl Impersonation {
     pub(crate) fn new(authorizer: Arc<dyn Authorizer>, constrained: bool, metrics: ImpersonationMetrics) -> Self {
-        Self::keeping(KEPT, authorizer, constrained, metrics)
+        Self::with_ttl(CACHE_TTL, authorizer, constrained, metrics)
     }
 
-    fn keeping(
-        kept: Duration,
+    fn with_ttl(
+        ttl: Duration,
         authorizer: Arc<dyn Authorizer>,
         constrained: bool,
         metrics: ImpersonationMetrics,
     ) -> Self {
-        let last = Mutex::new(Recent::new(REMEMBERED));
-        Self { authorizer, constrained, metrics, allowed: Allowed::new(kept), last }
+        let last = Mutex::new(Recent::new(MAX_CALLERS));
+        Self { authorizer, constrained, metrics, cache: ImpersonationCache::new(ttl), last }
     }
 
     /// Returns true if constrained impersonation (KEP-5284) is on.
@@ -56,39 +56,43 @@ impl Impersonation {
         self.constrained
     }
 
-    /// Returns the impersonated user. `None` if the headers ask for no impersonation; they are unchanged then.
-    pub(crate) async fn become_other(
+    /// Returns the impersonated user. Returns `None` if the headers request no impersonation; they are then unchanged.
+    pub(crate) async fn impersonate(
         &self,
         headers: &mut HeaderMap,
         info: &RequestInfo,
         requestor: &User,
         record: &Record,
     ) -> Result<Option<Impersonated>, Status> {
-        let Some(wanted) = headers::wanted(headers) else { return Ok(None) };
-        if wanted.name.is_empty() {
-            return Err(if self.constrained { headers::nameless(&wanted) } else { unconstrained::nameless(&wanted) });
+        let Some(target) = headers::requested_user(headers) else { return Ok(None) };
+        if target.name.is_empty() {
+            return Err(if self.constrained {
+                headers::missing_name_error(&target)
+            } else {
+                unconstrained::missing_name_error(&target)
+            });
         }
         headers::strip(headers);
         if !self.constrained {
-            let user = Arc::new(unconstrained::check(&*self.authorizer, &wanted, requestor).await?);
+            let user = Arc::new(unconstrained::check(&*self.authorizer, &target, requestor).await?);
             return Ok(Some(Impersonated { user, constraint: Text::default() }));
         }
         let began = Instant::now();
-        let found = self.find(&wanted, &Attributes::of(info, requestor)).await;
+        let outcome = self.find(&target, &Attributes::of(info, requestor)).await;
         let took = began.elapsed();
-        self.metrics.attempted(found.as_ref().ok().map(|(mode, _)| mode.label()), took);
+        self.metrics.observe_attempt(outcome.as_ref().ok().map(|(mode, _)| mode.label()), took);
         record.took(Part::Impersonation, took);
-        let (mode, user) = found?;
+        let (mode, user) = outcome?;
         Ok(Some(Impersonated { user, constraint: Text::new_static(mode.constraint()) }))
     }
 
-    /// Returns the mode in which the caller of `request` may impersonate `wanted`, and the resulting user.
-    async fn find(&self, wanted: &User, request: &Attributes<'_>) -> Result<(Mode, Arc<User>), Status> {
+    /// Returns the mode in which the caller of `request` may impersonate `target`, and the resulting user.
+    async fn find(&self, target: &User, request: &Attributes<'_>) -> Result<(Mode, Arc<User>), Status> {
         let requestor = &request.user.name;
         let last = self.last.lock().get(requestor).copied();
         let mut first_error = None;
         for mode in last.into_iter().chain(MODES.into_iter().filter(|mode| Some(*mode) != last)) {
-            match mode.check(self, wanted, request).await {
+            match mode.check(self, target, request).await {
                 Ok(Some(user)) => {
                     if last != Some(mode) {
                         self.last.lock().insert(requestor.clone(), mode);

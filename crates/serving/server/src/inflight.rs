@@ -1,4 +1,4 @@
-//! Counts of requests in progress: for metrics, and to detect at shutdown that all answers are made.
+//! Counts of requests in progress, for metrics, and to detect at shutdown that all responses are complete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,12 +13,12 @@ pub struct InFlight {
     mutating: Count,
     long_running: Count,
     /// Short requests in progress.
-    making: Count,
-    /// The number of sent bytes of answers.
+    short: Count,
+    /// The number of sent bytes of responses.
     sent: AtomicU64,
 }
 
-/// The kind of a request that is counted.
+/// The kind of a counted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     ReadOnly,
@@ -29,14 +29,14 @@ pub(crate) enum RequestKind {
 #[derive(Default)]
 struct Count {
     now: AtomicI64,
-    /// The second of `highest`, and the highest count in the last second in which a request began.
+    /// The second to which `highest` refers, and the highest count in the last second in which a request started.
     second: AtomicU64,
     highest: AtomicI64,
     idle: Notify,
 }
 
 /// A guard for one counted request.
-pub(crate) struct Guard {
+pub(crate) struct RequestGuard {
     inflight: Arc<InFlight>,
     kind: RequestKind,
 }
@@ -48,49 +48,50 @@ impl InFlight {
             read_only: Count::default(),
             mutating: Count::default(),
             long_running: Count::default(),
-            making: Count::default(),
+            short: Count::default(),
             sent: AtomicU64::default(),
         })
     }
 
-    pub(crate) fn begin(self: &Arc<Self>, kind: RequestKind) -> Guard {
+    pub(crate) fn begin(self: &Arc<Self>, kind: RequestKind) -> RequestGuard {
         self.count(kind).begin(self.began.elapsed().as_secs());
-        Guard { inflight: self.clone(), kind }
+        RequestGuard { inflight: self.clone(), kind }
     }
 
     /// Counts a short request as in progress until the guard is dropped.
-    pub(crate) fn make(self: &Arc<Self>) -> Making {
-        self.making.now.fetch_add(1, Ordering::AcqRel);
-        Making(self.clone())
+    pub(crate) fn begin_short(self: &Arc<Self>) -> ShortRequestGuard {
+        self.short.now.fetch_add(1, Ordering::AcqRel);
+        ShortRequestGuard(self.clone())
     }
 
     /// Counts sent bytes.
-    pub(crate) fn sends(&self, bytes: u64) {
+    pub(crate) fn add_sent_bytes(&self, bytes: u64) {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the number of bytes sent so far, which changes while clients read their answers.
-    pub(crate) fn progress(&self) -> u64 {
+    /// Returns the number of bytes sent so far, which changes while clients read responses.
+    pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
     /// Returns the highest number of requests in flight during the last second.
     pub(crate) fn highest(&self, kind: RequestKind) -> i64 {
-        self.count(kind).highest_lately(self.began.elapsed().as_secs())
+        self.count(kind).recent_highest(self.began.elapsed().as_secs())
     }
 
     pub(crate) fn now(&self, kind: RequestKind) -> i64 {
         self.count(kind).now.load(Ordering::Relaxed)
     }
 
-    /// Resolves when no request of this kind is left.
-    pub(crate) async fn none_left(&self, kind: RequestKind) {
-        self.count(kind).none().await;
+    /// Resolves when no request of this kind is in progress.
+    pub(crate) async fn wait_until_none(&self, kind: RequestKind) {
+        self.count(kind).wait_until_idle().await;
     }
 
-    /// Resolves when all answers to short requests are made. They may not be sent yet, which depends on the clients.
-    pub(crate) async fn all_made(&self) {
-        self.making.none().await;
+    /// Resolves when all responses to short requests are complete. They may not be sent yet, which depends on the
+    /// clients.
+    pub(crate) async fn wait_for_short_requests(&self) {
+        self.short.wait_until_idle().await;
     }
 
     fn count(&self, kind: RequestKind) -> &Count {
@@ -103,16 +104,16 @@ impl InFlight {
 }
 
 /// A guard for a short request in progress.
-pub(crate) struct Making(Arc<InFlight>);
+pub(crate) struct ShortRequestGuard(Arc<InFlight>);
 
-impl Drop for Making {
+impl Drop for ShortRequestGuard {
     fn drop(&mut self) {
-        self.0.making.end();
+        self.0.short.end();
     }
 }
 
 impl Count {
-    async fn none(&self) {
+    async fn wait_until_idle(&self) {
         let count = self;
         loop {
             let idle = count.idle.notified();
@@ -138,14 +139,14 @@ impl Count {
         }
     }
 
-    fn highest_lately(&self, second: u64) -> i64 {
+    fn recent_highest(&self, second: u64) -> i64 {
         let now = self.now.load(Ordering::Relaxed);
         let recent = second - self.second.load(Ordering::Relaxed).min(second) <= 1;
         if recent { self.highest.load(Ordering::Relaxed).max(now) } else { now }
     }
 }
 
-impl Drop for Guard {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.inflight.count(self.kind).end();
     }
@@ -156,15 +157,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn counting() {
+    async fn counts_requests_until_they_end() {
         let inflight = InFlight::new();
-        inflight.none_left(RequestKind::ReadOnly).await;
+        inflight.wait_until_none(RequestKind::ReadOnly).await;
         let first = inflight.begin(RequestKind::ReadOnly);
         let second = inflight.begin(RequestKind::ReadOnly);
         assert_eq!((inflight.now(RequestKind::ReadOnly), inflight.now(RequestKind::Mutating)), (2, 0));
         let waiting = tokio::spawn({
             let inflight = inflight.clone();
-            async move { inflight.none_left(RequestKind::ReadOnly).await }
+            async move { inflight.wait_until_none(RequestKind::ReadOnly).await }
         });
         drop(first);
         assert_eq!(inflight.now(RequestKind::ReadOnly), 1);
@@ -174,16 +175,16 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_of_the_last_second() {
+    fn returns_the_highest_count_of_the_last_second() {
         let count = Count::default();
         for _ in 0..3 {
             count.begin(7);
         }
         count.now.store(1, Ordering::Relaxed);
-        assert_eq!(count.highest_lately(7), 3);
-        assert_eq!(count.highest_lately(8), 3);
-        assert_eq!(count.highest_lately(9), 1);
+        assert_eq!(count.recent_highest(7), 3);
+        assert_eq!(count.recent_highest(8), 3);
+        assert_eq!(count.recent_highest(9), 1);
         count.begin(9);
-        assert_eq!(count.highest_lately(9), 2);
+        assert_eq!(count.recent_highest(9), 2);
     }
 }

@@ -1,30 +1,29 @@
-//! The generic API server: handler chain, health, metrics, shutdown. It is independent of kinds and serves the links
-//! that it is given; `binnacle-transport` has its connections.
+//! The generic API server: handler chain, health, metrics, graceful shutdown. It is independent of kinds and serves the
+//! handlers that it is configured with; `binnacle-transport` provides its connections.
 
-mod answer;
 mod canary;
 mod chain;
 mod compress;
 mod debug;
 mod duration;
-mod exchange;
 mod exposition;
 mod filters;
 mod flow_dump;
 mod health;
 mod impersonation;
 mod inflight;
-mod links;
 mod metrics;
 mod process;
+mod request_context;
+mod response;
+mod router;
 mod seats;
 mod server;
 mod slis;
-mod slow;
-mod tracked;
+mod slow_requests;
+mod tracked_body;
 mod version;
 
-pub use answer::{FailureWriter, json_failure};
 pub use canary::{Canary, CanaryTimes};
 pub use chain::{Chain, ChainConfig, ChainOptions};
 pub use debug::{
@@ -37,11 +36,12 @@ pub use filters::traces::Tracer;
 pub use flow_dump::FlowDumpLink;
 pub use health::{HasBeenReady, Health, HealthCheck, LogCheck, PingCheck, ShutdownCheck};
 pub use inflight::InFlight;
-pub use links::Links;
 pub use metrics::{InFlightCounts, Metrics, MetricsLink};
 pub use process::ProcessUsage;
+pub use response::{FailureWriter, json_failure};
+pub use router::Links;
 pub use server::{Server, Stopping};
 pub use slis::{HealthMetrics, HealthMetricsLink};
-pub use slow::SLOW_REQUESTS;
-pub use tracked::Tracked;
+pub use slow_requests::SLOW_REQUESTS;
+pub use tracked_body::TrackedBody;
 pub use version::{Build, KUBERNETES_VERSION, VersionLink};

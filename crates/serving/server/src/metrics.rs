@@ -20,7 +20,8 @@ use prometheus::IntGauge;
 
 use self::families::{ComponentFamilies, Families, build_labels};
 use self::labels::{
-    COMPONENT, Handled, code_label, component, compressed, field_validation, names, system_client, verb_with_body,
+    COMPONENT, HandlerLabels, code_label, component, field_validation, names, system_client, username_category,
+    verb_with_body,
 };
 use self::work::WorkMetrics;
 use crate::exposition::{exposition, reset};
@@ -28,10 +29,10 @@ use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, RequestKind};
-use crate::slow;
+use crate::slow_requests;
 use crate::version::Build;
 
-/// The server's own families; other parts register theirs with [`Metrics::registry`].
+/// The server's own families; other components register theirs with [`Metrics::registry`].
 pub struct Metrics {
     registry: Registry,
     inflight: Arc<InFlight>,
@@ -40,7 +41,7 @@ pub struct Metrics {
     connections: ConnectionMetrics,
     filters: FilterMetrics,
     impersonation: ImpersonationMetrics,
-    /// A further receiver of ended requests.
+    /// An additional receiver of ended requests.
     observer: OnceLock<Arc<dyn RecordSink>>,
 }
 
@@ -73,24 +74,24 @@ impl Metrics {
         Ok(Arc::new(metrics))
     }
 
-    /// Returns the registry to which other parts of the server add their families.
+    /// Returns the registry to which other components add their families.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Lets `observer` see every request that ends, once and for all.
+    /// Sets the observer that receives every request when it ends. It can be set only once.
     pub fn observe(&self, observer: Arc<dyn RecordSink>) {
         let _ = self.observer.set(observer);
     }
 
-    /// Returns the numbers of requests that are being answered.
+    /// Returns the numbers of requests in flight.
     pub fn in_flight(&self) -> InFlightCounts {
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         InFlightCounts {
             read_only: count(self.inflight.highest(RequestKind::ReadOnly)),
             mutating: count(self.inflight.highest(RequestKind::Mutating)),
             long_running: count(self.inflight.now(RequestKind::LongRunning)),
-            sent_bytes: self.inflight.progress(),
+            sent_bytes: self.inflight.sent_bytes(),
         }
     }
 
@@ -110,12 +111,12 @@ impl Metrics {
         &self.connections
     }
 
-    pub(crate) fn authenticated(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
+    pub(crate) fn observe_authentication(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
         let label = match result {
             Err(_) => "error",
             Ok(None) => "failure",
             Ok(Some(known)) => {
-                self.families.authenticated_users.with_label_values(&[compressed(&known.user.name)]).inc();
+                self.families.authenticated_users.with_label_values(&[username_category(&known.user.name)]).inc();
                 "success"
             }
         };
@@ -123,7 +124,7 @@ impl Metrics {
         self.families.authentication_duration.with_label_values(&[label]).observe(took.as_secs_f64());
     }
 
-    pub(crate) fn authorized(&self, result: Result<&Decision, &AuthzError>, took: Duration) {
+    pub(crate) fn observe_authorization(&self, result: Result<&Decision, &AuthzError>, took: Duration) {
         let label = match result {
             Ok(Decision::Allow(_)) => "allowed",
             Ok(Decision::Deny(_)) => "denied",
@@ -135,8 +136,8 @@ impl Metrics {
     }
 
     /// Counts a request that the server aborted to protect itself. The handler may not have checked that its resource
-    /// exists, so names in the path do not become labels.
-    pub(crate) fn terminated(&self, info: &RequestInfo, record: &Record, code: &str) {
+    /// exists, so names in the path are not used as labels.
+    pub(crate) fn count_termination(&self, info: &RequestInfo, record: &Record, code: &str) {
         let mut verb = "";
         record.note(|facts| verb = facts.metric_verb);
         self.families.terminations.with_label_values(&[verb, "", "", "", "", info.scope(), COMPONENT, code]).inc();
@@ -146,8 +147,8 @@ impl Metrics {
         &self.work
     }
 
-    /// Counts a request as long-running, if it is, until the result is dropped.
-    pub(crate) fn long_running(&self, record: &Record) -> Option<LongRunning> {
+    /// Counts a long-running request until the result is dropped; other requests are ignored.
+    pub(crate) fn long_running(&self, record: &Record) -> Option<LongRunningGuard> {
         let mut gauge = None;
         record.note(|facts| {
             let info = facts.info.as_ref().filter(|info| facts.served && info.is_long_running());
@@ -159,7 +160,7 @@ impl Metrics {
         });
         gauge.map(|gauge| {
             gauge.inc();
-            LongRunning(gauge)
+            LongRunningGuard(gauge)
         })
     }
 
@@ -172,20 +173,20 @@ impl Metrics {
     }
 }
 
-/// Numbers of requests that are being answered: short ones at the highest of the last second.
+/// The numbers of requests in flight; short requests are counted by the maximum of the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlightCounts {
     pub read_only: u64,
     pub mutating: u64,
     pub long_running: u64,
-    /// Bytes of answers since the start.
+    /// Bytes of responses since the start.
     pub sent_bytes: u64,
 }
 
 /// A guard for a long-running request.
-pub(crate) struct LongRunning(IntGauge);
+pub(crate) struct LongRunningGuard(IntGauge);
 
-impl Drop for LongRunning {
+impl Drop for LongRunningGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -194,7 +195,7 @@ impl Drop for LongRunning {
 impl RecordSink for Metrics {
     fn finished(&self, record: &Record, facts: &Facts) {
         access_log(record, facts);
-        slow::log(record, facts);
+        slow_requests::log(record, facts);
         traces::finish(record, facts);
         if let Some(observer) = self.observer.get() {
             observer.finished(record, facts);
@@ -202,13 +203,14 @@ impl RecordSink for Metrics {
         if let (Some(part), Some(info)) = (facts.given_up_by, &facts.info) {
             let mut digits = [0; 3];
             let code = code_label(facts.status, &mut digits);
-            // Group and version are an APIService's; the resource may not exist.
+            // Group and version belong to an APIService; the resource may not exist.
             let (group, version) = (info.api_group.as_str(), info.api_version.as_str());
             let labels = [facts.metric_verb, group, version, "", "", info.scope(), part, code];
             self.families.terminations.with_label_values(&labels).inc();
         }
         let Some(info) = facts.info.as_ref().filter(|_| facts.served) else { return };
-        let Handled { verb, scope, reads } = Handled::of(info, facts.metric_verb, facts.routed);
+        let HandlerLabels { verb, scope, counts_response_size } =
+            HandlerLabels::of(info, facts.metric_verb, facts.routed);
         let [group, version, resource, subresource] = names(info);
         if facts.user.as_ref().is_some_and(|user| user.name == User::APISERVER) {
             self.families.self_requests.with_label_values(&[verb, group, resource, subresource]).inc();
@@ -240,11 +242,11 @@ impl RecordSink for Metrics {
             .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, component(info)])
             .observe(seconds);
         let labels = [verb, group, version, resource, subresource, scope, component(info)];
-        // Watches last as long as clients keep them.
+        // Watches last as long as clients keep them open.
         if facts.dry_run.is_empty() && info.verb != "watch" {
-            let elsewhere = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
-            let elsewhere: Duration = elsewhere.into_iter().map(|part| record.latency(part)).sum();
-            self.families.request_sli_duration.with_label_values(&labels).observe(seconds - elsewhere.as_secs_f64());
+            let excluded = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
+            let excluded: Duration = excluded.into_iter().map(|part| record.latency(part)).sum();
+            self.families.request_sli_duration.with_label_values(&labels).observe(seconds - excluded.as_secs_f64());
         }
         if record.uri().contains("fieldValidation") {
             self.families.field_validation.with_label_values(&[field_validation(record.uri())]);
@@ -253,16 +255,16 @@ impl RecordSink for Metrics {
             let labels = [info.api_group.as_str(), info.resource.as_str(), verb];
             self.families.request_bodies.with_label_values(&labels).observe(record.request_bytes() as f64);
         }
-        if reads {
+        if counts_response_size {
             self.families.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);
         }
     }
 }
 
-/// Writes the line that kube-apiserver logs for each request at `--v=3` and above; what is told of it only here comes last.
+/// Writes the line that kube-apiserver logs for each request at `--v=3` and above, with additional fields at the end.
 fn access_log(record: &Record, facts: &Facts) {
     let info = facts.info.as_ref();
-    // Methods without a label of their own are told as they are.
+    // Methods without a label of their own are logged unchanged.
     let verb = if matches!(facts.metric_verb, "" | "other") { record.method().as_str() } else { facts.metric_verb };
     let hijacked = (facts.status == 101).then_some(true);
     let added = facts.impersonator.as_deref().zip(facts.user.as_deref());
@@ -278,14 +280,14 @@ fn access_log(record: &Record, facts: &Facts) {
         apf_fs = facts.flow.as_ref().map(|flow| flow.schema.as_str()),
         hijacked,
         resp = hijacked.is_none().then_some(facts.status),
-        addedInfo = added.map(|(from, to)| format!("{} is impersonating {}", shown(from), shown(to))),
+        addedInfo = added.map(|(from, to)| format!("{} is impersonating {}", describe_user(from), describe_user(to))),
         user = info.and(facts.user.as_ref()).map(|user| user.name.as_str()),
         bytes = record.response_bytes(),
         "HTTP"
     );
 }
 
-fn shown(user: &User) -> String {
+fn describe_user(user: &User) -> String {
     let name = if user.name.is_empty() { "<empty>" } else { &user.name };
     match user.groups.join(",") {
         groups if groups.is_empty() => name.to_owned(),
@@ -297,7 +299,7 @@ fn shown(user: &User) -> String {
 pub struct MetricsLink {
     pub metrics: Arc<Metrics>,
     pub exposed: Arc<Exposed>,
-    /// True if a `DELETE` forgets the series of all families that have labels.
+    /// True if `DELETE` resets the series of all families with labels.
     pub resets: bool,
 }
 

@@ -20,7 +20,7 @@ families! {
         most_virtual_memory: Gauge = "process_virtual_memory_max_bytes",
             "Maximum amount of virtual memory available in bytes.";
         started: Gauge = "process_start_time_seconds", "Start time of the process since unix epoch in seconds.";
-        /// Tasks under the name of Go's goroutines, which dashboards show.
+        /// Tasks under the name of Go's goroutines, for existing dashboards.
         tasks: Gauge = "go_goroutines",
             "Number of tasks of the runtime that answers requests: they stand for goroutines.";
     }
@@ -36,7 +36,7 @@ struct Snapshot {
     resident: f64,
     virtual_memory: f64,
     most_virtual_memory: f64,
-    /// Since the machine's boot.
+    /// Since boot.
     started: f64,
 }
 
@@ -56,7 +56,7 @@ pub struct ProcessUsage {
 }
 
 impl ProcessUsage {
-    /// Returns the usage of now; `None` without `/proc`.
+    /// Returns the current usage; `None` without `/proc`.
     pub fn now() -> Option<Self> {
         let now = snapshot()?;
         Some(Self {
@@ -119,7 +119,7 @@ impl Collector for Process {
 
 fn snapshot() -> Option<Snapshot> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The program's name in parentheses may contain any characters; the numbers after it begin with field 3.
+    // The program name in parentheses may contain any characters; the numbers after it start with field 3.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -128,7 +128,7 @@ fn snapshot() -> Option<Snapshot> {
         line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
     };
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    // The soft limit; no limit is the greatest number, as in kube-apiserver.
+    // The soft limit; unlimited is the largest number, as in kube-apiserver.
     let limit = |name: &str| {
         let value = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
         if value == "unlimited" { Some(u64::MAX as f64) } else { value.parse::<f64>().ok() }
@@ -144,7 +144,8 @@ fn snapshot() -> Option<Snapshot> {
     })
 }
 
-/// Returns the received and sent bytes of all interfaces of the process's network, summed as by Go's collector.
+/// Returns the received and sent bytes of all interfaces in the process's network namespace, summed up as by Go's
+/// collector.
 fn network() -> Option<[f64; 2]> {
     let text = std::fs::read_to_string("/proc/self/net/netstat").ok()?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("IpExt: "));
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(target_os = "linux"), ignore = "needs /proc")]
-    fn numbers_are_plausible() {
+    fn reads_plausible_numbers() {
         let now = snapshot().unwrap();
         assert!(now.resident > 100_000.0 && now.virtual_memory >= now.resident && now.open_files >= 3.0);
         assert!(now.most_files >= now.open_files && now.most_virtual_memory >= now.virtual_memory);

@@ -1,20 +1,20 @@
-//! The seat of a request, which it gives back while it waits, and for good when its client does not read the answer or
-//! another server serves it slowly.
+//! The seat of a request. It is released while the request waits, and permanently if the client does not read the
+//! response or a remote server is slow.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use binnacle_flowcontrol::{Entry, Paused, Seat, Waiter, Waiters};
+use binnacle_flowcontrol::{PausedRequest, Seat, WaitOutcome, Waiter, Waiters};
 use binnacle_request::{BoxFuture, RequestSeat, WaitError};
 use binnacle_work::Caller;
 use parking_lot::Mutex;
 
-/// The time after which a client that takes nothing of its answer does not read it.
-const UNREAD: Duration = Duration::from_secs(1);
-/// The time after which a request that another server serves has no seat any more.
-const ELSEWHERE: Duration = Duration::from_secs(1);
+/// The time after which a client that reads nothing of its response is considered stalled.
+const MAX_UNREAD: Duration = Duration::from_secs(1);
+/// The time after which a request that a remote server handles loses its seat.
+const MAX_REMOTE: Duration = Duration::from_secs(1);
 
 /// The seat of a request, until it is dropped.
 pub(crate) struct HeldSeat(Arc<Shared>);
@@ -22,22 +22,22 @@ pub(crate) struct HeldSeat(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     waiters: Arc<Waiters>,
-    /// Whoever has authenticated, not the user that is impersonated.
+    /// The authenticated caller, not the impersonated user.
     caller: Caller,
     deadline: Option<Instant>,
-    /// The longest wait for a seat.
-    patience: Duration,
-    /// Grows when a piece of the answer is handed over to the connection, and when the next one is asked for: while it
-    /// is odd, the client has not taken everything.
-    handed: AtomicU64,
+    /// The maximum wait for a seat.
+    max_wait: Duration,
+    /// Incremented when a piece of the response is handed over to the connection, and when the next one is polled:
+    /// while it is odd, the client has not read everything.
+    handed_over: AtomicU64,
 }
 
 enum State {
     Held(Seat),
-    Paused(Paused),
-    /// Given back for good by a request that is served elsewhere.
-    GivenBack(#[expect(dead_code, reason = "counts the request until it is dropped")] Waiter),
-    Gone,
+    Paused(PausedRequest),
+    /// Released permanently by a request that a remote server handles.
+    ReleasedWhileRemote(#[expect(dead_code, reason = "counts the request until it is dropped")] Waiter),
+    Released,
 }
 
 impl HeldSeat {
@@ -46,37 +46,37 @@ impl HeldSeat {
         waiters: Arc<Waiters>,
         caller: Caller,
         deadline: Option<Instant>,
-        patience: Duration,
+        max_wait: Duration,
     ) -> Self {
-        let (state, handed) = (Mutex::new(State::Held(seat)), AtomicU64::new(0));
-        Self(Arc::new(Shared { state, waiters, caller, deadline, patience, handed }))
+        let (state, handed_over) = (Mutex::new(State::Held(seat)), AtomicU64::new(0));
+        Self(Arc::new(Shared { state, waiters, caller, deadline, max_wait, handed_over }))
     }
 
-    /// Returns the seat for those parts of the request that wait.
+    /// Returns the seat, for parts of the request that wait.
     pub(crate) fn shared(&self) -> Arc<dyn RequestSeat> {
         self.0.clone()
     }
 
-    /// Notes that a piece of the answer was handed over.
-    pub(crate) fn handed(&self) {
-        self.0.handed.fetch_or(1, Ordering::Relaxed);
+    /// Records that a piece of the response was handed over.
+    pub(crate) fn mark_handed_over(&self) {
+        self.0.handed_over.fetch_or(1, Ordering::Relaxed);
     }
 
-    /// Notes that the client has taken what was handed over.
-    pub(crate) fn taken(&self) {
-        if self.0.handed.load(Ordering::Relaxed) % 2 == 1 {
-            self.0.handed.fetch_add(1, Ordering::Relaxed);
+    /// Records that the client has read what was handed over.
+    pub(crate) fn mark_taken(&self) {
+        if self.0.handed_over.load(Ordering::Relaxed) % 2 == 1 {
+            self.0.handed_over.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Gives the seat back when the client does not read the answer, which is sent in pieces.
+    /// Releases the seat when the client does not read the response, which is sent in pieces.
     pub(crate) fn watch_reader(&self) {
         tokio::spawn(watch_reader(Arc::downgrade(&self.0)));
     }
 }
 
 impl Shared {
-    /// Gives the seat back for good, if the request has it.
+    /// Releases the seat permanently, if the request has it.
     fn replace(&self, then: State) {
         let mut state = self.state.lock();
         if matches!(*state, State::Held(_)) {
@@ -90,9 +90,9 @@ impl Shared {
         matches!(&*self.state.lock(), State::Held(seat) if !seat.is_exempt())
     }
 
-    fn take_paused(&self) -> Option<Paused> {
+    fn take_paused(&self) -> Option<PausedRequest> {
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Gone) {
+        match std::mem::replace(&mut *state, State::Released) {
             State::Paused(paused) => Some(paused),
             other => {
                 *state = other;
@@ -104,7 +104,7 @@ impl Shared {
 
 impl Drop for HeldSeat {
     fn drop(&mut self) {
-        let seat = std::mem::replace(&mut *self.0.state.lock(), State::Gone);
+        let seat = std::mem::replace(&mut *self.0.state.lock(), State::Released);
         drop(seat);
     }
 }
@@ -112,21 +112,21 @@ impl Drop for HeldSeat {
 async fn watch_reader(seat: Weak<Shared>) {
     let mut before = 0;
     loop {
-        tokio::time::sleep(UNREAD).await;
+        tokio::time::sleep(MAX_UNREAD).await;
         let Some(seat) = seat.upgrade() else { return };
-        let handed = seat.handed.load(Ordering::Relaxed);
-        if handed % 2 == 1 && handed == before {
+        let handed_over = seat.handed_over.load(Ordering::Relaxed);
+        if handed_over % 2 == 1 && handed_over == before {
             return seat.give_back();
         }
-        before = handed;
+        before = handed_over;
     }
 }
 
 async fn give_back_later(seat: Weak<Shared>) {
-    tokio::time::sleep(ELSEWHERE).await;
+    tokio::time::sleep(MAX_REMOTE).await;
     let Some(seat) = seat.upgrade() else { return };
     if let Some(waiter) = seat.waiters.add(&seat.caller.name, seat.caller.is_system) {
-        seat.replace(State::GivenBack(waiter));
+        seat.replace(State::ReleasedWhileRemote(waiter));
     }
 }
 
@@ -137,11 +137,11 @@ impl RequestSeat for Shared {
             return Ok(None);
         }
         let waiter = match self.waiters.enter(&self.caller.name, self.caller.is_system) {
-            Entry::Waits(waiter) => waiter,
-            Entry::KeepsSeat => return Ok(None),
-            Entry::Refused => return Err(WaitError::Crowded),
+            WaitOutcome::Waits(waiter) => waiter,
+            WaitOutcome::KeepsSeat => return Ok(None),
+            WaitOutcome::Refused => return Err(WaitError::Crowded),
         };
-        *state = match std::mem::replace(&mut *state, State::Gone) {
+        *state = match std::mem::replace(&mut *state, State::Released) {
             State::Held(seat) => State::Paused(seat.pause()),
             other => other,
         };
@@ -151,8 +151,8 @@ impl RequestSeat for Shared {
     fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>> {
         Box::pin(async {
             let Some(paused) = self.take_paused() else { return Ok(()) };
-            let patience = Instant::now() + self.patience;
-            let until = self.deadline.map_or(patience, |deadline| deadline.min(patience));
+            let max_wait = Instant::now() + self.max_wait;
+            let until = self.deadline.map_or(max_wait, |deadline| deadline.min(max_wait));
             let seat = paused.resume(until).await.map_err(|none| {
                 let retry_after = u32::try_from(none.retry_after).unwrap_or(1);
                 WaitError::Refused { retry_after }
@@ -163,7 +163,7 @@ impl RequestSeat for Shared {
     }
 
     fn give_back(&self) {
-        self.replace(State::Gone);
+        self.replace(State::Released);
     }
 
     fn give_back_later(self: Arc<Self>) -> Result<(), WaitError> {
@@ -179,7 +179,7 @@ impl RequestSeat for Shared {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_flowcontrol::{Admitted, FlowControl, RequestLimits};
+    use binnacle_flowcontrol::{AdmittedRequest, FlowControl, RequestLimits};
     use binnacle_metrics::Registry;
     use binnacle_request::{Query, RequestInfo, User};
     use http::Method;
@@ -196,12 +196,12 @@ mod tests {
         let query = Query::default();
         let info = RequestInfo::parse(&Method::GET, "/api/v1/nodes/n", &query, "").expect("valid");
         let user = User::new("jane", groups);
-        let Admitted { seat, .. } = control.admit(&info, &query, &user, Instant::now()).await.ok()?;
+        let AdmittedRequest { seat, .. } = control.admit(&info, &query, &user, Instant::now()).await.ok()?;
         Some(HeldSeat::new(seat, control.waiters().clone(), Caller::default(), None, Duration::ZERO))
     }
 
     #[tokio::test]
-    async fn a_waiting_request_has_no_seat() {
+    async fn waiting_requests_release_their_seat() {
         let control = control();
         let first = seat(&control, &[]).await.expect("a free seat");
         assert!(seat(&control, &[]).await.is_none());
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn administrators_keep_their_seats() {
+    async fn exempt_requests_keep_their_seat() {
         let control = control();
         let seat = seat(&control, &[User::MASTERS]).await.expect("no limit");
         assert!(seat.shared().pause().expect("no bound").is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_requests_elsewhere_have_no_seat() {
+    async fn slow_remote_requests_release_their_seat() {
         let control = control();
         let mut slow = Vec::new();
         let refused = loop {
@@ -238,14 +238,14 @@ mod tests {
                 break refused;
             }
             assert!(seat(&control, &[]).await.is_none());
-            tokio::time::sleep(2 * ELSEWHERE).await;
+            tokio::time::sleep(2 * MAX_REMOTE).await;
             slow.push(held);
         };
         assert_eq!((refused, slow.len()), (WaitError::Crowded, 64));
-        // Answers that nobody reads are counted, too.
+        // Unread responses are counted too.
         slow[0].watch_reader();
-        slow[0].handed();
-        tokio::time::sleep(3 * UNREAD).await;
+        slow[0].mark_handed_over();
+        tokio::time::sleep(3 * MAX_UNREAD).await;
         let held = seat(&control, &[]).await.expect("a free seat");
         assert_eq!(held.shared().give_back_later(), Err(WaitError::Crowded));
         slow.pop();
@@ -261,21 +261,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_not_read_has_no_seat() {
+    async fn unread_responses_release_their_seat() {
         let control = control();
         let first = seat(&control, &[]).await.expect("a free seat");
         first.watch_reader();
         for _ in 0..10 {
-            first.handed();
-            tokio::time::sleep(UNREAD / 2).await;
-            first.taken();
+            first.mark_handed_over();
+            tokio::time::sleep(MAX_UNREAD / 2).await;
+            first.mark_taken();
             assert!(seat(&control, &[]).await.is_none());
         }
-        // A pause of the server itself is not one of the client.
-        tokio::time::sleep(3 * UNREAD).await;
+        // If the server itself is paused, the client is not considered stalled.
+        tokio::time::sleep(3 * MAX_UNREAD).await;
         assert!(seat(&control, &[]).await.is_none());
-        first.handed();
-        tokio::time::sleep(3 * UNREAD).await;
+        first.mark_handed_over();
+        tokio::time::sleep(3 * MAX_UNREAD).await;
         assert!(seat(&control, &[]).await.is_some());
     }
 }

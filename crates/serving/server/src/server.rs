@@ -9,13 +9,13 @@ use binnacle_transport::Listener;
 use crate::Chain;
 use crate::inflight::RequestKind;
 
-/// The longest wait for the next connection to end, once no short requests are left: watches have been ended, so only
+/// The maximum wait for the next connection to end, once no short requests are left: watches have ended, so only
 /// connections whose clients do not read remain.
-const STALL: Duration = Duration::from_millis(300);
-/// The longest time for all of them to end.
-const DRAIN_CONNECTIONS: Duration = Duration::from_secs(10);
+const MAX_STALL: Duration = Duration::from_millis(300);
+/// The maximum time for all of them to end.
+const MAX_DRAIN: Duration = Duration::from_secs(10);
 
-/// A bound listener and the chain behind it.
+/// A bound listener with its handler chain.
 pub struct Server {
     listener: Listener,
     chain: Arc<Chain>,
@@ -23,13 +23,13 @@ pub struct Server {
     stopping: Stopping,
 }
 
-/// The steps and delays of a shutdown.
+/// The steps and delays of a graceful shutdown.
 pub struct Stopping {
-    /// Fires at the signal: the server still serves, but should get no new clients.
+    /// Fires at the signal: the server still serves, but should not receive new clients.
     pub terminating: Option<ShutdownTrigger>,
     /// The time from the signal until the next step (`--shutdown-delay-duration`).
     pub delay: Duration,
-    /// Fires after that: new requests are refused while those in flight finish, and only then does the listener close
+    /// Fires after that: new requests are rejected while those in flight finish, and only then the listener is closed
     /// (`--shutdown-send-retry-after`).
     pub draining: Option<ShutdownTrigger>,
     /// The time for short requests to end (`--request-timeout`).
@@ -51,7 +51,7 @@ impl Default for Stopping {
 }
 
 impl Server {
-    /// `trigger` must belong to the signal of the chain.
+    /// Creates a server; `trigger` must fire the shutdown signal of the chain.
     pub fn new(listener: Listener, chain: Arc<Chain>, trigger: ShutdownTrigger) -> Self {
         Self { listener, chain, trigger, stopping: Stopping::default() }
     }
@@ -62,9 +62,10 @@ impl Server {
         Self { stopping, ..self }
     }
 
-    /// Serves until `stop` resolves, then shuts down. On return, all requests have been answered or aborted.
+    /// Serves until `stop` resolves, then shuts down gracefully. On return, all requests have completed or were
+    /// aborted.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let mut listening = self.listener.start(
+        let mut handle = self.listener.start(
             self.chain.clone(),
             self.chain.shutdown().clone(),
             self.chain.metrics().connections().clone(),
@@ -77,23 +78,24 @@ impl Server {
         tokio::time::sleep(stopping.delay).await;
         if let Some(draining) = &stopping.draining {
             draining.fire();
-            let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().all_made()).await;
+            let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().wait_for_short_requests()).await;
         }
-        // Ends the accept loop and the listener, tells connections to take no more requests, and ends watches.
+        // Ends the accept loop and the listener, shuts down connections gracefully, and ends watches.
         self.trigger.fire();
-        listening.ended().await;
-        let (inflight, connections) = (self.chain.inflight(), &listening);
-        let _ = tokio::time::timeout(stopping.drain_short, inflight.all_made()).await;
-        // A connection ends when its last answer has been sent and its client knows. Clients that read are waited for.
+        handle.wait_until_closed().await;
+        let (inflight, connections) = (self.chain.inflight(), &handle);
+        let _ = tokio::time::timeout(stopping.drain_short, inflight.wait_for_short_requests()).await;
+        // A connection ends when its last response has been sent and its client has closed it. The server waits for
+        // clients that read.
         let closed = async {
-            let mut before = inflight.progress();
+            let mut before = inflight.sent_bytes();
             loop {
-                let changed = connections.changed();
-                if connections.left() == 0 {
+                let changed = connections.next_change();
+                if connections.open_connections() == 0 {
                     return;
                 }
-                if tokio::time::timeout(STALL.max(stopping.watch_grace), changed).await.is_err() {
-                    let now = inflight.progress();
+                if tokio::time::timeout(MAX_STALL.max(stopping.watch_grace), changed).await.is_err() {
+                    let now = inflight.sent_bytes();
                     if now == before {
                         return;
                     }
@@ -101,10 +103,12 @@ impl Server {
                 }
             }
         };
-        // Sessions on upgraded connections are no longer counted there: they end by themselves.
-        let sessions =
-            tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(RequestKind::LongRunning));
-        let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);
+        // Sessions on upgraded connections are no longer counted there; they end independently.
+        let sessions = tokio::time::timeout(
+            MAX_STALL.max(stopping.watch_grace),
+            inflight.wait_until_none(RequestKind::LongRunning),
+        );
+        let _ = tokio::join!(tokio::time::timeout(MAX_DRAIN.max(stopping.watch_grace), closed), sessions);
         let left = [RequestKind::ReadOnly, RequestKind::Mutating, RequestKind::LongRunning]
             .map(|kind| inflight.now(kind))
             .iter()

@@ -1,5 +1,5 @@
-//! `/metrics/slis`: the result of each health check request (KEP 3466). From frequent scrapes follows the fraction of
-//! time that each part of the server was healthy.
+//! `/metrics/slis`: the results of health checks per probe request (KEP-3466). Frequent scrapes yield the fraction of
+//! time in which each component was healthy.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ families! {
             "[STABLE] This metric records the result of a single healthcheck.";
         total: IntCounterVec = "kubernetes_healthchecks_total" by ["name", "status", "type"],
             "[STABLE] This metric records the results of all healthcheck.";
-        /// A reset forgets it.
+        /// Removed by a reset.
         started: GaugeVec = "process_start_time_seconds" by [],
             "[ALPHA] Start time of the process since unix epoch in seconds.";
     }
@@ -42,9 +42,9 @@ impl HealthMetrics {
     }
 
     /// Records a result of the check `name` for `endpoint`.
-    pub(crate) fn observe(&self, endpoint: &str, name: &str, well: bool) {
-        self.families.latest.with_label_values(&[name, endpoint]).set(i64::from(well));
-        self.families.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
+    pub(crate) fn observe(&self, endpoint: &str, name: &str, is_healthy: bool) {
+        self.families.latest.with_label_values(&[name, endpoint]).set(i64::from(is_healthy));
+        self.families.total.with_label_values(&[name, if is_healthy { "success" } else { "error" }, endpoint]).inc();
     }
 
     fn families(&self, exposed: &Exposed) -> Gathered {
@@ -56,7 +56,7 @@ impl HealthMetrics {
 pub struct HealthMetricsLink {
     pub metrics: Arc<HealthMetrics>,
     pub exposed: Arc<Exposed>,
-    /// True if a `DELETE` forgets the results so far.
+    /// True if `DELETE` resets the results.
     pub resets: bool,
 }
 
@@ -85,12 +85,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results() {
+    fn records_results_of_checks() {
         let metrics = HealthMetrics::new().unwrap();
-        for (endpoint, name, well) in
+        for (endpoint, name, is_healthy) in
             [("healthz", "etcd", false), ("healthz", "etcd", true), ("livez", "ping", true), ("livez", "ping", true)]
         {
-            metrics.observe(endpoint, name, well);
+            metrics.observe(endpoint, name, is_healthy);
         }
         let text = binnacle_metrics::text(&metrics.families(&Exposed::default()).families);
         for line in [
@@ -102,7 +102,7 @@ mod tests {
             "kubernetes_healthchecks_total{name=\"etcd\",status=\"success\",type=\"healthz\"} 1",
             "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"livez\"} 2",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
     }
 }

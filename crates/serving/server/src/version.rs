@@ -8,13 +8,14 @@ use binnacle_request::{BoxFuture, Link, Preferences, Request, RequestInfo, Respo
 use http::Method;
 
 use crate::FailureWriter;
-use crate::answer::raw_json;
+use crate::response::raw_json;
 
-/// The Kubernetes release whose API this server implements. Clients compare it with their own and with feature tables.
+/// The Kubernetes release whose API this server implements. Clients compare it with their own version and with feature
+/// tables.
 pub const KUBERNETES_VERSION: &str = "v1.36.2";
 pub(crate) const MAJOR: &str = "1";
 pub(crate) const MINOR: &str = "36";
-/// The compiler; Go has `gc` or `gccgo`.
+/// The compiler, which is `gc` or `gccgo` in Go.
 pub(crate) const COMPILER: &str = "rustc";
 /// The toolchain of the build, instead of the Go version.
 pub(crate) const TOOLCHAIN: &str = concat!("rust", env!("BINNACLE_RUSTC_VERSION"));
@@ -33,10 +34,10 @@ pub(crate) fn platform() -> String {
 /// The only media type of the document.
 const PRODUCED: [&str; 1] = ["application/json"];
 
-/// Facts about the build.
+/// Build information.
 #[derive(Clone, Debug)]
 pub struct Build {
-    /// The release that is reported: [`KUBERNETES_VERSION`], with whatever a distributor appends.
+    /// The reported release: [`KUBERNETES_VERSION`], with the suffix of a distributor.
     pub git_version: Cow<'static, str>,
     /// The commit of the source.
     pub git_commit: &'static str,
@@ -53,7 +54,7 @@ impl Default for Build {
 }
 
 impl Build {
-    /// Returns what kube-apiserver prints for `--version=raw`.
+    /// Returns kube-apiserver's output for `--version=raw`.
     #[must_use]
     pub fn raw(&self) -> String {
         let fields = self.fields(None).map(|(key, value)| {
@@ -63,7 +64,8 @@ impl Build {
         format!("version.Info{{{}}}", fields.join(", "))
     }
 
-    /// Returns the fields in kube-apiserver's order. `versions` are the emulated one and the one that it is compatible with.
+    /// Returns the fields in kube-apiserver's order. `versions` are the emulated version and the minimum compatible
+    /// one.
     fn fields(&self, versions: Option<[Version; 2]>) -> [(&'static str, String); 13] {
         let part =
             |n: usize, part: fn(&Version) -> String| versions.map_or(String::new(), |versions| part(&versions[n]));
@@ -96,7 +98,7 @@ pub struct VersionLink {
 }
 
 impl VersionLink {
-    /// Returns the link of a server with the emulated version of these gates.
+    /// Returns the handler of a server with the emulated version of these gates.
     pub fn new(failure: FailureWriter, build: Build, gates: &Gates) -> Self {
         Self { failure, build, emulated: gates.emulated(), compatible: gates.compatible() }
     }
@@ -142,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raw_versions_are_written_as_in_go() {
+    fn formats_raw_version_like_go() {
         let raw = Build { git_commit: "abc", git_tree_state: "clean", ..Build::default() }.raw();
         let begin = "version.Info{Major:\"1\", Minor:\"36\", EmulationMajor:\"\", EmulationMinor:\"\", \
                      MinCompatibilityMajor:\"\", MinCompatibilityMinor:\"\", GitVersion:\"v1.36.2\", GitCommit:\"abc\", \

@@ -1,4 +1,4 @@
-//! The server on real sockets: protocols, certificates, closing connections, and shutdown.
+//! Tests of the server on real sockets: protocols, certificates, closing of connections, and shutdown.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -10,11 +10,11 @@ use binnacle_testkit::https::Client;
 use http_body_util::BodyExt;
 use rustls::ProtocolVersion;
 
-use rig::{Running, identity};
+use rig::{TestServer, identity};
 
 #[tokio::test]
-async fn protocols() {
-    let server = Running::start().await;
+async fn negotiates_tls_and_http_versions() {
+    let server = TestServer::start().await;
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         for (alpn, want) in [
             (&["h2", "http/1.1"][..], Some("h2")),
@@ -32,10 +32,10 @@ async fn protocols() {
                     ProtocolVersion::TLSv1_3
                 }
             );
-            // The second request shows that the connection is kept.
+            // The second request shows that the connection is kept open.
             for _ in 0..2 {
-                let answer = client.get("/who").await.unwrap();
-                assert_eq!((answer.status, answer.body.as_str()), (200, "me"));
+                let response = client.get("/who").await.unwrap();
+                assert_eq!((response.status, response.body.as_str()), (200, "me"));
             }
         }
     }
@@ -43,21 +43,21 @@ async fn protocols() {
 }
 
 #[tokio::test]
-async fn certificates_of_strangers_are_a_401() {
-    let server = Running::start().await;
-    let stranger = Running::start().await;
+async fn rejects_certificates_of_unknown_authorities() {
+    let server = TestServer::start().await;
+    let stranger = TestServer::start().await;
     for alpn in ["h2", "http/1.1"] {
         let handshake = identity(server.handshake(), "admin", &stranger.issuer).alpn(&[alpn]);
         let mut client = server.connect(&handshake).await;
-        let answer = client.get("/who").await.unwrap();
-        assert_eq!(answer.status, 401);
-        assert!(answer.body.contains("\"reason\":\"Unauthorized\""), "{}", answer.body);
+        let response = client.get("/who").await.unwrap();
+        assert_eq!(response.status, 401);
+        assert!(response.body.contains("\"reason\":\"Unauthorized\""), "{}", response.body);
     }
 }
 
 #[tokio::test]
-async fn nobody_keeps_an_http2_connection() {
-    let server = Running::start().await;
+async fn closes_http2_connections_of_anonymous_users() {
+    let server = TestServer::start().await;
     let mut client = server.connect(&server.handshake().alpn(&["h2"])).await;
     assert_eq!(client.get("/who").await.unwrap().body, "system:anonymous");
     tokio::time::timeout(Duration::from_secs(5), &mut client.connection).await.unwrap().unwrap();
@@ -68,32 +68,36 @@ async fn nobody_keeps_an_http2_connection() {
 }
 
 #[tokio::test]
-async fn bodies_have_a_limit() {
-    let server = Running::start().await;
+async fn limits_request_bodies() {
+    let server = TestServer::start().await;
     for alpn in ["h2", "http/1.1"] {
         for (size, want) in [(0, (200, "0 bytes")), (100, (200, "100 bytes")), (101, (413, "limit is 100"))] {
             let mut client = server.connect(&server.identity("me").alpn(&[alpn])).await;
-            let answer = client.send("POST", "/api/v1/pods", &[], "x".repeat(size)).await.unwrap();
-            assert_eq!(answer.status, want.0, "{alpn}");
-            assert!(answer.body.contains(want.1), "{}", answer.body);
+            let response = client.send("POST", "/api/v1/pods", &[], "x".repeat(size)).await.unwrap();
+            assert_eq!(response.status, want.0, "{alpn}");
+            assert!(response.body.contains(want.1), "{}", response.body);
         }
     }
 }
 
 #[tokio::test]
 async fn head_has_no_body() {
-    let server = Running::start().await;
+    let server = TestServer::start().await;
     for alpn in ["h2", "http/1.1"] {
         let mut client = server.connect(&server.identity("me").alpn(&[alpn])).await;
-        let answer = client.send("HEAD", "/who", &[], "").await.unwrap();
-        assert_eq!((answer.status, answer.header("content-length"), answer.body.as_str()), (200, "2", ""), "{alpn}");
+        let response = client.send("HEAD", "/who", &[], "").await.unwrap();
+        assert_eq!(
+            (response.status, response.header("content-length"), response.body.as_str()),
+            (200, "2", ""),
+            "{alpn}"
+        );
         assert_eq!(client.get("/who").await.unwrap().body, "me");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopping_lets_a_thousand_watches_go() {
-    let server = Running::start().await;
+async fn shutdown_ends_a_thousand_watches() {
+    let server = TestServer::start().await;
     let mut watches = Vec::new();
     let mut clients = Vec::new();
     let handshake = server.identity("me");
@@ -110,18 +114,18 @@ async fn stopping_lets_a_thousand_watches_go() {
     let address = server.address;
     let took = server.stop().await;
     println!("stopped with {} watches in {took:?}", watches.len());
-    // The target is 50 ms; a machine that builds and runs other tests at the same time gets more.
+    // The target is 50 ms; the limit is higher because the machine may run builds and other tests at the same time.
     assert!(took < Duration::from_secs(1), "{took:?}");
     for body in watches {
-        // Each ended in order: without an error or a further event.
+        // Each ended properly: without an error or a further event.
         assert_eq!(body.collect().await.unwrap().to_bytes(), "");
     }
     assert!(Client::connect(address, &handshake).await.is_err());
 }
 
 #[tokio::test]
-async fn stopping_waits_for_short_requests_and_not_for_stubborn_streams() {
-    let server = Running::start().await;
+async fn shutdown_waits_for_short_requests_but_not_for_stubborn_streams() {
+    let server = TestServer::start().await;
     let mut client = server.connect(&server.identity("me")).await;
     let mut other = server.connect(&server.identity("me")).await;
     let stubborn = other.open("GET", "/api/v1/stubborn?watch=1", &[], "").await.unwrap();

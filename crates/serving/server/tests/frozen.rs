@@ -1,4 +1,4 @@
-//! Health while the workers make no progress.
+//! Tests of health checks while the workers make no progress.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -12,7 +12,7 @@ use binnacle_testkit::https::Client;
 use binnacle_testkit::wait_until;
 use tokio::runtime::{Builder, Runtime};
 
-use rig::{Freezer, Options, Running};
+use rig::{Freezer, Options, TestServer};
 
 const TIMES: CanaryTimes = CanaryTimes {
     tick: Duration::from_millis(10),
@@ -33,11 +33,11 @@ impl Drop for ReleaseOnDrop {
     }
 }
 
-/// Waits until a path has this status, and returns the answer's text.
-async fn answered(probe: &mut Client, path: &str, status: u16) -> String {
+/// Waits until a path has this status, and returns the text of the response.
+async fn wait_for_status(probe: &mut Client, path: &str, status: u16) -> String {
     wait_until(path, async || {
-        let answer = probe.get(path).await.unwrap();
-        (answer.status == status).then_some(answer.body)
+        let response = probe.get(path).await.unwrap();
+        (response.status == status).then_some(response.body)
     })
     .await
 }
@@ -46,30 +46,30 @@ async fn answered(probe: &mut Client, path: &str, status: u16) -> String {
 fn freeze(requests: usize) {
     let (front, workers, clients) = (runtime(), runtime(), runtime());
     let options = Options { front: Some(front.handle().clone()), canary: Some(TIMES), ..Options::default() };
-    let server = workers.block_on(Running::with(options));
+    let server = workers.block_on(TestServer::with(options));
     let canary = server.canary.clone().unwrap();
-    // A test that fails does not wait for frozen workers.
+    // A failing test does not wait for frozen workers.
     let _released = ReleaseOnDrop(server.freezer.clone());
     clients.block_on(async {
         let mut probe = server.connect(&server.identity("me")).await;
-        assert_eq!(answered(&mut probe, "/livez", 200).await, "ok");
+        assert_eq!(wait_for_status(&mut probe, "/livez", 200).await, "ok");
         let mut frozen = Vec::new();
         for _ in 0..requests {
             let mut client = server.connect(&server.identity("jane")).await;
             frozen.push(tokio::spawn(async move { client.get("/freeze?why").await }));
         }
-        let text = answered(&mut probe, "/readyz", 500).await;
+        let text = wait_for_status(&mut probe, "/readyz", 500).await;
         assert_eq!(text, "[-]ping failed: reason withheld\nreadyz check failed\n");
         let doing = canary.stuck().unwrap();
         assert!(doing.contains("GET /freeze?why by \"jane\", audit ID "), "{doing}");
-        let text = answered(&mut probe, "/livez?verbose", 500).await;
+        let text = wait_for_status(&mut probe, "/livez?verbose", 500).await;
         assert_eq!(text, "[-]ping failed: reason withheld\nlivez check failed\n");
         assert!(!canary.is_alive());
-        let text = answered(&mut probe, "/livez/ping", 500).await;
+        let text = wait_for_status(&mut probe, "/livez/ping", 500).await;
         assert!(text.starts_with("internal server error: the workers have made no progress for "), "{text}");
         server.freezer.release();
         for path in ["/livez", "/readyz", "/healthz"] {
-            assert_eq!(answered(&mut probe, path, 200).await, "ok");
+            assert_eq!(wait_for_status(&mut probe, path, 200).await, "ok");
         }
         assert_eq!(canary.stuck(), None);
         for request in frozen {
@@ -83,11 +83,11 @@ fn freeze(requests: usize) {
 }
 
 #[test]
-fn frozen_workers_fail_health() {
+fn frozen_workers_fail_health_checks() {
     freeze(6);
 }
 
 #[test]
-fn one_frozen_worker_of_two_fails_health() {
+fn one_frozen_worker_of_two_fails_health_checks() {
     freeze(1);
 }

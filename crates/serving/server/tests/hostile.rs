@@ -1,4 +1,4 @@
-//! Misbehaving clients, and their effect on others.
+//! Tests of misbehaving clients and their effect on others.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -19,31 +19,31 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use rig::{Options, Running};
+use rig::{Options, TestServer};
 
-async fn tls(server: &Running, handshake: &Handshake) -> TlsStream<TcpStream> {
+async fn tls(server: &TestServer, handshake: &Handshake) -> TlsStream<TcpStream> {
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let connector = TlsConnector::from(Arc::new(handshake.clone().alpn(&["http/1.1"]).config()));
     connector.connect(ServerName::try_from("localhost").unwrap(), tcp).await.unwrap()
 }
 
-/// Sends a text and reads until the server closes.
-async fn converse(server: &Running, text: &[u8]) -> String {
+/// Sends a text and reads until the server closes the connection.
+async fn send_and_read_to_end(server: &TestServer, text: &[u8]) -> String {
     let mut stream = tls(server, &server.identity("me")).await;
     stream.write_all(text).await.unwrap();
-    let mut answer = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    let mut response = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut response)).await;
     read.expect("the connection is closed").unwrap();
-    String::from_utf8(answer).unwrap()
+    String::from_utf8(response).unwrap()
 }
 
-async fn bounded<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("it ends")
+async fn bounded<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it ends")
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_are_given_up() {
-    let server = Running::with(Options { request_timeout: Duration::from_secs(1), ..Options::default() }).await;
+async fn aborts_unread_responses() {
+    let server = TestServer::with(Options { request_timeout: Duration::from_secs(1), ..Options::default() }).await;
     let mut frames = Frames::connect(server.address, &server.identity("me"), &[(INITIAL_WINDOW, 0)]).await;
     for stream in 0..20 {
         frames.send(&Frame::request(2 * stream + 1, "GET", "/who", &[], true)).await.unwrap();
@@ -54,7 +54,7 @@ async fn answers_that_nobody_reads_are_given_up() {
         assert_ne!(frame.kind, DATA);
         reset += usize::from(frame.kind == RST_STREAM);
     }
-    // A window of one byte makes no difference: no sent answer waits in the connection.
+    // A window of one byte has the same effect: no response that was sent waits in the connection.
     let mut frames = Frames::connect(server.address, &server.identity("me"), &[(INITIAL_WINDOW, 1)]).await;
     frames.send(&Frame::request(1, "GET", "/large", &[], true)).await.unwrap();
     let mut sent = 0;
@@ -70,7 +70,7 @@ async fn answers_that_nobody_reads_are_given_up() {
     let mut stream = tls(&server, &server.identity("me")).await;
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     let state = bounded(async {
-        // Some of the body is in buffers; then the stream ends early.
+        // Part of the body is buffered; then the stream ends early.
         tokio::time::sleep(Duration::from_secs(4)).await;
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all).await;
@@ -81,15 +81,15 @@ async fn answers_that_nobody_reads_are_given_up() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_does_not_hold_up_the_end() {
-    let server = Running::start().await;
+async fn unread_responses_do_not_delay_shutdown() {
+    let server = TestServer::start().await;
     let mut unread = Vec::new();
     for _ in 0..4 {
         let mut frames = Frames::connect(server.address, &server.identity("me"), &[(INITIAL_WINDOW, 0)]).await;
         for stream in 0..50 {
             frames.send(&Frame::request(2 * stream + 1, "GET", "/who", &[], true)).await.unwrap();
         }
-        // The heads of all answers have arrived, so the answers are made.
+        // The heads of all responses have arrived, so the responses have been built.
         let mut heads = 0;
         while heads < 50 {
             heads += usize::from(bounded(frames.next_answering()).await.unwrap().kind == 1);
@@ -104,21 +104,21 @@ async fn who_does_not_read_does_not_hold_up_the_end() {
 }
 
 #[tokio::test]
-async fn nobody_keeps_a_connection_by_not_reading() {
-    let server = Running::with(Options { request_timeout: Duration::from_secs(1), ..Options::default() }).await;
+async fn closes_connections_of_anonymous_users_that_do_not_read() {
+    let server = TestServer::with(Options { request_timeout: Duration::from_secs(1), ..Options::default() }).await;
     let mut frames = Frames::connect(server.address, &server.handshake(), &[(INITIAL_WINDOW, 0)]).await;
     for stream in 0..100 {
         frames.send(&Frame::request(2 * stream + 1, "GET", "/who", &[], true)).await.unwrap();
     }
-    // Pings are answered meanwhile; the connection was told to close with the first answer, and ends.
-    let came = bounded(frames.rest()).await;
-    assert!(came.iter().any(|frame| frame.kind == GOAWAY));
+    // Pings are still acknowledged; the connection shuts down with the first response, and ends.
+    let received = bounded(frames.rest()).await;
+    assert!(received.iter().any(|frame| frame.kind == GOAWAY));
     server.stop().await;
 }
 
 #[tokio::test]
-async fn one_connection_has_a_hundred_streams() {
-    let server = Running::start().await;
+async fn limits_streams_per_connection() {
+    let server = TestServer::start().await;
     let mut frames = Frames::connect(server.address, &server.identity("me"), &[]).await;
     let settings = loop {
         let frame = bounded(frames.next()).await.unwrap();
@@ -132,8 +132,8 @@ async fn one_connection_has_a_hundred_streams() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn floods_end_the_connection() {
-    let server = Running::start().await;
+async fn closes_connections_on_frame_floods() {
+    let server = TestServer::start().await;
     let frame = |kind, flags, payload: &[u8]| Frame::new(kind, flags, 0, payload).bytes();
     for (name, one) in [
         ("pings", frame(PING, 0, &[0; 8])),
@@ -155,8 +155,8 @@ async fn floods_end_the_connection() {
 }
 
 #[tokio::test]
-async fn streams_that_are_begun_and_reset_end_the_connection() {
-    let server = Running::start().await;
+async fn closes_connections_on_rapid_resets() {
+    let server = TestServer::start().await;
     for (handshake, most) in [(server.handshake(), 60), (server.identity("me"), 5000)] {
         let mut frames = Frames::connect(server.address, &handshake, &[]).await;
         if most > 60 {
@@ -167,7 +167,7 @@ async fn streams_that_are_begun_and_reset_end_the_connection() {
         let mut ended = false;
         for n in 1..=most {
             let stream = 2 * n + 1;
-            // One after the other, so that each request has been seen before it is cancelled.
+            // One after the other, so that the server has received each request before it is cancelled.
             let mut both = Frame::request(stream, "GET", "/api/v1/stubborn?watch=1", &[], true).bytes();
             both.extend(Frame::new(RST_STREAM, 0, stream, &8u32.to_be_bytes()).bytes());
             if frames.write(&both).await.is_err() {
@@ -182,8 +182,8 @@ async fn streams_that_are_begun_and_reset_end_the_connection() {
 }
 
 #[tokio::test]
-async fn streams_that_we_are_made_to_reset_end_the_connection() {
-    let server = Running::start().await;
+async fn closes_connections_on_provoked_resets() {
+    let server = TestServer::start().await;
     let mut frames = Frames::connect(server.address, &server.identity("me"), &[]).await;
     let mut ended = false;
     for n in 0..2000 {
@@ -201,15 +201,15 @@ async fn streams_that_we_are_made_to_reset_end_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_comes_before_the_stream_is_reset() {
-    let server = Running::start().await;
+async fn responds_before_resetting_the_stream() {
+    let server = TestServer::start().await;
     for _ in 0..8 {
         let mut frames = Frames::connect(server.address, &server.identity("me"), &[]).await;
         let total = 3 * 1024 * 1024;
         let length = total.to_string();
         let head = Frame::request(1, "POST", "/api/v1/pods", &[("content-length", &length)], false);
         frames.send(&head).await.unwrap();
-        // As much as the windows allow, in frames like curl's; the answer arrives in between.
+        // As much as the windows allow, in frames like curl's; the response arrives in between.
         let (mut sent, mut room, mut done) = (0usize, 65_535usize, false);
         let (mut stream_room, mut early) = (256 * 1024usize, false);
         while !done || sent < total {
@@ -248,17 +248,17 @@ async fn an_answer_comes_before_the_stream_is_reset() {
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let written = stream.write_all(&body).await;
-        let mut answer = Vec::new();
-        let read = bounded(stream.read_to_end(&mut answer)).await;
-        let text = String::from_utf8_lossy(&answer);
+        let mut response = Vec::new();
+        let read = bounded(stream.read_to_end(&mut response)).await;
+        let text = String::from_utf8_lossy(&response);
         assert!(text.starts_with("HTTP/1.1 413") && text.contains("limit is 100"), "{written:?} {read:?} {text}");
     }
     server.stop().await;
 }
 
 #[tokio::test]
-async fn heads_that_go_refuses() {
-    let server = Running::start().await;
+async fn rejects_http1_heads_like_go() {
+    let server = TestServer::start().await;
     for (head, want) in [
         ("GET /who HTTP/1.1\r\n\r\n", "HTTP/1.1 400 Bad Request"),
         ("GET /who HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "HTTP/1.1 400 Bad Request"),
@@ -268,42 +268,42 @@ async fn heads_that_go_refuses() {
             "HTTP/1.1 501 Not Implemented",
         ),
     ] {
-        let answer = converse(&server, head.as_bytes()).await;
-        assert!(answer.starts_with(want) && answer.contains("Connection: close"), "{head:?}: {answer}");
+        let response = send_and_read_to_end(&server, head.as_bytes()).await;
+        assert!(response.starts_with(want) && response.contains("Connection: close"), "{head:?}: {response}");
     }
     server.stop().await;
 }
 
 #[tokio::test]
-async fn ten_failed_logins_end_a_connection() {
-    let server = Running::start().await;
-    let stranger = Running::start().await;
+async fn closes_connections_after_ten_failed_logins() {
+    let server = TestServer::start().await;
+    let stranger = TestServer::start().await;
     // A certificate of an unknown CA.
     let handshake = rig::identity(server.handshake(), "me", &stranger.issuer).alpn(&["http/1.1"]);
     let mut client = server.connect(&handshake).await;
-    let mut answers = 0;
-    while let Ok(answer) = client.get("/who").await {
-        assert_eq!(answer.status, 401);
-        answers += 1;
-        assert!(answers <= 10);
+    let mut responses = 0;
+    while let Ok(response) = client.get("/who").await {
+        assert_eq!(response.status, 401);
+        responses += 1;
+        assert!(responses <= 10);
     }
-    assert_eq!(answers, 10);
+    assert_eq!(responses, 10);
     server.stop().await;
     stranger.stop().await;
 }
 
 #[tokio::test]
-async fn idle_connections_keep_nobody_out() {
+async fn evicts_idle_connections_for_new_clients() {
     let limits = ConnectionLimits { total: 40, unauthenticated: 30, unauthenticated_per_address: 20 };
-    let server = Running::with(Options { limits, ..Options::default() }).await;
-    let mut kept = server.connect(&server.identity("me")).await;
-    assert_eq!(kept.get("/who").await.unwrap().body, "me");
+    let server = TestServer::with(Options { limits, ..Options::default() }).await;
+    let mut other_client = server.connect(&server.identity("me")).await;
+    assert_eq!(other_client.get("/who").await.unwrap().body, "me");
     let mut idle = Vec::new();
     for _ in 0..100 {
         idle.push(TcpStream::connect(server.address).await.unwrap());
     }
     assert_eq!(server.connect(&server.identity("other")).await.get("/who").await.unwrap().body, "other");
-    assert_eq!(kept.get("/who").await.unwrap().body, "me");
+    assert_eq!(other_client.get("/who").await.unwrap().body, "me");
     wait_until("idle connections are closed", async || {
         let mut closed = 0;
         for stream in &mut idle {
@@ -316,20 +316,20 @@ async fn idle_connections_keep_nobody_out() {
     server.stop().await;
 }
 
-/// Not a test of the server alone: health checks are answered while all workers are blocked.
+/// Health checks are served while all workers are blocked.
 #[test]
-fn health_is_answered_whatever_the_workers_do() {
+fn responds_to_probes_while_workers_are_blocked() {
     let runtime =
         |threads| tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap();
     let (front, workers, clients) = (runtime(2), runtime(2), runtime(2));
     let options = Options { front: Some(front.handle().clone()), ..Options::default() };
-    let server = workers.block_on(Running::with(options));
+    let server = workers.block_on(TestServer::with(options));
     clients.block_on(async {
         let mut probes = Vec::new();
         for alpn in ["h2", "http/1.1"] {
             let mut probe = server.connect(&server.identity("me").alpn(&[alpn])).await;
             assert_eq!(probe.get("/livez").await.unwrap().body, "ok");
-            // Other requests are answered on the same connection, and see the caller.
+            // Other requests on the same connection are served too, with its caller.
             assert_eq!(probe.get("/who").await.unwrap().body, "me");
             assert_eq!(probe.get("/large").await.unwrap().body.len(), 10 << 20);
             probes.push(probe);
@@ -338,7 +338,7 @@ fn health_is_answered_whatever_the_workers_do() {
         let mut blockers = Vec::new();
         for _ in 0..6 {
             let mut client = server.connect(&server.identity("me")).await;
-            // It was passed to the workers.
+            // It was forwarded to the workers.
             assert_eq!(client.get("/who").await.unwrap().body, "me");
             blockers.push(client);
         }
@@ -346,28 +346,28 @@ fn health_is_answered_whatever_the_workers_do() {
             blocking.push(tokio::spawn(async move { client.get("/block").await }));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let (mut slowest, mut asks) = (Duration::ZERO, 0);
-        // As long as workers are blocked.
+        let (mut slowest, mut probe_count) = (Duration::ZERO, 0);
+        // While workers are blocked.
         while blocking.iter().all(|request| !request.is_finished()) {
             let fresh = server.connect(&server.handshake()).await;
             for client in probes.iter_mut().chain([fresh].iter_mut()) {
                 for path in ["/livez", "/readyz"] {
-                    let asked = Instant::now();
-                    // Unauthenticated callers do not keep their connection.
+                    let sent = Instant::now();
+                    // Unauthenticated callers lose their connection.
                     match client.get(path).await {
-                        Ok(answer) => assert_eq!((answer.status, answer.body.as_str()), (200, "ok")),
+                        Ok(response) => assert_eq!((response.status, response.body.as_str()), (200, "ok")),
                         Err(error) => assert_eq!(path, "/readyz", "{error}"),
                     }
-                    asks += 1;
+                    probe_count += 1;
                     if blocking.iter().all(|request| !request.is_finished()) {
-                        slowest = slowest.max(asked.elapsed());
+                        slowest = slowest.max(sent.elapsed());
                     }
                 }
             }
         }
-        println!("slowest of {asks} answers: {slowest:?}");
-        assert!(asks > 12, "{asks}");
-        // The target is 50 ms; a machine that runs all tests at once gets more.
+        println!("slowest of {probe_count} answers: {slowest:?}");
+        assert!(probe_count > 12, "{probe_count}");
+        // The target is 50 ms; the limit is higher because the machine may run all tests at the same time.
         assert!(slowest < Duration::from_secs(1), "{slowest:?}");
         for request in blocking {
             assert_eq!(request.await.unwrap().unwrap().body, "blocked");

@@ -1,4 +1,4 @@
-//! Requests that wait without a seat of priority and fairness, of which there is one here.
+//! Tests of requests that wait without a seat of priority and fairness, which has a single seat here.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -17,96 +17,96 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-use rig::{Options, Running};
+use rig::{Options, TestServer};
 
 /// The number of requests of one user that may wait without a seat.
-const SHARE: usize = 64;
+const MAX_PER_USER: usize = 64;
 
-async fn start() -> Running {
+async fn start() -> TestServer {
     let limits = RequestLimits { read_only: 1, mutating: 0 };
     let control = FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).unwrap();
-    Running::with(Options { fairness: Some(control), ..Options::default() }).await
+    TestServer::with(Options { fairness: Some(control), ..Options::default() }).await
 }
 
-/// Repeats a request until there is a seat for it.
-async fn seated(client: &mut Client, path: &str) -> Answer {
-    as_user(client, path, &[]).await
+/// Repeats a request until it gets a seat.
+async fn send_until_seated(client: &mut Client, path: &str) -> Answer {
+    send_with_headers_until_seated(client, path, &[]).await
 }
 
-/// As [`seated`], with headers.
-async fn as_user(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> Answer {
+/// As [`send_until_seated`], with headers.
+async fn send_with_headers_until_seated(client: &mut Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
-        let answer = client.send("GET", path, headers, "").await.unwrap();
-        if !answer.body.starts_with(NO_SEAT) {
-            return answer;
+        let response = client.send("GET", path, headers, "").await.unwrap();
+        if !response.body.starts_with(NO_SEAT) {
+            return response;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("no seat is free");
 }
 
-/// The text for a request that finds no seat when it arrives.
+/// The text for a request that gets no seat on arrival.
 const NO_SEAT: &str = "Too many requests, please try again later.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_are_served_while_requests_wait() {
+async fn serves_others_while_requests_wait() {
     let server = start().await;
     let mut waiting = JoinSet::new();
     let mut other = server.connect(&server.identity("other")).await;
     for _ in 0..10 {
-        // Each takes the seat until it has waited for a moment.
+        // Each holds the seat until it has waited for a moment.
         let mut client = server.connect(&server.identity("jane")).await;
-        waiting.spawn(async move { seated(&mut client, "/wait").await });
-        assert_eq!(seated(&mut other, "/who").await.body, "other");
+        waiting.spawn(async move { send_until_seated(&mut client, "/wait").await });
+        assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
     }
     assert!(waiting.try_join_next().is_none());
-    for answer in finish(&server, waiting).await {
-        assert!(["waited", TRY_LATER].contains(&answer.body.as_str()), "{}", answer.body);
+    for response in finish(&server, waiting).await {
+        assert!(["waited", TRY_LATER].contains(&response.body.as_str()), "{}", response.body);
     }
 }
 
-/// The answer of a request that has waited and does not get a seat again: there is no queue here.
+/// The response to a request that has waited and gets no seat again, because there is no queue.
 const TRY_LATER: &str = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
     \"message\":\"Too many requests, please try again later.\",\"reason\":\"TooManyRequests\",\
     \"details\":{\"retryAfterSeconds\":1},\"code\":429}\n";
 
-/// Ends the waits.
-async fn finish(server: &Running, mut waiting: JoinSet<Answer>) -> Vec<Answer> {
-    let mut answers = Vec::new();
+/// Ends the waiting requests.
+async fn finish(server: &TestServer, mut waiting: JoinSet<Answer>) -> Vec<Answer> {
+    let mut responses = Vec::new();
     while !waiting.is_empty() {
-        server.waited.notify_waiters();
-        if let Ok(Some(answer)) = tokio::time::timeout(Duration::from_millis(10), waiting.join_next()).await {
-            answers.push(answer.unwrap());
+        server.end_wait.notify_waiters();
+        if let Ok(Some(response)) = tokio::time::timeout(Duration::from_millis(10), waiting.join_next()).await {
+            responses.push(response.unwrap());
         }
     }
-    answers
+    responses
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_user_cannot_have_endless_waiting_requests() {
+async fn limits_waiting_requests_per_user() {
     let server = start().await;
     let mut clients = JoinSet::new();
-    for user in 0..SHARE + 8 {
-        // Impersonated users count for the user that has authenticated.
+    for user in 0..MAX_PER_USER + 8 {
+        // Impersonated users count for the authenticated caller.
         let mut client = server.connect(&server.identity("jane")).await;
         clients.spawn(async move {
             let user = format!("user-{user}");
-            as_user(&mut client, "/wait", &[("impersonate-user", &user)]).await
+            send_with_headers_until_seated(&mut client, "/wait", &[("impersonate-user", &user)]).await
         });
     }
     for _ in 0..8 {
-        let answer = clients.join_next().await.unwrap().unwrap();
-        assert_eq!(answer.status, 429);
-        assert!(answer.body.contains("too many requests of this user are waiting"), "{}", answer.body);
+        let response = clients.join_next().await.unwrap().unwrap();
+        assert_eq!(response.status, 429);
+        assert!(response.body.contains("too many requests of this user are waiting"), "{}", response.body);
     }
     assert!(clients.try_join_next().is_none());
     let mut other = server.connect(&server.identity("other")).await;
-    assert_eq!(seated(&mut other, "/who").await.body, "other");
+    assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_body_has_no_seat() {
+async fn slow_bodies_release_the_seat() {
     let server = start().await;
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let connector = TlsConnector::from(Arc::new(server.identity("jane").alpn(&["http/1.1"]).config()));
@@ -115,10 +115,10 @@ async fn a_slow_body_has_no_seat() {
         "POST /api/v1/namespaces/a/pods HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nConnection: close\r\n\r\n01234";
     slow.write_all(head.as_bytes()).await.unwrap();
     let mut other = server.connect(&server.identity("other")).await;
-    assert_eq!(seated(&mut other, "/who").await.body, "other");
+    assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
     slow.write_all(b"56789").await.unwrap();
-    let mut answer = String::new();
-    slow.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.ends_with("10 bytes"), "{answer}");
-    assert_eq!(seated(&mut other, "/who").await.body, "other");
+    let mut response = String::new();
+    slow.read_to_string(&mut response).await.unwrap();
+    assert!(response.ends_with("10 bytes"), "{response}");
+    assert_eq!(send_until_seated(&mut other, "/who").await.body, "other");
 }

@@ -1,10 +1,12 @@
-//! ComponentStatus: the health of the store, and of this machine's scheduler and controller manager, checked on each
-//! request.
+//! ComponentStatus: the health of the store, and of the scheduler and controller manager on this machine, checked on
+//! each request.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_endpoints::{Answer, Include, UnstoredCall, UnstoredHandler, list_options, respond_unstored};
+use binnacle_endpoints::{
+    HandlerResult, Include, SubresourceCall, SubresourceHandler, list_options, respond_subresource,
+};
 use binnacle_features::Features;
 use binnacle_fields::FieldMut;
 use binnacle_fields::core::v1::{ComponentCondition, ComponentStatus, ComponentStatusList};
@@ -55,8 +57,8 @@ impl ComponentStatuses {
         }
     }
 
-    async fn answer(&self, call: UnstoredCall) -> Answer {
-        let UnstoredCall { request, output, .. } = call;
+    async fn respond(&self, call: SubresourceCall) -> HandlerResult {
+        let SubresourceCall { request, output, .. } = call;
         let include = Include::of(&request.query)?;
         let columns = binnacle_columns::table_for("", "ComponentStatus");
         let name = request.info.name.as_str();
@@ -65,7 +67,7 @@ impl ComponentStatuses {
             let component =
                 component.ok_or_else(|| Status::not_found(&GroupResource::new("", "componentstatus"), name))?;
             let message = message("ComponentStatus")?;
-            return respond_unstored(output, include, 200, component.status().await, message, Some(columns));
+            return respond_subresource(output, include, 200, component.status().await, message, Some(columns));
         }
         let description = binnacle_resources::find("", "v1", "componentstatuses").ok_or_else(Status::path_not_found)?;
         let options = list_options(&request, description, &self.features)?;
@@ -82,13 +84,13 @@ impl ComponentStatuses {
         }
         let mut list = value!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}});
         FieldMut::<ComponentStatusList>::root(&mut list).set(ComponentStatusList::ITEMS, items);
-        respond_unstored(output, include, 200, list, message("ComponentStatusList")?, Some(columns))
+        respond_subresource(output, include, 200, list, message("ComponentStatusList")?, Some(columns))
     }
 }
 
-impl UnstoredHandler for ComponentStatuses {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
-        Box::pin(self.answer(call))
+impl SubresourceHandler for ComponentStatuses {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
+        Box::pin(self.respond(call))
     }
 
     fn has_table(&self) -> bool {
@@ -123,7 +125,7 @@ impl Check {
                 Err(_) => Health { error: "context deadline exceeded".to_owned(), ..Health::new("False", "") },
             },
             Self::Server(port) => match https::get("127.0.0.1", *port, "/healthz", TIMEOUT).await {
-                Ok(answer) => of_answer(answer.code, &answer.body),
+                Ok(response) => health_of_response(response.code, &response.body),
                 Err(why) => Health::new("False", why),
             },
         }
@@ -136,10 +138,10 @@ impl Health {
     }
 }
 
-fn of_answer(code: u16, body: &str) -> Health {
+fn health_of_response(code: u16, body: &str) -> Health {
     match code {
         200..300 => Health::new("True", body),
-        // A redirect: neither healthy nor unhealthy.
+        // A redirect means neither healthy nor unhealthy.
         300..400 => Health::new("Unknown", format!("Probe terminated redirects, Response body: {body}")),
         _ => Health::new("False", format!("HTTP probe failed with statuscode: {code}")),
     }

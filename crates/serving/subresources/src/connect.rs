@@ -1,10 +1,10 @@
-//! Common steps of requests that connect to another server: authorization, admission, and the end at shutdown.
+//! Common steps of requests that connect to another server: authorization, admission, and cancellation at shutdown.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_authz::{Authorizer, ask};
-use binnacle_endpoints::Answer;
+use binnacle_endpoints::HandlerResult;
 use binnacle_features::Features;
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::PartialObjectMetadata;
@@ -23,7 +23,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Dry runs are refused: a connection has unknown effects.
+    /// Dry runs are rejected, because the effects of a connection are unknown.
     pub(crate) fn of(request: &Request, warnings: Warnings) -> Result<Self, Status> {
         if request.query.contains("dryRun") {
             return Err(Status::bad_request("dryRun is not supported"));
@@ -32,7 +32,7 @@ impl Caller {
         Ok(Self { info: request.info.clone(), user: request.user.clone(), deadline: request.deadline, notes })
     }
 
-    /// Asks admission about the options of a connection (an object of the core group).
+    /// Runs admission for the options of a connection, an object of the core group.
     pub(crate) async fn admit(&self, admission: &Arc<dyn Admission>, options: Value) -> Result<(), Status> {
         let mut options = WriteObject::from(options);
         let info = &self.info;
@@ -55,9 +55,9 @@ impl Caller {
     }
 }
 
-/// Checks that a caller who may `get` may also `create`, which running commands requires. WebSockets are opened by GET
-/// and SPDY connections by POST, so that the verb depended on the protocol (<https://issues.k8s.io/133515>).
-pub(crate) async fn may_create(
+/// Checks that a caller with `get` also has `create`, which running commands requires. WebSockets are opened by GET and
+/// SPDY connections by POST, so the verb depended on the protocol (<https://issues.k8s.io/133515>).
+pub(crate) async fn require_create(
     features: &Features,
     authorizer: &dyn Authorizer,
     caller: &Caller,
@@ -68,18 +68,18 @@ pub(crate) async fn may_create(
     }
     let attributes =
         binnacle_authz::Attributes { verb: "create", ..binnacle_authz::Attributes::of(info, &caller.user) };
-    let asked = ask(authorizer, &attributes).await;
-    let (decision, permit) = asked.map_err(|error| Status::unknown(500, &error.to_string()))?;
+    let authorized = ask(authorizer, &attributes).await;
+    let (decision, permit) = authorized.map_err(|error| Status::unknown(500, &error.to_string()))?;
     match permit {
         Some(_) => Ok(()),
         None => Err(Status::forbidden(&info.group_resource(), &info.name, decision.reason())),
     }
 }
 
-/// Waits for an answer, at most until the server stops.
-pub(crate) async fn unless_stopped(shutdown: &Shutdown, answer: impl Future<Output = Answer>) -> Answer {
+/// Waits for a response, at most until the server stops.
+pub(crate) async fn until_shutdown(shutdown: &Shutdown, result: impl Future<Output = HandlerResult>) -> HandlerResult {
     tokio::select! {
-        answer = answer => answer,
+        result = result => result,
         () = shutdown.fired() => Err(Status::service_unavailable("apiserver is shutting down.")),
     }
 }

@@ -1,5 +1,4 @@
-//! GET requests to other components on this machine, without verification of their certificates, as only their health
-//! is read.
+//! GET requests to other components on this machine. Certificates are not verified, since only health is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,26 +14,30 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// The most bytes of a response that are read.
+/// The maximum number of bytes of a response that are read.
 const MAX_BODY: usize = 10 << 10;
 
-/// An answer.
-pub(crate) struct Answer {
+/// A response.
+pub(crate) struct HttpResponse {
     pub(crate) code: u16,
     pub(crate) body: String,
 }
 
-/// Requests `https://HOST:PORT/PATH`; the error is in the words of Go's client.
-pub(crate) async fn get(host: &str, port: u16, path: &str, timeout: Duration) -> Result<Answer, String> {
+/// Requests `https://HOST:PORT/PATH`.
+///
+/// # Errors
+///
+/// Returns the message of Go's client.
+pub(crate) async fn get(host: &str, port: u16, path: &str, timeout: Duration) -> Result<HttpResponse, String> {
     let url = format!("https://{host}:{port}{path}");
     let failed = |why: String| format!("Get \"{url}\": {why}");
-    match tokio::time::timeout(timeout, ask(host, port, path)).await {
-        Ok(answer) => answer.map_err(failed),
+    match tokio::time::timeout(timeout, send(host, port, path)).await {
+        Ok(response) => response.map_err(failed),
         Err(_) => Err(failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())),
     }
 }
 
-async fn ask(host: &str, port: u16, path: &str) -> Result<Answer, String> {
+async fn send(host: &str, port: u16, path: &str) -> Result<HttpResponse, String> {
     let address = format!("{host}:{port}");
     let dial = |error: std::io::Error| {
         let why = match error.kind() {
@@ -61,14 +64,14 @@ async fn ask(host: &str, port: u16, path: &str) -> Result<Answer, String> {
         let code = response.status().as_u16();
         let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
-        Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned() })
+        Ok(HttpResponse { code, body: String::from_utf8_lossy(&body).into_owned() })
     };
-    // The connection is driven here and ends with the response.
+    // This task drives the connection, which ends with the response.
     tokio::pin!(exchange);
     tokio::select! {
-        answer = &mut exchange => answer,
-        ended = connection => match ended {
-            // A response may have come before the end.
+        response = &mut exchange => response,
+        connection_end = connection => match connection_end {
+            // The response may have arrived before the connection ended.
             Ok(()) => exchange.await,
             Err(error) => Err(error.to_string()),
         },

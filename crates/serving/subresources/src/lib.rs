@@ -1,14 +1,14 @@
-//! Handlers of resources that are not stored: reviews of users and their rights, the statuses of components, bindings
-//! and evictions of pods, streams to their containers, and proxies into the cluster. Each is an [`UnstoredHandler`] of
-//! the API link.
+//! Handlers of resources that are not stored: reviews of users and their permissions, statuses of components, bindings
+//! and evictions of pods, streams to containers, and proxies into the cluster. Each is a [`SubresourceHandler`] of the
+//! API.
 //!
-//! Bodies are read, validated and admitted as those of stored objects; the rest depends on the handler.
+//! Bodies are decoded, validated and admitted like those of stored objects; further steps depend on the handler.
 
 mod component_statuses;
 mod connect;
 mod https;
 mod pods;
-mod posted;
+mod posted_object;
 mod proxies;
 mod reviews;
 mod streams;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_client::{Verification, client_config};
-use binnacle_endpoints::{UnstoredHandler, UnstoredKey};
+use binnacle_endpoints::{SubresourceHandler, SubresourceKey};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
@@ -31,13 +31,13 @@ use rustls::ClientConfig;
 
 use crate::component_statuses::ComponentStatuses;
 use crate::pods::{Binding, Eviction};
-use crate::proxies::{Behind, Proxy};
+use crate::proxies::{Proxy, ProxyKind};
 use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
-use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
+use crate::streams::{Log, Nodes, RemoteHandler, Session, StreamMetrics};
 use crate::token_request::TokenRequest;
 pub use crate::token_request::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 
-/// The parts of the server that the handlers need.
+/// The dependencies of the handlers.
 #[derive(Clone)]
 pub struct Server {
     pub store: Arc<dyn Store>,
@@ -51,17 +51,21 @@ pub struct Server {
     pub outward: OutboundClients,
 }
 
-/// The clients for connections out of this server: to kubelets, and to servers in the cluster.
+/// The clients of outbound connections: to kubelets, and to servers in the cluster.
 #[derive(Clone)]
 pub struct OutboundClients {
     kubelets: Arc<Kubelets>,
-    /// For servers in the cluster, which are dialed by address, so that their certificates cannot be verified.
+    /// For servers in the cluster, whose certificates cannot be verified since they are dialed by address.
     tls: Arc<ClientConfig>,
     metrics: StreamMetrics,
 }
 
 impl OutboundClients {
-    /// Also registers its metrics; returns an error if they are registered already.
+    /// Creates the clients and registers their metrics.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the metrics are already registered.
     pub fn new(kubelets: Kubelets, registry: &Registry) -> Result<Self, OutboundError> {
         Ok(Self {
             kubelets: Arc::new(kubelets),
@@ -71,7 +75,7 @@ impl OutboundClients {
     }
 }
 
-/// Errors of making the clients.
+/// Errors of the creation of clients.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
     #[error(transparent)]
@@ -81,41 +85,42 @@ pub enum OutboundError {
 }
 
 /// Returns all handlers of built-in groups.
-pub fn all(server: &Server) -> HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> {
-    let mut handlers: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> = HashMap::new();
-    let mut add = |group, version, plural, subresource, handler: Arc<dyn UnstoredHandler>| {
+pub fn all(dependencies: &Server) -> HashMap<SubresourceKey, Arc<dyn SubresourceHandler>> {
+    let mut handlers: HashMap<SubresourceKey, Arc<dyn SubresourceHandler>> = HashMap::new();
+    let mut add = |group, version, plural, subresource, handler: Arc<dyn SubresourceHandler>| {
         let text = Text::new_static;
         handlers.insert((text(group), text(version), text(plural), text(subresource)), handler);
     };
-    let admission = || server.admission.clone();
+    let admission = || dependencies.admission.clone();
     add(
         "",
         "v1",
         "componentstatuses",
         "",
-        Arc::new(ComponentStatuses::new(server.store.clone(), server.resources.features().clone())),
+        Arc::new(ComponentStatuses::new(dependencies.store.clone(), dependencies.resources.features().clone())),
     );
-    add("", "v1", "bindings", "", Arc::new(Binding::collection(server.resources.clone(), admission())));
-    add("", "v1", "pods", "binding", Arc::new(Binding::subresource(server.resources.clone(), admission())));
-    add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));
-    let requests = TokenRequest::new(server.resources.clone(), admission(), server.token_issuer.clone());
+    add("", "v1", "bindings", "", Arc::new(Binding::collection(dependencies.resources.clone(), admission())));
+    add("", "v1", "pods", "binding", Arc::new(Binding::subresource(dependencies.resources.clone(), admission())));
+    add("", "v1", "pods", "eviction", Arc::new(Eviction::new(dependencies.resources.clone(), admission())));
+    let requests = TokenRequest::new(dependencies.resources.clone(), admission(), dependencies.token_issuer.clone());
     add("", "v1", "serviceaccounts", "token", Arc::new(requests));
-    let nodes = Nodes { resources: server.resources.clone(), kubelets: server.outward.kubelets.clone() };
-    let metrics = || server.outward.metrics.clone();
+    let nodes = Nodes { resources: dependencies.resources.clone(), kubelets: dependencies.outward.kubelets.clone() };
+    let metrics = || dependencies.outward.metrics.clone();
     add("", "v1", "pods", "log", Arc::new(Log::new(nodes.clone(), metrics())));
     for (name, session) in [("exec", Session::Exec), ("attach", Session::Attach), ("portforward", Session::PortForward)]
     {
-        let remote = Remote::new(session, nodes.clone(), admission(), server.authorizer.clone(), metrics());
+        let remote =
+            RemoteHandler::new(session, nodes.clone(), admission(), dependencies.authorizer.clone(), metrics());
         add("", "v1", "pods", name, Arc::new(remote));
     }
-    for (plural, behind) in [("pods", Behind::Pod), ("services", Behind::Service), ("nodes", Behind::Node)] {
-        let (authorizer, tls) = (server.authorizer.clone(), server.outward.tls.clone());
-        let proxy = Proxy::new(behind, nodes.clone(), admission(), authorizer, tls);
+    for (plural, kind) in [("pods", ProxyKind::Pod), ("services", ProxyKind::Service), ("nodes", ProxyKind::Node)] {
+        let (authorizer, tls) = (dependencies.authorizer.clone(), dependencies.outward.tls.clone());
+        let proxy = Proxy::new(kind, nodes.clone(), admission(), authorizer, tls);
         add("", "v1", plural, "proxy", Arc::new(proxy));
     }
     let authentication = "authentication.k8s.io";
     add(authentication, "v1", "selfsubjectreviews", "", Arc::new(SelfReview::new(admission())));
-    let tokens = TokenReview::new(admission(), server.authenticator.clone(), server.api_audiences.clone());
+    let tokens = TokenReview::new(admission(), dependencies.authenticator.clone(), dependencies.api_audiences.clone());
     add(authentication, "v1", "tokenreviews", "", Arc::new(tokens));
     let authorization = "authorization.k8s.io";
     for (plural, subject) in [
@@ -123,10 +128,10 @@ pub fn all(server: &Server) -> HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> {
         ("localsubjectaccessreviews", Subject::NamedIn),
         ("selfsubjectaccessreviews", Subject::Caller),
     ] {
-        let review = AccessReview::new(subject, admission(), server.authorizer.clone());
+        let review = AccessReview::new(subject, admission(), dependencies.authorizer.clone());
         add(authorization, "v1", plural, "", Arc::new(review));
     }
-    let rules = RulesReview::new(admission(), server.authorizer.clone());
+    let rules = RulesReview::new(admission(), dependencies.authorizer.clone());
     add(authorization, "v1", "selfsubjectrulesreviews", "", Arc::new(rules));
     handlers
 }

@@ -1,4 +1,4 @@
-//! `proxy` of pods, services and nodes: whole requests are forwarded to the named object.
+//! The `proxy` subresource of pods, services and nodes, which forwards whole requests.
 
 mod location;
 mod node;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
 use binnacle_client::Target;
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_meta::Status;
 use binnacle_proxy::{Forward, forward};
 use binnacle_registry::admission::Admission;
@@ -18,19 +18,19 @@ use binnacle_schema::value;
 use binnacle_streams::is_upgrade;
 use rustls::ClientConfig;
 
-use crate::connect::{Caller, may_create, unless_stopped};
+use crate::connect::{Caller, require_create, until_shutdown};
 use crate::streams::Nodes;
 
 /// The target of a proxy request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub(crate) enum ProxyKind {
     Pod,
     Service,
     Node,
 }
 
 pub(crate) struct Proxy {
-    behind: Behind,
+    kind: ProxyKind,
     nodes: Nodes,
     admission: Arc<dyn Admission>,
     authorizer: Arc<dyn Authorizer>,
@@ -39,25 +39,25 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn new(
-        behind: Behind,
+        kind: ProxyKind,
         nodes: Nodes,
         admission: Arc<dyn Admission>,
         authorizer: Arc<dyn Authorizer>,
         tls: Arc<ClientConfig>,
     ) -> Self {
-        Self { behind, nodes, admission, authorizer, tls }
+        Self { kind, nodes, admission, authorizer, tls }
     }
 
-    async fn connect(&self, call: UnstoredCall) -> Answer {
-        let UnstoredCall { request, warnings, .. } = call;
+    async fn connect(&self, call: SubresourceCall) -> HandlerResult {
+        let SubresourceCall { request, warnings, .. } = call;
         let caller = Caller::of(&request, warnings)?;
         let path = path(&caller.info);
-        let options = value!({"kind": (self.behind.options_kind()), "apiVersion": "v1", "path": (path.as_str())});
+        let options = value!({"kind": (self.kind.options_kind()), "apiVersion": "v1", "path": (path.as_str())});
         caller.admit(&self.admission, options).await?;
-        // A kubelet runs commands for upgraded GETs. kube-apiserver allows that with `get` of nodes/proxy
-        // (<https://issues.k8s.io/83465>), though it requires `create` for the same through the pod.
-        if self.behind == Behind::Node && is_upgrade(&request.headers) {
-            may_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
+        // A kubelet runs commands for upgraded GET requests. kube-apiserver allows that with `get` of nodes/proxy
+        // (<https://issues.k8s.io/83465>), although it requires `create` for the same through the pod.
+        if self.kind == ProxyKind::Node && is_upgrade(&request.headers) {
+            require_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
         }
         let mut target = self.locate(&caller.info).await?;
         target.way = self.nodes.kubelets.way().clone();
@@ -65,19 +65,19 @@ impl Proxy {
     }
 
     async fn locate(&self, info: &RequestInfo) -> Result<Target, Status> {
-        match self.behind {
-            Behind::Pod => pod::locate(&self.nodes, info, &self.tls).await,
-            Behind::Service => service::locate(&self.nodes, info, &self.tls).await,
-            Behind::Node => node::locate(&self.nodes, info, &self.tls).await,
+        match self.kind {
+            ProxyKind::Pod => pod::locate(&self.nodes, info, &self.tls).await,
+            ProxyKind::Service => service::locate(&self.nodes, info, &self.tls).await,
+            ProxyKind::Node => node::locate(&self.nodes, info, &self.tls).await,
         }
     }
 }
 
-impl UnstoredHandler for Proxy {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for Proxy {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(async move {
             let shutdown = call.request.shutdown.clone();
-            unless_stopped(&shutdown, self.connect(call)).await
+            until_shutdown(&shutdown, self.connect(call)).await
         })
     }
 
@@ -86,7 +86,7 @@ impl UnstoredHandler for Proxy {
     }
 }
 
-impl Behind {
+impl ProxyKind {
     fn options_kind(self) -> &'static str {
         match self {
             Self::Pod => "PodProxyOptions",
@@ -96,7 +96,7 @@ impl Behind {
     }
 }
 
-/// Returns the path after `/proxy`: empty, or with a slash in front, and one at the end if the request's path has it.
+/// Returns the path after `/proxy`: empty, or with a leading slash; a trailing slash is kept.
 fn path(info: &RequestInfo) -> String {
     let mut path = info.parts.get(3..).unwrap_or_default().join("/");
     if !path.is_empty() && !path.starts_with('/') {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths() {
+    fn extracts_path_after_proxy() {
         for (url, want) in [
             ("/api/v1/namespaces/n/pods/p/proxy", ""),
             ("/api/v1/namespaces/n/pods/p/proxy/", "/"),

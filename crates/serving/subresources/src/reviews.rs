@@ -1,4 +1,4 @@
-//! Reviews: objects that are sent as a question and returned with the answer.
+//! Reviews: objects that are sent as a question and returned with the result.
 
 mod access;
 mod attributes;

@@ -1,5 +1,5 @@
 //! Streams between clients and the containers of a pod, through the kubelet of its node: logs, exec, attach and
-//! port-forward. These handlers authorize, and choose the kubelet and the protocol; `binnacle-streams` copies the bytes.
+//! port-forward. These handlers authorize and select the kubelet and the protocol; `binnacle-streams` copies the bytes.
 
 mod container;
 mod log;
@@ -13,4 +13,4 @@ pub(crate) use log::Log;
 pub(crate) use metrics::StreamMetrics;
 pub(crate) use node::Nodes;
 pub(crate) use options::StreamOptions;
-pub(crate) use remote::{Remote, Session};
+pub(crate) use remote::{RemoteHandler, Session};

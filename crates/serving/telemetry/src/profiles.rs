@@ -1,5 +1,5 @@
-//! Profiles of this process in the format of `go tool pprof`, of CPU time, threads and tasks; and the lookup of
-//! functions' names by address.
+//! Profiles of this process in the format of `go tool pprof`: CPU time, threads and tasks; and the lookup of function
+//! names by address.
 
 mod cpu;
 mod format;
@@ -8,5 +8,5 @@ mod tasks;
 
 pub use cpu::{CpuError, cpu};
 pub use format::{Frame, Stacks, ValueType};
-pub use symbols::name_of;
+pub use symbols::function_name;
 pub use tasks::{tasks, threads};

@@ -31,7 +31,7 @@ impl TraceService for Collector {
 }
 
 #[tokio::test]
-async fn what_is_left_is_sent_at_the_end() {
+async fn sends_queued_spans_on_shutdown() {
     let collector = Collector::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = listener.local_addr().unwrap().to_string();

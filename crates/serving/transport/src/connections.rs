@@ -1,5 +1,5 @@
-//! All connections of the server: limits on their number, the choice of connections to close when a limit is reached,
-//! and timeouts of idle, unfinished or unread ones.
+//! All connections of the server: limits on their number, eviction when a limit is reached, and timeouts of idle,
+//! incomplete and unread connections.
 
 mod state;
 
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub(crate) use state::{Answering, Connection, Protocol, Slot, Taken};
+pub(crate) use state::{ActiveRequest, Connection, PendingRequest, Protocol, Slot};
 
 use crate::throttle::Throttle;
 
 /// The interval between sweeps of the connections.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// When a limit is reached, one in this many of the allowed connections is closed, so that the search for them is not
-/// repeated for each new connection.
-const BATCH: usize = 16;
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// When a limit is reached, one in this many of the allowed connections is closed, so that the search is not repeated
+/// for each new connection.
+const EVICTION_DIVISOR: usize = 16;
 
 /// Limits on open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct ConnectionLimits {
 
 impl ConnectionLimits {
     /// Returns the limits for a process with this many file descriptors. Some are reserved for the store, the log and
-    /// the connections that the server opens itself.
+    /// outbound connections.
     #[must_use]
     pub fn of_descriptors(descriptors: u64) -> Self {
         let reserve = (descriptors / 4).clamp(64, 4096).min(descriptors / 2);
@@ -50,45 +50,46 @@ impl Default for ConnectionLimits {
 
 /// The open connections.
 pub(crate) struct Connections {
-    began: Instant,
+    start: Instant,
     limits: ConnectionLimits,
-    open: Mutex<Open>,
-    /// Notified when a connection ends, and when the first one begins.
+    open: Mutex<OpenConnections>,
+    /// Notified when a connection ends, and when the first one starts.
     changed: Notify,
     evictions: Throttle,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     next: u64,
     all: HashMap<u64, Arc<Connection>>,
-    /// An upper bound of the unauthenticated connections per address; counted again when a limit seems to be reached.
-    unknown: HashMap<IpAddr, usize>,
-    unknown_in_all: usize,
+    /// An upper bound of the unauthenticated connections per address; recounted when a limit seems to be reached.
+    unauthenticated_by_address: HashMap<IpAddr, usize>,
+    unauthenticated: usize,
 }
 
 impl Connections {
     pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
         let evictions = Throttle::every(Duration::from_secs(10));
-        Arc::new(Self { began: Instant::now(), limits, open: Mutex::default(), changed: Notify::new(), evictions })
+        Arc::new(Self { start: Instant::now(), limits, open: Mutex::default(), changed: Notify::new(), evictions })
     }
 
-    /// Adds a connection, closing others if necessary. `None` if all others have priority.
+    /// Adds a connection, closing others if necessary. Returns `None` if all others have priority.
     pub(crate) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Slot> {
         let now = self.now();
         let mut open = self.open.lock();
-        let of_peer = open.unknown.get(&peer).copied().unwrap_or(0);
+        let of_peer = open.unauthenticated_by_address.get(&peer).copied().unwrap_or(0);
         if of_peer >= self.limits.unauthenticated_per_address {
             let room = self.make_room(&mut open, self.limits.unauthenticated_per_address, |connection| {
-                !connection.is_known() && connection.peer == peer
+                !connection.is_authenticated() && connection.peer == peer
             });
             if !room {
                 return None;
             }
         }
-        if open.unknown_in_all >= self.limits.unauthenticated {
-            // Connections of the address with the most of them are closed first.
-            let room = self.make_room(&mut open, self.limits.unauthenticated, |connection| !connection.is_known());
+        if open.unauthenticated >= self.limits.unauthenticated {
+            // Connections of the address with most connections are closed first.
+            let room =
+                self.make_room(&mut open, self.limits.unauthenticated, |connection| !connection.is_authenticated());
             if !room {
                 return None;
             }
@@ -98,45 +99,51 @@ impl Connections {
         }
         let id = open.next;
         open.next += 1;
-        let connection = Arc::new(Connection::new(id, peer, self.began, now));
+        let connection = Arc::new(Connection::new(id, peer, self.start, now));
         if open.all.is_empty() {
             self.changed.notify_waiters();
         }
         open.all.insert(id, connection.clone());
-        *open.unknown.entry(peer).or_default() += 1;
-        open.unknown_in_all += 1;
+        *open.unauthenticated_by_address.entry(peer).or_default() += 1;
+        open.unauthenticated += 1;
         Some(Slot::new(self.clone(), connection))
     }
 
-    /// Counts unauthenticated connections again, and closes some of those `counted` until there is room under a limit:
-    /// unauthenticated ones first, then those of the address with the most, then those idle for longest. Authenticated
-    /// connections with a request in progress are never closed.
-    fn make_room(&self, open: &mut Open, limit: usize, counted: impl Fn(&Connection) -> bool) -> bool {
+    /// Recounts unauthenticated connections, and closes some of those for which `is_counted` returns true until the
+    /// number is below a limit: unauthenticated ones first, then those of the address with most connections, then the
+    /// longest idle ones. Authenticated connections with an active request are never closed.
+    fn make_room(&self, open: &mut OpenConnections, limit: usize, is_counted: impl Fn(&Connection) -> bool) -> bool {
         let mut by_address: HashMap<IpAddr, usize> = HashMap::new();
-        let mut unknown: HashMap<IpAddr, usize> = HashMap::new();
-        let mut among = Vec::new();
+        let mut unauthenticated_by_address: HashMap<IpAddr, usize> = HashMap::new();
+        let mut candidates = Vec::new();
         for connection in open.all.values() {
-            if !connection.is_known() {
-                *unknown.entry(connection.peer).or_default() += 1;
+            if !connection.is_authenticated() {
+                *unauthenticated_by_address.entry(connection.peer).or_default() += 1;
             }
-            if counted(connection) {
+            if is_counted(connection) {
                 *by_address.entry(connection.peer).or_default() += 1;
-                among.push(connection.clone());
+                candidates.push(connection.clone());
             }
         }
-        open.unknown_in_all = unknown.values().sum();
-        open.unknown = unknown;
-        let count = among.len();
+        open.unauthenticated = unauthenticated_by_address.values().sum();
+        open.unauthenticated_by_address = unauthenticated_by_address;
+        let count = candidates.len();
         if count < limit {
             return true;
         }
-        among.retain(|connection| !(connection.is_known() && connection.is_busy()));
+        candidates.retain(|connection| !(connection.is_authenticated() && connection.is_busy()));
         let most = |connection: &Connection| std::cmp::Reverse(by_address.get(&connection.peer).copied().unwrap_or(0));
-        among.sort_by_cached_key(|connection| {
-            (connection.is_known(), most(connection), connection.is_busy(), connection.last_active(), connection.id)
+        candidates.sort_by_cached_key(|connection| {
+            (
+                connection.is_authenticated(),
+                most(connection),
+                connection.is_busy(),
+                connection.last_active(),
+                connection.id,
+            )
         });
-        let wanted = count - limit + (limit / BATCH).max(1);
-        let closed = among.iter().take(wanted).map(|connection| self.evict(open, connection)).count();
+        let surplus = count - limit + (limit / EVICTION_DIVISOR).max(1);
+        let closed = candidates.iter().take(surplus).map(|connection| self.evict(open, connection)).count();
         if let Some(more) = self.evictions.pass() {
             tracing::warn!(
                 open = open.all.len(),
@@ -149,40 +156,40 @@ impl Connections {
         closed > count - limit
     }
 
-    fn evict(&self, open: &mut Open, connection: &Connection) {
+    fn evict(&self, open: &mut OpenConnections, connection: &Connection) {
         connection.close();
-        self.forget(open, connection);
+        self.remove(open, connection);
     }
 
-    fn forget(&self, open: &mut Open, connection: &Connection) {
+    fn remove(&self, open: &mut OpenConnections, connection: &Connection) {
         if open.all.remove(&connection.id).is_none() {
             return;
         }
-        if !connection.is_known()
-            && let Some(count) = open.unknown.get_mut(&connection.peer)
+        if !connection.is_authenticated()
+            && let Some(count) = open.unauthenticated_by_address.get_mut(&connection.peer)
         {
             *count -= 1;
             if *count == 0 {
-                open.unknown.remove(&connection.peer);
+                open.unauthenticated_by_address.remove(&connection.peer);
             }
-            open.unknown_in_all = open.unknown_in_all.saturating_sub(1);
+            open.unauthenticated = open.unauthenticated.saturating_sub(1);
         }
     }
 
     /// Removes a connection that has ended.
-    fn ended(&self, connection: &Connection) {
+    fn remove_ended(&self, connection: &Connection) {
         let mut open = self.open.lock();
-        self.forget(&mut open, connection);
+        self.remove(&mut open, connection);
         drop(open);
         self.changed.notify_waiters();
     }
 
-    /// Returns the time in milliseconds, starting at one: zero means never.
+    /// Returns the time in milliseconds, starting at one, since zero means never.
     fn now(&self) -> u64 {
-        self.began.elapsed().as_millis() as u64 + 1
+        self.start.elapsed().as_millis() as u64 + 1
     }
 
-    /// Closes connections whose timeouts expire, for as long as the server runs.
+    /// Closes connections whose timeouts have expired, for as long as the server runs.
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {
             let changed = self.changed.notified();
@@ -190,38 +197,39 @@ impl Connections {
                 changed.await;
                 continue;
             }
-            tokio::time::sleep(SWEEP_EVERY).await;
+            tokio::time::sleep(SWEEP_INTERVAL).await;
             let now = self.now();
-            // Closing a connection wakes tasks, so it happens outside of the lock.
-            let due: Vec<_> = {
+            // Closing a connection wakes tasks, so it is done without holding the lock.
+            let expired: Vec<_> = {
                 let open = self.open.lock();
-                let due = |connection: &Arc<Connection>| Some((connection.clone(), connection.due(now)?));
-                open.all.values().filter_map(due).collect()
+                let expired =
+                    |connection: &Arc<Connection>| Some((connection.clone(), connection.timeout_action(now)?));
+                open.all.values().filter_map(expired).collect()
             };
-            for (connection, due) in due {
-                connection.end(due);
+            for (connection, action) in expired {
+                connection.apply(action);
             }
         }
     }
 
-    /// Counts the open connections, except for upgraded ones, which end by themselves.
-    pub(crate) fn left(&self) -> usize {
+    /// Returns the number of open connections, except upgraded ones, which end independently.
+    pub(crate) fn open_count(&self) -> usize {
         self.open.lock().all.values().filter(|connection| !connection.is_upgraded()).count()
     }
 
     /// Resolves when a connection has ended.
-    pub(crate) fn changed(&self) -> impl Future<Output = ()> {
+    pub(crate) fn next_change(&self) -> impl Future<Output = ()> {
         self.changed.notified()
     }
 
-    /// Closes all remaining connections at once.
+    /// Closes all remaining connections immediately.
     pub(crate) fn close_all(&self) {
         let all: Vec<_> = self.open.lock().all.values().cloned().collect();
         all.iter().for_each(|connection| connection.close());
     }
 
     /// Closes some idle connections after the process ran out of descriptors.
-    pub(crate) fn relieve(&self) {
+    pub(crate) fn close_idle(&self) {
         let mut open = self.open.lock();
         let limit = open.all.len();
         self.make_room(&mut open, limit, |_| true);
@@ -244,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_leave_a_reserve() {
+    fn limits_reserve_descriptors() {
         for (descriptors, want) in [
             (128, limits(64, 48, 32)),
             (1024, limits(768, 576, 384)),
@@ -256,46 +264,46 @@ mod tests {
     }
 
     #[test]
-    fn one_address_takes_nothing_from_others() {
+    fn one_address_cannot_evict_others() {
         let connections = Connections::new(limits(100, 60, 10));
         let other = connections.admit(THERE).unwrap();
         let slots: Vec<Slot> = (0..50).map(|_| connections.admit(HERE).unwrap()).collect();
-        assert_eq!(connections.left(), 11);
-        // Those idle for longest were closed.
+        assert_eq!(connections.open_count(), 11);
+        // The longest idle ones were closed.
         assert_eq!(closed(&slots), (0..40).collect::<Vec<_>>());
         assert!(!other.connection().is_closed());
         drop(slots);
-        assert_eq!(connections.left(), 1);
+        assert_eq!(connections.open_count(), 1);
     }
 
     #[test]
-    fn the_address_with_the_most_gives_way() {
+    fn evicts_connections_of_the_address_with_the_most() {
         let connections = Connections::new(limits(100, 16, 100));
         let few: Vec<Slot> = (0..4).map(|_| connections.admit(THERE).unwrap()).collect();
         let many: Vec<Slot> = (0..40).map(|_| connections.admit(HERE).unwrap()).collect();
-        assert!(closed(&few).is_empty() && connections.left() == 16, "{}", connections.left());
+        assert!(closed(&few).is_empty() && connections.open_count() == 16, "{}", connections.open_count());
         assert_eq!(closed(&many).len(), 28);
     }
 
     #[test]
-    fn who_has_an_identity_stays() {
+    fn keeps_authenticated_connections() {
         let connections = Connections::new(limits(10, 10, 10));
-        let known: Vec<Slot> = (0..9).map(|_| connections.admit(HERE).unwrap()).collect();
-        for slot in &known {
-            slot.connection().identified();
+        let authenticated: Vec<Slot> = (0..9).map(|_| connections.admit(HERE).unwrap()).collect();
+        for slot in &authenticated {
+            slot.connection().mark_authenticated();
         }
-        let busy: Vec<_> = known.iter().map(|slot| slot.connection().begin()).collect();
+        let busy: Vec<_> = authenticated.iter().map(|slot| slot.connection().begin_request()).collect();
         for _ in 0..20 {
-            // Each replaces the previous one.
+            // Each connection replaces the previous one.
             std::mem::forget(connections.admit(HERE).unwrap());
         }
-        assert!(closed(&known).is_empty());
-        assert_eq!(connections.left(), 10);
-        // A new connection is refused if all others are busy; an idle one is replaced.
+        assert!(closed(&authenticated).is_empty());
+        assert_eq!(connections.open_count(), 10);
+        // A new connection is rejected if all others are busy; an idle one is replaced.
         let connections = Connections::new(limits(9, 9, 9));
         let all: Vec<Slot> = (0..9).map(|_| connections.admit(HERE).unwrap()).collect();
-        let mut open: Vec<_> = all.iter().map(|slot| slot.connection().begin()).collect();
-        all.iter().for_each(|slot| slot.connection().identified());
+        let mut open: Vec<_> = all.iter().map(|slot| slot.connection().begin_request()).collect();
+        all.iter().for_each(|slot| slot.connection().mark_authenticated());
         assert!(connections.admit(HERE).is_none());
         open.remove(3);
         assert!(connections.admit(HERE).is_some());

@@ -1,10 +1,10 @@
 //! Few large writes instead of many small ones. HTTP/2 writes frames of at most 16 KiB, and TLS writes each record as
-//! soon as it is sealed: a system call for each. Here the socket appears blocked to TLS until the layer above flushes,
-//! as it does when it has nothing more to write, or until enough bytes have gathered. The sealed records wait in TLS
-//! and leave in one vectored write, without another copy.
+//! soon as it is sealed, with one system call per record. Here the socket appears blocked to TLS until the layer above
+//! flushes, which it does when it has no more data, or until enough bytes are buffered. The sealed records remain in
+//! TLS and are sent by one vectored write, without another copy.
 //!
-//! HTTP/2 also flushes after every frame of some size, with the next one already prepared, and again when it has no
-//! other. So only a flush that follows no write has an effect there ([`Flushes::WhenIdle`]).
+//! HTTP/2 also flushes after every frame above some size, when it has already prepared the next one, and again when it
+//! has no more. So its flushes only take effect if no write precedes them ([`FlushMode::WhenIdle`]).
 
 use std::future::poll_fn;
 use std::io;
@@ -17,37 +17,37 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use crate::gather::Gather;
+use crate::coalesce::PollCoalescer;
 
-/// Bytes that gather before they are written without a flush.
-const ENOUGH: usize = 64 * 1024;
+/// The number of buffered bytes that are written without a flush.
+const WRITE_THRESHOLD: usize = 64 * 1024;
 /// The limit on bytes in TLS records that the socket has not accepted.
-const HELD: usize = 96 * 1024;
+const MAX_BUFFERED: usize = 96 * 1024;
 
-/// The stream below TLS, which accepts nothing while the gate is shut. It is open at first, for the handshake.
+/// The stream below TLS, which accepts no bytes while the gate is closed. It is initially open, for the handshake.
 pub(crate) struct Gate<S> {
-    /// `None` while it moves from one runtime to another.
+    /// `None` while the stream moves from one runtime to another.
     stream: Option<S>,
-    shut: bool,
+    is_closed: bool,
 }
 
-/// The stream above TLS, which opens and shuts the gate.
-pub(crate) struct Corked<S> {
-    /// Boxed because it is large, and moved several times.
+/// The stream above TLS, which opens and closes the gate.
+pub(crate) struct CorkedStream<S> {
+    /// Boxed because it is large and moved several times.
     tls: Box<TlsStream<Gate<S>>>,
-    /// Bytes that were read ahead, and are returned first.
-    ahead: Bytes,
+    /// Bytes that were read ahead and are returned first.
+    read_ahead: Bytes,
     /// Bytes written since the gate was last open.
-    held: usize,
-    flushes: Flushes,
-    /// True when something was written since the last flush.
+    buffered_bytes: usize,
+    flush_mode: FlushMode,
+    /// True if bytes were written since the last flush.
     written: bool,
     pending_flush: PendingFlush,
 }
 
-/// The flushes that have an effect.
+/// Selects the flushes that take effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flushes {
+pub(crate) enum FlushMode {
     All,
     WhenIdle,
 }
@@ -58,23 +58,23 @@ pub(crate) struct PendingFlush(Arc<FlushState>);
 
 #[derive(Default)]
 struct FlushState {
-    put_off: AtomicBool,
-    /// The writer has become idle since.
+    deferred: AtomicBool,
+    /// The writer became idle after the flush was deferred.
     due: AtomicBool,
 }
 
 impl PendingFlush {
-    /// Polls a writer of the stream. If it becomes idle with a deferred flush, it is polled again at once and flushes when
-    /// it reads, so no bytes wait here forever. While `shared` returns true, the writer is polled after other tasks, which
-    /// may have more to write.
+    /// Polls a writer of the stream. If it becomes idle with a deferred flush, it is polled again immediately and
+    /// flushes when it reads, so no bytes remain buffered. While `shared` returns true, the writer is polled after
+    /// other tasks, which may produce more data.
     pub(crate) async fn watch<F: Future>(&self, mut writer: Pin<&mut F>, shared: impl Fn() -> bool) -> F::Output {
-        let mut gather = Gather::new();
+        let mut coalescer = PollCoalescer::new();
         poll_fn(|cx| {
-            gather.poll(cx, shared(), |cx| {
+            coalescer.poll(cx, shared(), |cx| {
                 let mut polled = writer.as_mut().poll(cx);
                 if polled.is_pending() && self.is_due() {
                     polled = writer.as_mut().poll(cx);
-                    // Others may have made more meanwhile. They are not served for ever in one poll.
+                    // Other tasks may have produced more in the meantime; a poll does not serve them indefinitely.
                     if polled.is_pending() && self.is_due() {
                         cx.waker().wake_by_ref();
                     }
@@ -85,19 +85,19 @@ impl PendingFlush {
         .await
     }
 
-    /// Returns true if a flush was deferred; the next read then flushes.
+    /// Returns true if a flush was deferred, which the next read performs.
     fn is_due(&self) -> bool {
-        let put_off = self.0.put_off.swap(false, Ordering::Relaxed);
-        if put_off {
+        let deferred = self.0.deferred.swap(false, Ordering::Relaxed);
+        if deferred {
             self.0.due.store(true, Ordering::Relaxed);
         }
-        put_off
+        deferred
     }
 }
 
 impl<S> Gate<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream: Some(stream), shut: false }
+        Self { stream: Some(stream), is_closed: false }
     }
 
     pub(crate) fn take(&mut self) -> Option<S> {
@@ -125,8 +125,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        // No task is woken when the gate opens, as its opener writes at once.
-        if this.shut { Poll::Pending } else { this.pinned()?.poll_write(cx, bytes) }
+        // Opening the gate wakes no task, because the task that opens it writes immediately.
+        if this.is_closed { Poll::Pending } else { this.pinned()?.poll_write(cx, bytes) }
     }
 
     fn poll_write_vectored(
@@ -135,7 +135,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.shut { Poll::Pending } else { this.pinned()?.poll_write_vectored(cx, pieces) }
+        if this.is_closed { Poll::Pending } else { this.pinned()?.poll_write_vectored(cx, pieces) }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -151,45 +151,45 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
-    pub(crate) fn new(mut tls: Box<TlsStream<Gate<S>>>, flushes: Flushes, ahead: Bytes) -> Self {
-        tls.get_mut().1.set_buffer_limit(Some(HELD));
-        Self { tls, ahead, held: 0, flushes, written: false, pending_flush: PendingFlush::default() }
+impl<S: AsyncRead + AsyncWrite + Unpin> CorkedStream<S> {
+    pub(crate) fn new(mut tls: Box<TlsStream<Gate<S>>>, flush_mode: FlushMode, read_ahead: Bytes) -> Self {
+        tls.get_mut().1.set_buffer_limit(Some(MAX_BUFFERED));
+        Self { tls, read_ahead, buffered_bytes: 0, flush_mode, written: false, pending_flush: PendingFlush::default() }
     }
 
     pub(crate) fn pending_flush(&self) -> PendingFlush {
         self.pending_flush.clone()
     }
 
-    /// Opens or shuts the gate and returns the stream.
-    fn gate(&mut self, shut: bool) -> Pin<&mut TlsStream<Gate<S>>> {
-        self.tls.get_mut().0.shut = shut;
+    /// Opens or closes the gate and returns the stream.
+    fn gate(&mut self, is_closed: bool) -> Pin<&mut TlsStream<Gate<S>>> {
+        self.tls.get_mut().0.is_closed = is_closed;
         Pin::new(&mut *self.tls)
     }
 
-    fn poll_gather(
+    fn poll_corked_write(
         &mut self,
         mut write: impl FnMut(Pin<&mut TlsStream<Gate<S>>>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         self.written = true;
-        if self.held < ENOUGH
-            && let Poll::Ready(taken) = write(self.gate(true))
+        if self.buffered_bytes < WRITE_THRESHOLD
+            && let Poll::Ready(accepted) = write(self.gate(true))
         {
-            self.held += *taken.as_ref().unwrap_or(&0);
-            return Poll::Ready(taken);
+            self.buffered_bytes += *accepted.as_ref().unwrap_or(&0);
+            return Poll::Ready(accepted);
         }
-        // Enough bytes, or more than TLS can hold.
-        self.held = 0;
+        // Enough bytes are buffered, or as many as TLS can hold.
+        self.buffered_bytes = 0;
         write(self.gate(false))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for CorkedStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if !this.ahead.is_empty() {
-            let count = this.ahead.len().min(buffer.remaining());
-            buffer.put_slice(&this.ahead.split_to(count));
+        if !this.read_ahead.is_empty() {
+            let count = this.read_ahead.len().min(buffer.remaining());
+            buffer.put_slice(&this.read_ahead.split_to(count));
             return Poll::Ready(Ok(()));
         }
         if this.pending_flush.0.due.swap(false, Ordering::Relaxed)
@@ -197,14 +197,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
         {
             return Poll::Ready(Err(error));
         }
-        // Reading only writes alerts, which cannot wait.
+        // Reading writes only alerts, which cannot wait.
         this.gate(false).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CorkedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_gather(|tls| tls.poll_write(cx, bytes))
+        self.get_mut().poll_corked_write(|tls| tls.poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -212,7 +212,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_gather(|tls| tls.poll_write_vectored(cx, pieces))
+        self.get_mut().poll_corked_write(|tls| tls.poll_write_vectored(cx, pieces))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -221,13 +221,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if std::mem::take(&mut this.written) && this.flushes == Flushes::WhenIdle {
-            this.pending_flush.0.put_off.store(true, Ordering::Relaxed);
+        if std::mem::take(&mut this.written) && this.flush_mode == FlushMode::WhenIdle {
+            this.pending_flush.0.deferred.store(true, Ordering::Relaxed);
             return Poll::Ready(Ok(()));
         }
-        this.pending_flush.0.put_off.store(false, Ordering::Relaxed);
+        this.pending_flush.0.deferred.store(false, Ordering::Relaxed);
         ready!(this.gate(false).poll_flush(cx))?;
-        this.held = 0;
+        this.buffered_bytes = 0;
         Poll::Ready(Ok(()))
     }
 
@@ -247,8 +247,11 @@ mod tests {
 
     use super::*;
 
-    /// Returns both ends of a connection after the handshake, with this buffer size.
-    async fn shaken(room: usize, flushes: Flushes) -> (Corked<DuplexStream>, client::TlsStream<DuplexStream>) {
+    /// Returns both ends of a connection after the handshake, with the given buffer size.
+    async fn connected_pair(
+        room: usize,
+        flush_mode: FlushMode,
+    ) -> (CorkedStream<DuplexStream>, client::TlsStream<DuplexStream>) {
         let own = rcgen::generate_simple_self_signed(["server".to_owned()]).unwrap();
         let certificate = own.cert.der().clone();
         let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
@@ -265,21 +268,21 @@ mod tests {
             TlsAcceptor::from(Arc::new(server)).accept(Gate::new(ours)),
             TlsConnector::from(Arc::new(client)).connect(name, theirs)
         );
-        (Corked::new(Box::new(ours.unwrap()), flushes, Bytes::new()), theirs.unwrap())
+        (CorkedStream::new(Box::new(ours.unwrap()), flush_mode, Bytes::new()), theirs.unwrap())
     }
 
     #[tokio::test]
-    async fn nothing_is_lost_or_reordered() {
-        // (bytes of each write, writes, whether each is flushed)
+    async fn writes_arrive_complete_and_in_order() {
+        // (bytes per write, number of writes, whether each write is flushed)
         for (size, count, flushed) in [
             (1, 10, true),
             (1, 10, false),
-            // More records than one system call takes.
+            // More records than a system call accepts.
             (1, 3000, false),
             (16 * 1024, 40, false),
             (300 * 1024, 3, true),
         ] {
-            let (mut ours, mut theirs) = shaken(1000, Flushes::All).await;
+            let (mut ours, mut theirs) = connected_pair(1000, FlushMode::All).await;
             let reader = tokio::spawn(async move {
                 let mut all = Vec::new();
                 theirs.read_to_end(&mut all).await.unwrap();
@@ -302,37 +305,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn little_waits_for_a_flush_and_much_does_not() {
-        let (mut ours, mut theirs) = shaken(1 << 20, Flushes::All).await;
+    async fn only_small_writes_wait_for_a_flush() {
+        let (mut ours, mut theirs) = connected_pair(1 << 20, FlushMode::All).await;
         ours.write_all(&[1; 1000]).await.unwrap();
         assert!(ours.tls.get_ref().1.wants_write());
         ours.flush().await.unwrap();
-        ours.write_all(&[2; 2 * ENOUGH]).await.unwrap();
-        let mut read = vec![0; 1000 + ENOUGH];
+        ours.write_all(&[2; 2 * WRITE_THRESHOLD]).await.unwrap();
+        let mut read = vec![0; 1000 + WRITE_THRESHOLD];
         theirs.read_exact(&mut read).await.unwrap();
         assert!(read[..1000].iter().all(|byte| *byte == 1) && read[1000..].iter().all(|byte| *byte == 2));
     }
 
     #[tokio::test]
-    async fn a_flush_between_writes_is_put_off() {
-        let (mut ours, mut theirs) = shaken(1 << 20, Flushes::WhenIdle).await;
+    async fn defers_flushes_between_writes() {
+        let (mut ours, mut theirs) = connected_pair(1 << 20, FlushMode::WhenIdle).await;
         let pending_flush = ours.pending_flush();
-        for flushes in 1..4 {
+        for flush_mode in 1..4 {
             ours.write_all(&[1; 1000]).await.unwrap();
             ours.flush().await.unwrap();
-            assert!(ours.tls.get_ref().1.wants_write(), "{flushes}");
+            assert!(ours.tls.get_ref().1.wants_write(), "{flush_mode}");
         }
-        assert!(pending_flush.0.put_off.load(Ordering::Relaxed));
+        assert!(pending_flush.0.deferred.load(Ordering::Relaxed));
         ours.flush().await.unwrap();
-        assert!(!ours.tls.get_ref().1.wants_write() && !pending_flush.0.put_off.load(Ordering::Relaxed));
+        assert!(!ours.tls.get_ref().1.wants_write() && !pending_flush.0.deferred.load(Ordering::Relaxed));
         theirs.read_exact(&mut [0; 3000]).await.unwrap();
     }
 
     #[tokio::test]
-    async fn who_rests_with_a_flush_owed_is_asked_again() {
-        // A writer that flushes whenever it is polled, and one that flushes once and then reads.
-        for flushes in [true, false] {
-            let (mut ours, mut theirs) = shaken(1 << 20, Flushes::WhenIdle).await;
+    async fn polls_idle_writers_with_a_deferred_flush_again() {
+        // A writer that flushes at every poll, and one that flushes once and then reads.
+        for flush_mode in [true, false] {
+            let (mut ours, mut theirs) = connected_pair(1 << 20, FlushMode::WhenIdle).await;
             let pending_flush = ours.pending_flush();
             let mut polls = 0;
             let mut writer = Box::pin(poll_fn(|cx| {
@@ -340,7 +343,7 @@ mod tests {
                 if polls == 1 {
                     assert!(Pin::new(&mut ours).poll_write(cx, b"something").is_ready());
                 }
-                if polls == 1 || flushes {
+                if polls == 1 || flush_mode {
                     assert!(Pin::new(&mut ours).poll_flush(cx).is_ready());
                 } else {
                     assert!(Pin::new(&mut ours).poll_read(cx, &mut ReadBuf::new(&mut [0; 9])).is_pending());
@@ -359,19 +362,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waits_when_the_peer_does_not_read() {
-        let (mut ours, _theirs) = shaken(2000, Flushes::All).await;
-        let mut taken = 0;
-        let all = vec![0; 4 * HELD];
+    async fn blocks_when_the_peer_does_not_read() {
+        let (mut ours, _theirs) = connected_pair(2000, FlushMode::All).await;
+        let mut accepted = 0;
+        let all = vec![0; 4 * MAX_BUFFERED];
         let stuck = poll_fn(|cx| {
             loop {
-                match Pin::new(&mut ours).poll_write(cx, &all[taken..]) {
-                    Poll::Ready(count) => taken += count.unwrap(),
-                    Poll::Pending => return Poll::Ready(taken),
+                match Pin::new(&mut ours).poll_write(cx, &all[accepted..]) {
+                    Poll::Ready(count) => accepted += count.unwrap(),
+                    Poll::Pending => return Poll::Ready(accepted),
                 }
             }
         });
-        let taken = stuck.await;
-        assert!((HELD - 20_000..HELD + 20_000).contains(&taken), "{taken}");
+        let accepted = stuck.await;
+        assert!((MAX_BUFFERED - 20_000..MAX_BUFFERED + 20_000).contains(&accepted), "{accepted}");
     }
 }

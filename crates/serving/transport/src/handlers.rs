@@ -1,7 +1,7 @@
-//! Request handling on the runtime of the connection, or on the workers' runtime.
+//! Request handling on the runtime of the connection or on that of the workers.
 //!
-//! Connections that begin with a health check run on a small runtime of their own, so that they are answered even if
-//! all workers are busy. Other requests on them are passed to the workers, and the answers back.
+//! Connections that start with a health check run on a small separate runtime, so that health checks are served even if
+//! all workers are busy. Other requests on these connections are forwarded to the workers, which return the responses.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::answer::error_text;
-use crate::service::{AnswerBody, Service};
+use crate::response::error_text;
+use crate::service::{ResponseBody, Service};
 
 /// The service and its runtime.
 pub(crate) struct Handlers<S> {
@@ -31,12 +31,12 @@ impl<S> Clone for Handlers<S> {
     }
 }
 
-/// The body of an answer.
-pub(crate) enum Outgoing<B> {
-    /// Boxed because an answer is moved several times until it is sent.
+/// The body of a response.
+pub(crate) enum OutgoingBody<B> {
+    /// Boxed because a response is moved several times until it is sent.
     Direct(Box<B>),
-    Relayed(Relayed),
-    /// A text of the server itself.
+    Relayed(RelayedBody),
+    /// A text from the server itself.
     Text(Body),
 }
 
@@ -45,28 +45,28 @@ impl<S: Service> Handlers<S> {
         &self,
         request: http::Request<Body>,
         connection: Arc<ConnectionInfo>,
-    ) -> http::Response<Outgoing<S::Body>> {
+    ) -> http::Response<OutgoingBody<S::Body>> {
         match &self.workers {
             Some(workers) if !self.service.is_probe(request.uri().path()) => {
                 relay(workers, self.service.clone(), request, connection).await
             }
-            _ => self.service.serve(request, connection).await.map(|body| Outgoing::Direct(Box::new(body))),
+            _ => self.service.serve(request, connection).await.map(|body| OutgoingBody::Direct(Box::new(body))),
         }
     }
 }
 
-/// An answer that is made on the workers' runtime.
-pub(crate) struct Relayed {
+/// A response body that is produced on the workers' runtime.
+pub(crate) struct RelayedBody {
     frames: mpsc::Receiver<Result<Frame<Pieces>, BoxError>>,
-    left: SizeHint,
-    held: Option<Box<dyn Any + Send>>,
-    _task: Ending,
+    remaining: SizeHint,
+    guard: Option<Box<dyn Any + Send>>,
+    _task: AbortOnDrop,
 }
 
 /// Aborts a task on drop.
-struct Ending(JoinHandle<()>);
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for Ending {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -77,13 +77,13 @@ async fn relay<S: Service>(
     service: Arc<S>,
     request: http::Request<Body>,
     connection: Arc<ConnectionInfo>,
-) -> http::Response<Outgoing<S::Body>> {
-    let (begun, begins) = tokio::sync::oneshot::channel();
+) -> http::Response<OutgoingBody<S::Body>> {
+    let (head_sender, head_receiver) = tokio::sync::oneshot::channel();
     let (sender, frames) = mpsc::channel(1);
     let task = async move {
         let (head, mut body) = service.serve(request, connection).await.into_parts();
         let size = body.size_hint();
-        if begun.send((head, size)).is_err() {
+        if head_sender.send((head, size)).is_err() {
             return;
         }
         while let Some(frame) = body.frame().await {
@@ -92,53 +92,53 @@ async fn relay<S: Service>(
             }
         }
     };
-    let task = Ending(binnacle_work::spawn_on(workers, "relayed request", task));
-    match begins.await {
-        Ok((head, left)) => {
-            http::Response::from_parts(head, Outgoing::Relayed(Relayed { frames, left, held: None, _task: task }))
-        }
-        // The service itself answers for panics: only a runtime that shuts down drops a task.
-        Err(_) => {
-            error_text(http::StatusCode::SERVICE_UNAVAILABLE, "the server is stopping".to_owned()).map(Outgoing::Text)
-        }
+    let task = AbortOnDrop(binnacle_work::spawn_on(workers, "relayed request", task));
+    match head_receiver.await {
+        Ok((head, remaining)) => http::Response::from_parts(
+            head,
+            OutgoingBody::Relayed(RelayedBody { frames, remaining, guard: None, _task: task }),
+        ),
+        // The service itself handles panics, so only a runtime that shuts down drops a task.
+        Err(_) => error_text(http::StatusCode::SERVICE_UNAVAILABLE, "the server is stopping".to_owned())
+            .map(OutgoingBody::Text),
     }
 }
 
-impl<B: AnswerBody> Outgoing<B> {
-    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
+impl<B: ResponseBody> OutgoingBody<B> {
+    /// Holds a guard until the response has been handed over, or as long as an upgraded connection is open.
     pub(crate) fn hold(&mut self, guard: impl std::any::Any + Send) {
         match self {
             Self::Direct(body) => body.hold(guard),
-            Self::Relayed(body) => body.held = Some(Box::new(guard)),
+            Self::Relayed(body) => body.guard = Some(Box::new(guard)),
             Self::Text(_) => drop(guard),
         }
     }
 }
 
-impl HttpBody for Relayed {
+impl HttpBody for RelayedBody {
     type Data = Pieces;
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         let frame = ready!(self.frames.poll_recv(cx));
-        if let (Some(Ok(frame)), Some(exact)) = (&frame, self.left.exact())
+        if let (Some(Ok(frame)), Some(exact)) = (&frame, self.remaining.exact())
             && let Some(data) = frame.data_ref()
         {
-            self.left = SizeHint::with_exact(exact.saturating_sub(data.len() as u64));
+            self.remaining = SizeHint::with_exact(exact.saturating_sub(data.len() as u64));
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left.exact() == Some(0)
+        self.remaining.exact() == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.left
+        self.remaining
     }
 }
 
-impl<B: AnswerBody> HttpBody for Outgoing<B> {
+impl<B: ResponseBody> HttpBody for OutgoingBody<B> {
     type Data = Pieces;
     type Error = BoxError;
 

@@ -17,59 +17,59 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::answer::{CloseConnection, SendBy, plain_text};
 use crate::connections::Connection;
-use crate::handlers::{Handlers, Outgoing};
+use crate::handlers::{Handlers, OutgoingBody};
+use crate::response::{CloseConnection, SendBy, plain_text};
 use crate::service::Service;
 
 /// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: usize = 1 << 20;
-/// The limit on the number of headers, for which Go has none; impersonation and proxies may send some hundreds.
+/// The limit on the number of headers, which Go does not limit; impersonation and proxies may send hundreds.
 const MAX_HEADERS: usize = 512;
 
-/// Serves a connection until it ends or is upgraded. `leave` resolves when it should take no further requests.
+/// Serves a connection until it ends or is upgraded. When `leave` resolves, it accepts no further requests.
 pub(crate) async fn serve<T, S>(
     stream: T,
     handlers: &Handlers<S>,
     info: &Arc<ConnectionInfo>,
     connection: &Arc<Connection>,
-    leave: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
 ) -> Result<(), hyper::Error>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    // The library reads digits and extensions of chunk sizes without a limit.
+    // The library reads the digits and extensions of chunk sizes without a limit.
     let meter = Meter::default();
     let stream = Metered::new(stream, meter.clone());
     let service = service_fn(|request: Request<Incoming>| {
         let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
         let meter = meter.clone();
-        // Boxed, as hyper moves the future several times before polling it.
+        // Boxed because hyper moves the future several times before polling it.
         Box::pin(async move {
-            let answering = connection.begin();
-            if let Some(mut refusal) = refuse(&request) {
-                name_status(&mut refusal);
-                return Ok::<_, Infallible>(refusal.map(Outgoing::Text));
+            let active_request = connection.begin_request();
+            if let Some(mut rejection) = reject(&request) {
+                set_reason_phrase(&mut rejection);
+                return Ok::<_, Infallible>(rejection.map(OutgoingBody::Text));
             }
-            let request = request.map(|body| Received::body(body, &meter));
+            let request = request.map(|body| RequestBody::body(body, &meter));
             let mut response = handlers.serve(request, info).await;
             match response.status() {
                 StatusCode::SWITCHING_PROTOCOLS => meter.upgraded(),
                 _ => meter.expect_head(),
             }
-            name_status(&mut response);
-            // Closing an idle connection may meet the next request, which HTTP/1 cannot send again; one that the client has been
-            // told of does not.
-            let leaves = response.status() != StatusCode::SWITCHING_PROTOCOLS && handlers.service.is_leaving();
-            if leaves || response.extensions().get::<CloseConnection>().is_some() {
+            set_reason_phrase(&mut response);
+            // Closing an idle connection may race with the next request, which HTTP/1 clients cannot safely retry.
+            // `Connection: close` on the last response prevents that.
+            let closes = response.status() != StatusCode::SWITCHING_PROTOCOLS && handlers.service.is_shutting_down();
+            if closes || response.extensions().get::<CloseConnection>().is_some() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             if let Some(by) = response.extensions().get::<SendBy>() {
                 connection.send_by(by.0);
             }
-            // The connection is busy until the answer has been handed on, or as long as it is upgraded.
-            response.body_mut().hold(answering);
+            // The connection is busy until the response has been handed over, or as long as it is upgraded.
+            response.body_mut().hold(active_request);
             Ok(response)
         })
     });
@@ -81,24 +81,24 @@ where
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEADER_BYTES)
         .title_case_headers(true);
-    let mut running = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
     tokio::select! {
-        ended = running.as_mut() => ended,
-        () = leave => {
-            connection.leaves();
-            running.as_mut().graceful_shutdown();
-            running.await
+        result = serving.as_mut() => result,
+        () = shutdown => {
+            connection.mark_shutdown();
+            serving.as_mut().graceful_shutdown();
+            serving.await
         }
     }
 }
 
-/// The body of a request, whose data allows the bytes that frame it.
-struct Received {
+/// The body of a request, whose data frames refill the allowance for framing bytes.
+struct RequestBody {
     body: Incoming,
     meter: Meter,
 }
 
-impl Received {
+impl RequestBody {
     fn body(body: Incoming, meter: &Meter) -> Body {
         if body.is_end_stream() {
             meter.expect_head();
@@ -109,7 +109,7 @@ impl Received {
     }
 }
 
-impl HttpBody for Received {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -130,10 +130,10 @@ impl HttpBody for Received {
     }
 }
 
-/// Returns the answer to requests that Go's HTTP server refuses before any handler, with the same text.
-fn refuse<B>(request: &Request<B>) -> Option<Response<Body>> {
+/// Returns the response to requests that Go's HTTP server rejects before any handler, with the same text.
+fn reject<B>(request: &Request<B>) -> Option<Response<Body>> {
     let headers = request.headers();
-    let (code, words) = match () {
+    let (code, text) = match () {
         () if headers.get_all(HOST).iter().count() > 1 => (StatusCode::BAD_REQUEST, "400 Bad Request"),
         () if request.version() == Version::HTTP_11
             && request.method() != Method::CONNECT
@@ -144,18 +144,18 @@ fn refuse<B>(request: &Request<B>) -> Option<Response<Body>> {
         () if !headers.get(HOST).is_none_or(is_host) => {
             (StatusCode::BAD_REQUEST, "400 Bad Request: malformed Host header")
         }
-        () if is_coded(headers) => (StatusCode::NOT_IMPLEMENTED, "Unsupported transfer encoding"),
-        () if expects_else(headers) => (StatusCode::EXPECTATION_FAILED, ""),
+        () if has_unsupported_coding(headers) => (StatusCode::NOT_IMPLEMENTED, "Unsupported transfer encoding"),
+        () if has_unknown_expectation(headers) => (StatusCode::EXPECTATION_FAILED, ""),
         () => return None,
     };
-    let mut response = if words.is_empty() { Response::new(Body::empty()) } else { plain_text(words) };
+    let mut response = if text.is_empty() { Response::new(Body::empty()) } else { plain_text(text) };
     *response.status_mut() = code;
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     Some(response)
 }
 
-/// Sets the reason phrase where Go has an older one than the library.
-fn name_status<B>(response: &mut Response<B>) {
+/// Sets the reason phrase where Go's is older than the library's.
+fn set_reason_phrase<B>(response: &mut Response<B>) {
     let phrase: &'static [u8] = match response.status() {
         StatusCode::PAYLOAD_TOO_LARGE => b"Request Entity Too Large",
         StatusCode::RANGE_NOT_SATISFIABLE => b"Requested Range Not Satisfiable",
@@ -164,8 +164,8 @@ fn name_status<B>(response: &mut Response<B>) {
     response.extensions_mut().insert(ReasonPhrase::from_static(phrase));
 }
 
-/// Returns true if the client expects something that is not `100-continue`.
-fn expects_else(headers: &HeaderMap) -> bool {
+/// Returns true if the Expect header has a value other than `100-continue`.
+fn has_unknown_expectation(headers: &HeaderMap) -> bool {
     let known = |value: &HeaderValue| {
         value.as_bytes().split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(b"100-continue"))
     };
@@ -173,13 +173,14 @@ fn expects_else(headers: &HeaderMap) -> bool {
 }
 
 /// Returns true if the body has a transfer coding other than `chunked`, or several.
-fn is_coded(headers: &HeaderMap) -> bool {
+fn has_unsupported_coding(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     codings.next().is_some_and(|coding| !chunked(coding)) || codings.next().is_some()
 }
 
-/// Returns true if Go allows all bytes in a host: letters, digits and punctuation of addresses and user parts.
+/// Returns true if Go accepts all bytes in a Host header: letters, digits and the punctuation of addresses and user
+/// information.
 fn is_host(value: &HeaderValue) -> bool {
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=@[]_~".contains(byte);
     value.as_bytes().iter().all(allowed)
@@ -190,21 +191,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals() {
-        let refusal = |version: Version, method: &str, headers: &[(&'static str, &'static str)]| {
+    fn rejects_requests_like_go() {
+        let rejection = |version: Version, method: &str, headers: &[(&'static str, &'static str)]| {
             let mut request = Request::builder().version(version).method(method).uri("/");
             for (name, value) in headers {
                 request = request.header(*name, *value);
             }
-            let response = refuse(&request.body(()).unwrap())?;
+            let response = reject(&request.body(()).unwrap())?;
             let text = response.body().whole().unwrap();
             Some((response.status().as_u16(), String::from_utf8(text.to_vec()).unwrap()))
         };
-        let said = |code: u16, text: &str| Some((code, text.to_owned()));
+        let rejected = |code: u16, text: &str| Some((code, text.to_owned()));
         let (one, old) = (Version::HTTP_11, Version::HTTP_10);
-        let missing = said(400, "400 Bad Request: missing required Host header");
-        let malformed = said(400, "400 Bad Request: malformed Host header");
-        let coded = said(501, "Unsupported transfer encoding");
+        let missing = rejected(400, "400 Bad Request: missing required Host header");
+        let malformed = rejected(400, "400 Bad Request: malformed Host header");
+        let coded = rejected(501, "Unsupported transfer encoding");
         for (version, method, headers, want) in [
             (one, "GET", &[("host", "a:1")][..], None),
             (one, "GET", &[("host", "[::1]:6443")], None),
@@ -214,16 +215,16 @@ mod tests {
             (one, "POST", &[("host", "a"), ("expect", "100-Continue")], None),
             (one, "POST", &[("host", "a"), ("expect", "x, 100-continue")], None),
             (one, "POST", &[("host", "a"), ("expect", "")], None),
-            (one, "POST", &[("host", "a"), ("expect", "200-ok")], said(417, "")),
+            (one, "POST", &[("host", "a"), ("expect", "200-ok")], rejected(417, "")),
             (old, "GET", &[], None),
-            (one, "GET", &[("host", "a"), ("host", "a")], said(400, "400 Bad Request")),
+            (one, "GET", &[("host", "a"), ("host", "a")], rejected(400, "400 Bad Request")),
             (one, "GET", &[("host", "a/b")], malformed),
             (one, "POST", &[("host", "a"), ("transfer-encoding", "Chunked")], None),
             (one, "POST", &[("host", "a"), ("transfer-encoding", "gzip, chunked")], coded.clone()),
             (one, "POST", &[("host", "a"), ("transfer-encoding", "gzip")], coded.clone()),
             (one, "POST", &[("host", "a"), ("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")], coded),
         ] {
-            assert_eq!(refusal(version, method, headers), want, "{version:?} {method} {headers:?}");
+            assert_eq!(rejection(version, method, headers), want, "{version:?} {method} {headers:?}");
         }
     }
 }

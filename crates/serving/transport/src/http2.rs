@@ -1,5 +1,5 @@
-//! HTTP/2 on one connection: streams are served concurrently, each answer in pieces for which the client's windows have
-//! room; an answer with a deadline is given up if the client does not read it in time.
+//! HTTP/2 on one connection. Streams are served concurrently, each response in pieces for which the client's windows
+//! have space; a response with a deadline is aborted if the client does not read it in time.
 
 mod incoming;
 
@@ -18,31 +18,31 @@ use http_body::Body as HttpBody;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
-use crate::answer::{CloseConnection, SendBy};
-use crate::connections::{Answering, Connection, Taken};
+use crate::connections::{ActiveRequest, Connection, PendingRequest};
 use crate::cork::PendingFlush;
-use crate::handlers::{Handlers, Outgoing};
+use crate::handlers::{Handlers, OutgoingBody};
+use crate::response::{CloseConnection, SendBy};
 use crate::service::Service;
 use incoming::Incoming;
 
 /// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
-/// The window of a stream. Most request bodies fit, so that they arrive without waiting (the same size as in
+/// The window of a stream. Most request bodies fit, so they arrive without window updates (the same size as in
 /// kube-apiserver).
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The window of a connection, which bounds the unread request bodies that the server holds.
+/// The window of a connection, which limits the unread request bodies that the server holds.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// The bytes of an answer that one stream buffers until its client reads; the rest stays in shared memory.
+/// The bytes of a response that a stream buffers until its client reads; the rest remains in shared memory.
 const SEND_BUFFER: usize = 256 * 1024;
 /// The time for the client to send the preface, as in Go.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The interval of pings to a silent client, and the time for its answer.
+/// The interval of pings to a silent client, and the time for the acknowledgement.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// The limit on streams that the server resets because of the client's errors, before it closes the connection.
+/// The number of streams that the server resets because of client errors before it closes the connection.
 const LOCAL_RESETS: usize = 1024;
 
-/// Serves a connection until it ends. `leave` resolves when it should take no further requests.
+/// Serves a connection until it ends. When `leave` resolves, it accepts no further requests.
 pub(crate) async fn serve<T, S>(
     stream: T,
     pending_flush: PendingFlush,
@@ -50,7 +50,7 @@ pub(crate) async fn serve<T, S>(
     handlers: &Handlers<S>,
     info: &Arc<ConnectionInfo>,
     connection: &Arc<Connection>,
-    leave: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
 ) -> Result<(), h2::Error>
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -64,58 +64,61 @@ where
         .max_send_buffer_size(SEND_BUFFER)
         .max_header_list_size(MAX_HEADER_BYTES)
         .max_local_error_reset_streams(Some(LOCAL_RESETS));
-    let beginning = pin!(builder.handshake::<_, Pieces>(stream));
-    let Ok(begun) = tokio::time::timeout(PREFACE_TIMEOUT, beginning).await else { return Ok(()) };
-    let mut streams = begun?;
-    let mut alive = Alive::new(streams.ping_pong());
-    let (mut leave, mut left) = (pin!(leave), false);
+    let handshake = pin!(builder.handshake::<_, Pieces>(stream));
+    let Ok(connected) = tokio::time::timeout(PREFACE_TIMEOUT, handshake).await else { return Ok(()) };
+    let mut streams = connected?;
+    let mut keep_alive = KeepAlive::new(streams.ping_pong());
+    let (mut shutdown, mut is_shutting_down) = (pin!(shutdown), false);
     let running = pin!(poll_fn(|cx| {
-        if !left && leave.as_mut().poll(cx).is_ready() {
-            left = true;
-            connection.leaves();
+        if !is_shutting_down && shutdown.as_mut().poll(cx).is_ready() {
+            is_shutting_down = true;
+            connection.mark_shutdown();
             streams.graceful_shutdown();
         }
-        if alive.poll_gone(cx, connection).is_ready() {
+        if keep_alive.poll_dead(cx, connection).is_ready() {
             streams.abrupt_shutdown(Reason::NO_ERROR);
         }
         while let Some(accepted) = ready!(streams.poll_accept(cx)) {
             let (request, reply) = accepted?;
             let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-            let taken = connection.take();
-            binnacle_work::spawn("HTTP/2 request", answer(request, reply, handlers, info, connection, taken));
+            let pending_request = connection.add_pending_request();
+            binnacle_work::spawn(
+                "HTTP/2 request",
+                serve_stream(request, reply, handlers, info, connection, pending_request),
+            );
         }
         Poll::Ready(Ok(()))
     }));
-    pending_flush.watch(running, || connection.answers_several()).await
+    pending_flush.watch(running, || connection.has_several_requests()).await
 }
 
 /// Detects clients that disconnected without closing the connection.
-struct Alive {
+struct KeepAlive {
     pings: Option<PingPong>,
     next: Pin<Box<Sleep>>,
-    asked: Option<Instant>,
+    pinged_at: Option<Instant>,
 }
 
-impl Alive {
+impl KeepAlive {
     fn new(pings: Option<PingPong>) -> Self {
-        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), asked: None }
+        Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), pinged_at: None }
     }
 
-    /// Resolves when the client does not answer.
-    fn poll_gone(&mut self, cx: &mut Context<'_>, connection: &Connection) -> Poll<()> {
+    /// Resolves when the client does not acknowledge a ping.
+    fn poll_dead(&mut self, cx: &mut Context<'_>, connection: &Connection) -> Poll<()> {
         let Some(pings) = &mut self.pings else { return Poll::Pending };
         let _ = pings.poll_pong(cx);
         while self.next.as_mut().poll(cx).is_ready() {
             let silent = Duration::from_millis(connection.silent_ms());
-            // Any bytes since then count as an answer.
-            if self.asked.take().is_some_and(|asked| silent >= asked.elapsed()) {
+            // Any bytes since the ping count as an acknowledgement.
+            if self.pinged_at.take().is_some_and(|pinged_at| silent >= pinged_at.elapsed()) {
                 self.pings = None;
                 return Poll::Ready(());
             }
             let wait = if silent < PING_INTERVAL {
                 PING_INTERVAL - silent
             } else {
-                self.asked = pings.send_ping(Ping::opaque()).ok().map(|()| Instant::now());
+                self.pinged_at = pings.send_ping(Ping::opaque()).ok().map(|()| Instant::now());
                 PING_TIMEOUT
             };
             self.next.as_mut().reset(tokio::time::Instant::now() + wait);
@@ -124,79 +127,82 @@ impl Alive {
     }
 }
 
-/// Answers the request of one stream.
-async fn answer<S: Service>(
+/// Serves the request of one stream.
+async fn serve_stream<S: Service>(
     request: http::Request<RecvStream>,
     reply: SendResponse<Pieces>,
     handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
-    taken: Taken,
+    pending_request: PendingRequest,
 ) {
-    // State that is only needed to make the answer is not kept while sending it, which may take long for a watch.
-    let making = Box::pin(begin_answer(request, reply, handlers, info, connection, taken));
-    let Some(Begun { mut body, mut stream, deadline, answering: _answering }) = making.await else { return };
+    // State that is only needed to build the response is dropped before sending, which may take long for a watch.
+    let starting = Box::pin(begin_response(request, reply, handlers, info, connection, pending_request));
+    let Some(StartedResponse { mut body, mut stream, deadline, active_request: _active_request }) = starting.await
+    else {
+        return;
+    };
     let sent = send(&mut body, &mut stream);
     let sent = match deadline {
         Some(deadline) => within(deadline, pin!(sent)).await,
         None => Some(sent.await),
     };
     match sent {
-        Some(Ok(()) | Err(Unsent::Gone)) => {}
-        Some(Err(Unsent::Broken)) | None => stream.send_reset(Reason::INTERNAL_ERROR),
+        Some(Ok(()) | Err(SendFailure::Gone)) => {}
+        Some(Err(SendFailure::Broken)) | None => stream.send_reset(Reason::INTERNAL_ERROR),
     }
 }
 
-/// An answer whose head has been sent.
-struct Begun<B> {
-    body: Outgoing<B>,
+/// A response whose head has been sent.
+struct StartedResponse<B> {
+    body: OutgoingBody<B>,
     stream: SendStream<Pieces>,
-    /// The deadline for sending all of it.
+    /// The deadline for sending the entire response.
     deadline: Option<Instant>,
-    answering: Answering,
+    active_request: ActiveRequest,
 }
 
-/// Sends the head of the answer; `None` if there is no body.
-async fn begin_answer<S: Service>(
+/// Sends the head of the response; returns `None` if there is no body.
+async fn begin_response<S: Service>(
     request: http::Request<RecvStream>,
     mut reply: SendResponse<Pieces>,
     handlers: Handlers<S>,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
-    taken: Taken,
-) -> Option<Begun<S::Body>> {
-    let turn = tokio::select! {
+    pending_request: PendingRequest,
+) -> Option<StartedResponse<S::Body>> {
+    let permit = tokio::select! {
         biased;
-        turn = connection.turn() => turn,
+        permit = connection.acquire_request_permit() => permit,
         _ = poll_fn(|cx| reply.poll_reset(cx)) => return None,
     };
-    if turn.is_err() {
-        // The request is unprocessed, so the client may send it again on another connection.
+    if permit.is_err() {
+        // The request is unprocessed, so the client may retry it on another connection.
         reply.send_reset(Reason::REFUSED_STREAM);
         return None;
     }
-    let answering = connection.begin();
-    drop(taken);
+    let active_request = connection.begin_request();
+    drop(pending_request);
     let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let request = request.map(|stream| Body::new(Incoming::new(stream, length)));
     let response = {
         // A client that resets the stream cancels the request.
-        let mut made = pin!(handlers.serve(request, info));
-        let made = poll_fn(|cx| match made.as_mut().poll(cx) {
+        let mut response = pin!(handlers.serve(request, info));
+        let response = poll_fn(|cx| match response.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
             Poll::Pending => reply.poll_reset(cx).map(|_| None),
         });
-        made.await?
+        response.await?
     };
     if response.extensions().get::<CloseConnection>().is_some() {
-        connection.leave();
+        connection.begin_shutdown();
     }
     let deadline = response.extensions().get::<SendBy>().map(|by| by.0);
     let (head, body) = response.into_parts();
     let mut head = http::Response::from_parts(head, ());
-    tidy(head.headers_mut());
+    adapt_headers(head.headers_mut());
     if body.is_end_stream() {
-        // The connection may be closed, so the result does not matter.
+        // The connection may be closed, so the result is ignored.
         let _ = reply.send_response(head, true);
         return None;
     }
@@ -204,11 +210,11 @@ async fn begin_answer<S: Service>(
         head.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
     }
     let stream = reply.send_response(head, false).ok()?;
-    Some(Begun { body, stream, deadline, answering })
+    Some(StartedResponse { body, stream, deadline, active_request })
 }
 
 /// Removes headers that HTTP/2 forbids, and adds the date.
-fn tidy(headers: &mut HeaderMap) {
+fn adapt_headers(headers: &mut HeaderMap) {
     const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
     const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
     for name in [KEEP_ALIVE, PROXY_CONNECTION, TRANSFER_ENCODING, UPGRADE, TE] {
@@ -224,7 +230,7 @@ fn tidy(headers: &mut HeaderMap) {
     headers.entry(DATE).or_insert_with(crate::date::now);
 }
 
-/// Waits until the deadline. The clock is only read if the work is not ready at once.
+/// Waits until the deadline. The clock is only read if the work is not ready immediately.
 async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F::Output> {
     let mut late: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -237,41 +243,41 @@ async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F
     .await
 }
 
-/// The reason why an answer was not sent as a whole.
-enum Unsent {
+/// The reason why a response was not sent completely.
+enum SendFailure {
     /// The client disconnected or reset the stream.
     Gone,
-    /// Making the body failed.
+    /// The body failed.
     Broken,
 }
 
-/// Sends a body as the client's windows open. The library never gets more than it can send, so no bytes wait in it
-/// without a timeout.
-async fn send<B>(body: &mut B, stream: &mut SendStream<Pieces>) -> Result<(), Unsent>
+/// Sends a body as the client's windows open. The library never receives more than it can send, so all waiting bytes
+/// are subject to a timeout.
+async fn send<B>(body: &mut B, stream: &mut SendStream<Pieces>) -> Result<(), SendFailure>
 where
     B: HttpBody<Data = Pieces> + Unpin,
 {
     loop {
         let next = poll_fn(|cx| match Pin::new(&mut *body).poll_frame(cx) {
             Poll::Ready(next) => Poll::Ready(Ok(next)),
-            Poll::Pending => stream.poll_reset(cx).map(|_| Err(Unsent::Gone)),
+            Poll::Pending => stream.poll_reset(cx).map(|_| Err(SendFailure::Gone)),
         });
         let frame = match next.await? {
-            None => return stream.send_data(Pieces::default(), true).map_err(|_| Unsent::Gone),
-            Some(Err(_)) => return Err(Unsent::Broken),
+            None => return stream.send_data(Pieces::default(), true).map_err(|_| SendFailure::Gone),
+            Some(Err(_)) => return Err(SendFailure::Broken),
             Some(Ok(frame)) => frame,
         };
         let mut data = match frame.into_data() {
             Ok(data) => data,
             Err(frame) => {
                 let Ok(trailers) = frame.into_trailers() else { continue };
-                return stream.send_trailers(trailers).map_err(|_| Unsent::Gone);
+                return stream.send_trailers(trailers).map_err(|_| SendFailure::Gone);
             }
         };
         let last = body.is_end_stream();
-        // Bodies from elsewhere may end with an empty frame.
+        // Bodies of proxied responses may end with an empty frame.
         if last && data.is_empty() {
-            return stream.send_data(data, true).map_err(|_| Unsent::Gone);
+            return stream.send_data(data, true).map_err(|_| SendFailure::Gone);
         }
         while !data.is_empty() {
             stream.reserve_capacity(data.len().min(SEND_BUFFER));
@@ -280,7 +286,7 @@ where
                     match stream.capacity() {
                         0 => {
                             if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
-                                return Poll::Ready(Err(Unsent::Gone));
+                                return Poll::Ready(Err(SendFailure::Gone));
                             }
                         }
                         room => return Poll::Ready(Ok(room)),
@@ -290,7 +296,7 @@ where
             let room = room.await?;
             let piece = data.split_to(room.min(data.len()));
             let ends = last && data.is_empty();
-            stream.send_data(piece, ends).map_err(|_| Unsent::Gone)?;
+            stream.send_data(piece, ends).map_err(|_| SendFailure::Gone)?;
         }
         if last {
             return Ok(());

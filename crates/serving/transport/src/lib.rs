@@ -1,5 +1,5 @@
-//! Connections of clients: a port, TLS, HTTP/1 and HTTP/2, limits on connections, and their end. Requests are answered
-//! by a [`Service`]; nothing here depends on who sends them or what they ask for.
+//! Client connections: the listener, TLS, HTTP/1 and HTTP/2, connection limits, and graceful shutdown. A [`Service`]
+//! handles the requests; nothing here depends on their callers or contents.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -11,19 +11,18 @@
 //! async fn listen(tls: Tls, service: Arc<impl Service>, shutdown: Shutdown) -> Result<(), Box<dyn std::error::Error>> {
 //!     let metrics = ConnectionMetrics::register(&Registry::new())?;
 //!     let port = BoundPort::bind(([127, 0, 0, 1], 6443).into(), PortSharing::Refused).await?;
-//!     let mut accepting = port.with_tls(tls).start(service, shutdown, metrics);
-//!     accepting.ended().await;
-//!     accepting.close_all();
+//!     let mut handle = port.with_tls(tls).start(service, shutdown, metrics);
+//!     handle.wait_until_closed().await;
+//!     handle.close_all();
 //!     Ok(())
 //! }
 //! ```
 
-mod answer;
+mod coalesce;
 mod connections;
 mod cork;
 mod date;
-mod frames;
-mod gather;
+mod frame_meter;
 mod handlers;
 mod http1;
 mod http2;
@@ -31,16 +30,17 @@ mod linger;
 mod listener;
 mod meter;
 mod metrics;
+mod response;
 mod service;
 mod sniff;
 mod throttle;
 mod tls;
 
-pub use answer::{CloseConnection, SendBy, error_text, plain_text};
 pub use connections::ConnectionLimits;
-pub use listener::{Accepting, BoundPort, DEFAULT_MAX_STREAMS, ListenError, Listener, PortSharing};
+pub use listener::{BoundPort, DEFAULT_MAX_STREAMS, ListenError, Listener, ListenerHandle, PortSharing};
 pub use metrics::ConnectionMetrics;
-pub use service::{AnswerBody, Service};
+pub use response::{CloseConnection, SendBy, error_text, plain_text};
+pub use service::{ResponseBody, Service};
 pub use throttle::Throttle;
 pub use tls::{
     AuthorityNames, CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles,

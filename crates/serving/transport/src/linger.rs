@@ -1,7 +1,7 @@
 //! Closing without a reset. If a socket is closed while its peer still sends (window updates, acknowledgements), the
-//! kernel resets it, and a peer that sees the reset while writing discards unread data, such as the end of its watches
-//! or the reason for the refusal of a request whose body it is sending. So the write half is closed first, and the peer
-//! is read until it closes too.
+//! kernel resets the connection, and a peer that detects the reset while writing discards unread data, such as the end
+//! of its watches or the reason for rejecting a request whose body it is sending. So the write half is closed first,
+//! and the peer is read until it closes its half.
 
 use std::io;
 use std::pin::Pin;
@@ -11,29 +11,29 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// The time for a peer to close its half. Go waits half a second, and a second with HTTP/2.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The time for a peer to close its half. Go waits half a second, or a second with HTTP/2.
+const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A stream whose `shutdown` also waits for the peer to close, for a while.
-pub(crate) struct Lingering<S> {
+/// A stream whose `shutdown` also waits for the peer to close, up to a timeout.
+pub(crate) struct LingeringStream<S> {
     stream: S,
     /// Set once our half is closed.
     until: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Lingering<S> {
+impl<S> LingeringStream<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, until: None }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LingeringStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
     }
@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
             Some(until) => until,
             none => {
                 ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
-                none.insert(Box::pin(tokio::time::sleep(PATIENCE)))
+                none.insert(Box::pin(tokio::time::sleep(LINGER_TIMEOUT)))
             }
         };
         let mut scratch = [0; 1024];
@@ -71,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
             let mut buffer = ReadBuf::new(&mut scratch);
             match ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {}
-                // The peer has closed or failed, so the wait is over.
+                // The peer has closed its half or failed, so the wait is over.
                 Ok(()) | Err(_) => return Poll::Ready(Ok(())),
             }
         }
@@ -85,10 +85,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn waits_for_the_peer_and_not_for_ever() {
+    async fn waits_for_the_peer_up_to_a_timeout() {
         for peer_closes in [true, false] {
             let (ours, mut theirs) = duplex(64);
-            let mut ours = Lingering::new(ours);
+            let mut ours = LingeringStream::new(ours);
             let peer = tokio::spawn(async move {
                 theirs.write_all(&[1; 200]).await.unwrap();
                 let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! Accepting of connections, TLS handshakes, and the choice of the protocol.
+//! Accepting connections, TLS handshakes, and protocol selection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -17,39 +17,38 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::connections::{Connection, ConnectionLimits, Connections, Protocol, Slot};
-use crate::cork::{Corked, Flushes, Gate};
-use crate::frames::FrameMeter;
+use crate::cork::{CorkedStream, FlushMode, Gate};
+use crate::frame_meter::FrameMeter;
 use crate::handlers::Handlers;
-use crate::linger::Lingering;
-use crate::meter::Meter;
+use crate::linger::LingeringStream;
+use crate::meter::ConnectionMeter;
 use crate::metrics::ConnectionMetrics;
 use crate::service::Service;
-use crate::sniff::{self, First};
+use crate::sniff::{self, FirstRequest};
 use crate::throttle::Throttle;
 use crate::{Tls, http1, http2};
 
-/// The longest time for a client's half of the handshake.
+/// The timeout for a client's part of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest time for the first bytes of a request (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
-const FIRST_HTTP1: Duration = Duration::from_secs(32);
-const FIRST_HTTP2: Duration = Duration::from_secs(10);
-/// The longest wait for the bytes of a connection's first request. Few HTTP/2 clients send no request before they
-/// receive bytes; their start is delayed by this.
-const SNIFF_FOR: Duration = Duration::from_millis(250);
+/// The timeout for the first bytes of a request (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
+const FIRST_BYTES_HTTP1: Duration = Duration::from_secs(32);
+const FIRST_BYTES_HTTP2: Duration = Duration::from_secs(10);
+/// The maximum wait for the first request of a connection. Few HTTP/2 clients send no request before they receive
+/// bytes; this delays their start.
+const SNIFF_TIMEOUT: Duration = Duration::from_millis(250);
 const SNIFF_BYTES: usize = 4096;
-/// The value for `--http2-max-streams-per-connection=0`: the clients' assumption before they receive settings, as in
-/// Go.
+/// The value for `--http2-max-streams-per-connection=0`: clients assume it before they receive settings, as in Go.
 pub const DEFAULT_MAX_STREAMS: u32 = 100;
 /// Go's answer to an HTTP request without TLS.
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-/// The first and the longest pause after a failed accept.
-const REST: Duration = Duration::from_millis(50);
-const LONGEST_REST: Duration = Duration::from_secs(1);
+/// The first and the maximum delay after a failed accept.
+const MIN_ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const MAX_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Connections that wait to be accepted.
+/// The limit on connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// The option to let other processes listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
+/// Whether other processes may listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortSharing {
     #[default]
@@ -57,7 +56,7 @@ pub enum PortSharing {
     Permitted,
 }
 
-/// A bound port whose connections are not yet answered.
+/// A bound port whose connections are not accepted yet.
 pub struct BoundPort {
     tcp: TcpListener,
     address: SocketAddr,
@@ -72,7 +71,7 @@ pub struct Listener {
     front: Option<Handle>,
 }
 
-/// The port cannot be bound.
+/// The error of a port that cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to create listener: failed to listen on {address}: {error}")]
 pub struct ListenError {
@@ -88,7 +87,7 @@ impl ListenError {
 }
 
 impl BoundPort {
-    /// Binds the port; 0 selects a free one. Clients can connect from here on, and wait for [`Listener::start`].
+    /// Binds the port; 0 selects a free one. Clients can connect from now on, but wait until [`Listener::start`].
     pub async fn bind(address: SocketAddr, sharing: PortSharing) -> Result<Self, ListenError> {
         let failed = |error| ListenError { address, error };
         let tcp = listen(address, sharing).map_err(failed)?;
@@ -124,7 +123,7 @@ fn listen(address: SocketAddr, sharing: PortSharing) -> std::io::Result<TcpListe
 }
 
 impl Listener {
-    /// Limits the requests in flight on one HTTP/2 connection (`--http2-max-streams-per-connection`).
+    /// Limits concurrent requests on one HTTP/2 connection (`--http2-max-streams-per-connection`).
     #[must_use]
     pub fn max_streams(self, max_streams: u32) -> Self {
         Self { max_streams, ..self }
@@ -136,23 +135,22 @@ impl Listener {
         Self { limits, ..self }
     }
 
-    /// Sets the runtime that accepts connections, does handshakes and answers health checks, independent of the work of
-    /// other requests. Without one, all of it runs where [`Listener::start`] is called.
+    /// Sets the runtime that accepts connections, performs handshakes and serves health checks, independently of other
+    /// requests. Without one, all of this runs on the runtime on which [`Listener::start`] is called.
     #[must_use]
     pub fn front(self, front: Handle) -> Self {
         Self { front: Some(front), ..self }
     }
 
-    /// Starts accepting connections, until the shutdown. Those that do not belong to the front's runtime run on the
-    /// current one.
-    pub fn start<S: Service>(self, service: Arc<S>, shutdown: Shutdown, metrics: ConnectionMetrics) -> Accepting {
+    /// Starts accepting connections, until the shutdown. Connections without health checks run on the current runtime.
+    pub fn start<S: Service>(self, service: Arc<S>, shutdown: Shutdown, metrics: ConnectionMetrics) -> ListenerHandle {
         let connections = Connections::new(self.limits);
         let certificates = self.tls.certificates().clone();
         if certificates.has_files() {
             let stopped = shutdown.clone();
             tokio::spawn(async move {
                 tokio::select! {
-                    () = supervise("serving certificates", || certificates.clone().follow()) => {}
+                    () = supervise("serving certificates", || certificates.clone().watch_files()) => {}
                     () = stopped.fired() => {}
                 }
             });
@@ -169,46 +167,46 @@ impl Listener {
         });
         let swept = connections.clone();
         let sweeping = front.spawn(async move { supervise("connections", || swept.clone().sweep()).await });
-        let accepting = front.spawn(accept(self.tcp, shared, connections.clone()));
-        Accepting { connections, accepting, sweeping }
+        let handle = front.spawn(accept(self.tcp, shared, connections.clone()));
+        ListenerHandle { connections, handle, sweeping }
     }
 }
 
 /// A running listener.
-pub struct Accepting {
+pub struct ListenerHandle {
     connections: Arc<Connections>,
-    /// Ends when the server stops.
-    accepting: JoinHandle<()>,
+    /// Completes when the server stops.
+    handle: JoinHandle<()>,
     sweeping: JoinHandle<()>,
 }
 
-impl Accepting {
-    /// Resolves when the port is closed, after the shutdown.
-    pub async fn ended(&mut self) {
-        if let Err(error) = (&mut self.accepting).await {
+impl ListenerHandle {
+    /// Resolves when the port is closed after the shutdown.
+    pub async fn wait_until_closed(&mut self) {
+        if let Err(error) = (&mut self.handle).await {
             tracing::error!("the listener ended in a panic: {error}");
         }
     }
 
-    /// Counts the open connections, except for upgraded ones, which end by themselves.
-    pub fn left(&self) -> usize {
-        self.connections.left()
+    /// Returns the number of open connections, except upgraded ones, which end independently.
+    pub fn open_connections(&self) -> usize {
+        self.connections.open_count()
     }
 
     /// Resolves when a connection has ended.
-    pub fn changed(&self) -> impl Future<Output = ()> {
-        self.connections.changed()
+    pub fn next_change(&self) -> impl Future<Output = ()> {
+        self.connections.next_change()
     }
 
-    /// Closes all remaining connections at once.
+    /// Closes all remaining connections immediately.
     pub fn close_all(&self) {
         self.connections.close_all();
     }
 }
 
-impl Drop for Accepting {
+impl Drop for ListenerHandle {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.handle.abort();
         self.sweeping.abort();
     }
 }
@@ -220,7 +218,7 @@ struct Shared<S> {
     shutdown: Shutdown,
     metrics: ConnectionMetrics,
     max_streams: u32,
-    /// The runtime of connections that do not begin with a health check.
+    /// The runtime of connections that do not start with a health check.
     workers: Option<Handle>,
 }
 
@@ -237,7 +235,7 @@ async fn accept<S: Service>(tcp: TcpListener, shared: Arc<Shared<S>>, connection
 async fn accept_all<S: Service>(tcp: &TcpListener, shared: &Arc<Shared<S>>, connections: &Arc<Connections>) {
     static FAILURES: Throttle = Throttle::every(Duration::from_secs(10));
     let mut stopped = pin!(shared.shutdown.fired());
-    let mut rest = REST;
+    let mut pause = MIN_ACCEPT_PAUSE;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -246,8 +244,8 @@ async fn accept_all<S: Service>(tcp: &TcpListener, shared: &Arc<Shared<S>>, conn
         };
         match accepted {
             Ok((tcp, peer)) => {
-                rest = REST;
-                if let Some(slot) = connections.admit(origin(peer.ip())) {
+                pause = MIN_ACCEPT_PAUSE;
+                if let Some(slot) = connections.admit(client_network(peer.ip())) {
                     binnacle_work::spawn("new connection", connection(shared.clone(), tcp, peer, slot));
                 }
             }
@@ -255,74 +253,76 @@ async fn accept_all<S: Service>(tcp: &TcpListener, shared: &Arc<Shared<S>>, conn
                 if let Some(more) = FAILURES.pass() {
                     tracing::warn!(more, "accepting a connection failed: {error}");
                 }
-                if !is_of_one_connection(&error) {
-                    // Most likely out of file descriptors: an immediate retry would only use CPU time.
-                    connections.relieve();
-                    tokio::time::sleep(rest).await;
-                    rest = (rest * 2).min(LONGEST_REST);
+                if !is_connection_error(&error) {
+                    // Usually no file descriptors are left; an immediate retry would only waste CPU time.
+                    connections.close_idle();
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(MAX_ACCEPT_PAUSE);
                 }
             }
         }
     }
 }
 
-/// Returns the address for limits per client: an IPv6 client has a whole /64 network, which counts as one address.
-fn origin(address: IpAddr) -> IpAddr {
+/// Returns the address for limits per client. An IPv6 client controls a /64 network, which counts as one address.
+fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
         address => address,
     }
 }
 
-fn is_of_one_connection(error: &std::io::Error) -> bool {
+fn is_connection_error(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 async fn connection<S: Service>(shared: Arc<Shared<S>>, tcp: TcpStream, peer: SocketAddr, slot: Slot) {
-    // Answers are written in whole pieces, so Nagle's algorithm would only delay them.
+    // Responses are written in large pieces, so Nagle's algorithm would only delay them.
     let _ = tcp.set_nodelay(true);
     let state = slot.connection().clone();
-    let begun = tokio::select! {
+    let started = tokio::select! {
         biased;
-        () = state.closing() => return,
+        () = state.close_requested() => return,
         () = shared.shutdown.fired() => return,
-        begun = begin(&shared, tcp, peer, &state) => begun,
+        started = start(&shared, tcp, peer, &state) => started,
     };
-    let Some(Begun { mut stream, ahead, first }) = begun else { return };
-    let Some(workers) = shared.workers.clone() else { return serve(shared, stream, ahead, peer, slot, None).await };
-    if first == First::Health {
-        return serve(shared, stream, ahead, peer, slot, Some(workers)).await;
+    let Some(NewConnection { mut stream, read_ahead, first }) = started else { return };
+    let Some(workers) = shared.workers.clone() else {
+        return serve(shared, stream, read_ahead, peer, slot, None).await;
+    };
+    if first == FirstRequest::Health {
+        return serve(shared, stream, read_ahead, peer, slot, Some(workers)).await;
     }
     // The socket moves from this runtime to the workers'.
     let Some(Ok(tcp)) = stream.get_mut().0.take().map(TcpStream::into_std) else { return };
     let served = async move {
         let Ok(tcp) = TcpStream::from_std(tcp) else { return };
         stream.get_mut().0.put(tcp);
-        serve(shared, stream, ahead, peer, slot, None).await;
+        serve(shared, stream, read_ahead, peer, slot, None).await;
     };
     binnacle_work::spawn_on(&workers, "connection", served);
 }
 
 /// A connection after its handshake.
-struct Begun {
+struct NewConnection {
     stream: Box<TlsStream<Gate<TcpStream>>>,
-    /// Bytes that have been read already.
-    ahead: Bytes,
-    first: First,
+    /// Bytes that were read ahead.
+    read_ahead: Bytes,
+    first: FirstRequest,
 }
 
-async fn begin<S>(shared: &Shared<S>, tcp: TcpStream, peer: SocketAddr, state: &Connection) -> Option<Begun> {
-    let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&shared.tls, tcp)).await;
-    let error = match shaken {
+async fn start<S>(shared: &Shared<S>, tcp: TcpStream, peer: SocketAddr, state: &Connection) -> Option<NewConnection> {
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, accept_tls(&shared.tls, tcp)).await;
+    let error = match handshake {
         Ok(Ok(mut stream)) => {
             let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            state.speaks(if http2 { Protocol::Http2 } else { Protocol::Http1 });
+            state.set_protocol(if http2 { Protocol::Http2 } else { Protocol::Http1 });
             if shared.workers.is_none() {
-                return Some(Begun { stream, ahead: Bytes::new(), first: First::Other });
+                return Some(NewConnection { stream, read_ahead: Bytes::new(), first: FirstRequest::Other });
             }
-            let (first, ahead) = sniff(&mut stream, http2, state).await?;
-            return Some(Begun { stream, ahead, first });
+            let (first, read_ahead) = sniff(&mut stream, http2, state).await?;
+            return Some(NewConnection { stream, read_ahead, first });
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "timeout".to_owned(),
@@ -332,17 +332,17 @@ async fn begin<S>(shared: &Shared<S>, tcp: TcpStream, peer: SocketAddr, state: &
     None
 }
 
-async fn shake_hands(tls: &Tls, mut tcp: TcpStream) -> std::io::Result<Box<TlsStream<Gate<TcpStream>>>> {
+async fn accept_tls(tls: &Tls, mut tcp: TcpStream) -> std::io::Result<Box<TlsStream<Gate<TcpStream>>>> {
     if begins_like_http(&tcp).await? {
-        // What has been read is not reset together with the answer.
+        // Unread bytes would reset the connection before the client has read the answer.
         let _ = tcp.try_read(&mut [0; SNIFF_BYTES]);
         tcp.write_all(PLAIN_HTTP_ANSWER).await?;
         return Err(std::io::Error::other("client sent an HTTP request to an HTTPS server"));
     }
-    let own = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
+    let local_address = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
     let start = LazyConfigAcceptor::new(Acceptor::default(), Gate::new(tcp)).await?;
-    let config = tls.answer_to(&start.client_hello(), own);
-    // Boxed because tasks keep room for each variable that held it.
+    let config = tls.config_for(&start.client_hello(), local_address);
+    // Boxed because tasks reserve space for each variable that holds it.
     start.into_stream(config).await.map(Box::new)
 }
 
@@ -354,33 +354,37 @@ async fn begins_like_http(tcp: &TcpStream) -> std::io::Result<bool> {
 }
 
 /// Reads until the kind of the connection is known.
-async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Connection) -> Option<(First, Bytes)> {
+async fn sniff(
+    stream: &mut TlsStream<Gate<TcpStream>>,
+    http2: bool,
+    state: &Connection,
+) -> Option<(FirstRequest, Bytes)> {
     let mut bytes = BytesMut::with_capacity(512);
     loop {
-        let patience = match () {
-            () if !bytes.is_empty() => SNIFF_FOR,
-            () if http2 => FIRST_HTTP2,
-            () => FIRST_HTTP1,
+        let timeout = match () {
+            () if !bytes.is_empty() => SNIFF_TIMEOUT,
+            () if http2 => FIRST_BYTES_HTTP2,
+            () => FIRST_BYTES_HTTP1,
         };
-        match tokio::time::timeout(patience, stream.read_buf(&mut bytes)).await {
-            Ok(Ok(count)) if count > 0 => state.heard(),
-            Err(_) if !bytes.is_empty() => return Some((First::Other, bytes.freeze())),
+        match tokio::time::timeout(timeout, stream.read_buf(&mut bytes)).await {
+            Ok(Ok(count)) if count > 0 => state.mark_received(),
+            Err(_) if !bytes.is_empty() => return Some((FirstRequest::Other, bytes.freeze())),
             _ => return None,
         }
         let first = if http2 { sniff::http2(&bytes) } else { sniff::http1(&bytes) };
         match first {
-            First::Undecided if bytes.len() < SNIFF_BYTES => {}
-            First::Undecided => return Some((First::Other, bytes.freeze())),
+            FirstRequest::Undecided if bytes.len() < SNIFF_BYTES => {}
+            FirstRequest::Undecided => return Some((FirstRequest::Other, bytes.freeze())),
             first => return Some((first, bytes.freeze())),
         }
     }
 }
 
-/// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers` if it is another.
+/// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers`, if set.
 async fn serve<S: Service>(
     shared: Arc<Shared<S>>,
     stream: Box<TlsStream<Gate<TcpStream>>>,
-    ahead: Bytes,
+    read_ahead: Bytes,
     peer: SocketAddr,
     slot: Slot,
     workers: Option<Handle>,
@@ -394,39 +398,40 @@ async fn serve<S: Service>(
     let info = ConnectionInfo::new(peer, certificates, alpn);
     let info = Arc::new(info.when_identified({
         let state = state.clone();
-        move || state.identified()
+        move || state.mark_authenticated()
     }));
     let handlers = Handlers { service: shared.service.clone(), workers };
     let shutdown = &shared.shutdown;
-    let leave = async {
+    let graceful_shutdown = async {
         tokio::select! {
             () = shutdown.fired() => {}
-            () = state.told_to_leave() => {}
+            () = state.shutdown_requested() => {}
         }
     };
-    let stream = Corked::new(stream, if http2 { Flushes::WhenIdle } else { Flushes::All }, ahead);
+    let stream = CorkedStream::new(stream, if http2 { FlushMode::WhenIdle } else { FlushMode::All }, read_ahead);
     let pending_flush = stream.pending_flush();
     let frames = http2.then(|| FrameMeter::new(Instant::now()));
-    let stream = Meter::new(Lingering::new(stream), slot, frames);
+    let stream = ConnectionMeter::new(LingeringStream::new(stream), slot, frames);
     let ended = async {
-        // Boxed so that neither protocol takes the room of the other.
+        // Boxed so that neither protocol reserves the space of the other.
         if http2 {
-            let served = http2::serve(stream, pending_flush, shared.max_streams, &handlers, &info, &state, leave);
+            let served =
+                http2::serve(stream, pending_flush, shared.max_streams, &handlers, &info, &state, graceful_shutdown);
             Box::pin(served).await.map_err(|error| error.to_string())
         } else {
-            let served = Box::pin(http1::serve(stream, &handlers, &info, &state, leave)).await;
-            // A connection that is still open was upgraded, and belongs to its new owner.
-            state.upgraded();
+            let served = Box::pin(http1::serve(stream, &handlers, &info, &state, graceful_shutdown)).await;
+            // A connection that is still open was upgraded and belongs to its new owner.
+            state.mark_upgraded();
             served.map_err(|error| error.to_string())
         }
     };
     let ended = tokio::select! {
         biased;
-        () = state.closing() => Err("closed".to_owned()),
+        () = state.close_requested() => Err("closed".to_owned()),
         ended = ended => ended,
     };
     if let Err(error) = ended {
-        // Clients often disconnect without closing properly.
+        // Clients often disconnect without closing the connection properly.
         tracing::trace!("connection from {peer}: {error}");
     }
 }
@@ -436,12 +441,12 @@ mod tests {
     use binnacle_request::Body;
 
     use super::*;
-    use crate::service::AnswerBody;
+    use crate::service::ResponseBody;
 
-    /// A service whose futures are as large as those of a long chain.
-    struct Large;
+    /// A service whose futures are as large as those of a real handler chain.
+    struct LargeService;
 
-    impl Service for Large {
+    impl Service for LargeService {
         type Body = Body;
 
         async fn serve(&self, request: http::Request<Body>, _: Arc<ConnectionInfo>) -> http::Response<Body> {
@@ -454,33 +459,33 @@ mod tests {
             false
         }
 
-        fn is_leaving(&self) -> bool {
+        fn is_shutting_down(&self) -> bool {
             false
         }
     }
 
-    impl AnswerBody for Body {
+    impl ResponseBody for Body {
         fn hold(&self, guard: impl std::any::Any + Send) {
             drop(guard);
         }
     }
 
-    /// Tasks of connections last as long as these, so that their size counts for each client.
+    /// Tasks exist as long as their connections, so their size matters for each client.
     #[test]
-    fn tasks_are_small() {
+    fn connection_tasks_are_small() {
         fn size<A, B, C, D, E, F, T: Future>(_: impl Fn(A, B, C, D, E, F) -> T) -> usize {
             size_of::<T>()
         }
-        let size = size(serve::<Large>);
+        let size = size(serve::<LargeService>);
         assert!(size <= 1024, "{size}");
     }
 
     #[test]
-    fn whom_connections_count_for() {
+    fn groups_clients_by_network() {
         for (address, want) in
             [("10.1.2.3", "10.1.2.3"), ("::ffff:10.1.2.3", "10.1.2.3"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::")]
         {
-            assert_eq!(origin(address.parse().unwrap()), want.parse::<IpAddr>().unwrap());
+            assert_eq!(client_network(address.parse().unwrap()), want.parse::<IpAddr>().unwrap());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Measurement of a connection's bytes: whether the client reads its answers, and the HTTP/2 housekeeping that it
-//! causes.
+//! Measurement of the bytes of a connection: whether the client reads its responses, and the HTTP/2 control frames that
+//! it sends.
 
 use std::io;
 use std::pin::Pin;
@@ -9,64 +9,64 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connections::{Connection, Slot};
-use crate::frames::FrameMeter;
+use crate::frame_meter::FrameMeter;
 
-/// A stream that holds the slot of its connection, and reports its traffic to it.
-pub(crate) struct Meter<S> {
+/// A stream that holds the slot of its connection and reports its traffic to it.
+pub(crate) struct ConnectionMeter<S> {
     stream: S,
     slot: Slot,
     frames: Option<FrameMeter>,
     /// Copies of the connection's state, so that only changes are reported.
-    behind: bool,
-    stalled: bool,
+    has_unflushed: bool,
+    is_stalled: bool,
 }
 
-impl<S> Meter<S> {
+impl<S> ConnectionMeter<S> {
     pub(crate) fn new(stream: S, slot: Slot, frames: Option<FrameMeter>) -> Self {
-        Self { stream, slot, frames, behind: false, stalled: false }
+        Self { stream, slot, frames, has_unflushed: false, is_stalled: false }
     }
 
     fn connection(&self) -> &Arc<Connection> {
         self.slot.connection()
     }
 
-    fn wrote(&mut self, polled: &Poll<io::Result<usize>>) {
+    fn record_write(&mut self, polled: &Poll<io::Result<usize>>) {
         match polled {
             Poll::Ready(Ok(count)) => {
-                if !self.behind {
-                    self.behind = true;
-                    self.connection().owes();
+                if !self.has_unflushed {
+                    self.has_unflushed = true;
+                    self.connection().mark_unflushed();
                 }
-                if std::mem::take(&mut self.stalled) {
-                    self.connection().moves();
+                if std::mem::take(&mut self.is_stalled) {
+                    self.connection().clear_stalled();
                 }
                 if let Some(frames) = &mut self.frames {
-                    frames.wrote(*count);
+                    frames.add_written(*count);
                 }
             }
             Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.stalls(),
+            Poll::Pending => self.record_stall(),
         }
     }
 
-    fn stalls(&mut self) {
-        if !self.stalled {
-            (self.stalled, self.behind) = (true, true);
-            self.connection().stalls();
+    fn record_stall(&mut self) {
+        if !self.is_stalled {
+            (self.is_stalled, self.has_unflushed) = (true, true);
+            self.connection().mark_stalled();
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Meter<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ConnectionMeter<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
         let new = &buffer.filled()[before..];
         if !new.is_empty() {
-            this.slot.connection().heard();
+            this.slot.connection().mark_received();
             if let Some(frames) = &mut this.frames
-                && let Err(flood) = frames.read(new, this.slot.connection().is_known())
+                && let Err(flood) = frames.read(new, this.slot.connection().is_authenticated())
             {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, flood)));
             }
@@ -75,11 +75,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Meter<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Meter<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ConnectionMeter<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.wrote(&polled);
+        this.record_write(&polled);
         polled
     }
 
@@ -90,7 +90,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Meter<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_write_vectored(cx, pieces);
-        this.wrote(&polled);
+        this.record_write(&polled);
         polled
     }
 
@@ -102,12 +102,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Meter<S> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.stream).poll_flush(cx);
         match &polled {
-            Poll::Ready(_) if this.behind => {
-                (this.behind, this.stalled) = (false, false);
-                this.connection().sent();
+            Poll::Ready(_) if this.has_unflushed => {
+                (this.has_unflushed, this.is_stalled) = (false, false);
+                this.connection().mark_flushed();
             }
             Poll::Ready(_) => {}
-            Poll::Pending => this.stalls(),
+            Poll::Pending => this.record_stall(),
         }
         polled
     }

@@ -1,4 +1,4 @@
-//! The seam between connections and what answers their requests.
+//! The interface between connections and the handlers of their requests.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,29 +6,29 @@ use std::sync::Arc;
 use binnacle_request::{Body, BoxError, ConnectionInfo, Pieces};
 use http_body::Body as HttpBody;
 
-/// Answers the requests of all connections. Its futures and bodies keep their types, so that no request allocates for
-/// crossing this seam.
+/// Handles the requests of all connections. Futures and bodies are associated types, so that this interface needs no
+/// allocation per request.
 pub trait Service: Send + Sync + 'static {
-    /// The body of its answers.
-    type Body: AnswerBody;
+    /// The body of responses.
+    type Body: ResponseBody;
 
-    /// Answers one request of a connection. Must not panic.
+    /// Handles one request of a connection. Must not panic.
     fn serve(
         &self,
         request: http::Request<Body>,
         connection: Arc<ConnectionInfo>,
     ) -> impl Future<Output = http::Response<Self::Body>> + Send;
 
-    /// Reports whether a path belongs to a probe, which is answered on the runtime of its connection even if all workers
+    /// Returns true if a path belongs to a probe, which is served on the runtime of its connection even if all workers
     /// are busy.
     fn is_probe(&self, path: &str) -> bool;
 
-    /// Reports whether the server is about to stop, so that HTTP/1 connections should end with their next answer.
-    fn is_leaving(&self) -> bool;
+    /// Returns true if the server is shutting down, so that HTTP/1 connections should end with the next response.
+    fn is_shutting_down(&self) -> bool;
 }
 
-/// The body of an answer, polled by the connection until it has been sent.
-pub trait AnswerBody: HttpBody<Data = Pieces, Error = BoxError> + Send + Unpin + 'static {
-    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
+/// The body of a response, which the connection polls until it has been sent.
+pub trait ResponseBody: HttpBody<Data = Pieces, Error = BoxError> + Send + Unpin + 'static {
+    /// Holds a guard until the response has been handed over, or as long as an upgraded connection is open.
     fn hold(&self, guard: impl Any + Send);
 }

@@ -1,8 +1,8 @@
-//! Inspection of the first bytes of a connection for the path of its first request, without consuming them. It only
-//! decides on the runtime: connections with unrecognized paths are served as well.
+//! Inspects the first bytes of a connection for the path of its first request, without consuming them. The result only
+//! selects the runtime: connections with unrecognized paths are served too.
 
-/// The paths of health checks, plain and in HPACK's Huffman code. The last byte also has bits of the next character, so
-/// it has a mask for those that count.
+/// The paths of health checks, plain and in HPACK's Huffman code. The last Huffman byte includes bits of the next
+/// character, so a mask selects the relevant ones.
 const HEALTH: [(&[u8], &[u8], u8); 3] = [
     (b"/livez", &[0x62, 0x83, 0x77, 0x2f, 0xb0], 0xf0),
     (b"/readyz", &[0x62, 0xc2, 0x8e, 0x4f, 0x5e, 0xc0], 0xc0),
@@ -13,7 +13,7 @@ const FRAME_HEAD: usize = 9;
 
 /// The kind of a connection, according to its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum First {
+pub(crate) enum FirstRequest {
     /// More bytes are needed.
     Undecided,
     Health,
@@ -21,40 +21,40 @@ pub(crate) enum First {
 }
 
 /// Returns the kind of an HTTP/1 connection.
-pub(crate) fn http1(bytes: &[u8]) -> First {
+pub(crate) fn http1(bytes: &[u8]) -> FirstRequest {
     let Some(at) = bytes.iter().take(16).position(|byte| *byte == b' ') else {
-        return if bytes.len() < 16 { First::Undecided } else { First::Other };
+        return if bytes.len() < 16 { FirstRequest::Undecided } else { FirstRequest::Other };
     };
     let path = &bytes[at + 1..];
     if HEALTH.iter().any(|(text, ..)| path.starts_with(text)) {
-        return First::Health;
+        return FirstRequest::Health;
     }
-    if HEALTH.iter().any(|(text, ..)| text.starts_with(path)) { First::Undecided } else { First::Other }
+    if HEALTH.iter().any(|(text, ..)| text.starts_with(path)) { FirstRequest::Undecided } else { FirstRequest::Other }
 }
 
 /// Returns the kind of an HTTP/2 connection.
-pub(crate) fn http2(bytes: &[u8]) -> First {
+pub(crate) fn http2(bytes: &[u8]) -> FirstRequest {
     let Some(mut rest) = bytes.strip_prefix(PREFACE) else {
-        return if PREFACE.starts_with(bytes) { First::Undecided } else { First::Other };
+        return if PREFACE.starts_with(bytes) { FirstRequest::Undecided } else { FirstRequest::Other };
     };
     loop {
-        let Some((head, behind)) = rest.split_at_checked(FRAME_HEAD) else { return First::Undecided };
+        let Some((head, after)) = rest.split_at_checked(FRAME_HEAD) else { return FirstRequest::Undecided };
         let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
         let (kind, flags) = (head[3], head[4]);
         if kind == 1 {
-            return headers(&behind[..behind.len().min(length)], flags, behind.len() >= length);
+            return headers(&after[..after.len().min(length)], flags, after.len() >= length);
         }
-        let Some(next) = behind.get(length..) else { return First::Undecided };
+        let Some(next) = after.get(length..) else { return FirstRequest::Undecided };
         rest = next;
     }
 }
 
 /// Returns the kind for a block of headers, which may be truncated.
-fn headers(mut block: &[u8], flags: u8, is_whole: bool) -> First {
+fn headers(mut block: &[u8], flags: u8, is_whole: bool) -> FirstRequest {
     const PADDED: u8 = 8;
     const PRIORITY: u8 = 0x20;
     let skipped = usize::from(flags & PADDED != 0) + if flags & PRIORITY != 0 { 5 } else { 0 };
-    let cut = if is_whole { First::Other } else { First::Undecided };
+    let cut = if is_whole { FirstRequest::Other } else { FirstRequest::Undecided };
     block = match block.get(skipped..) {
         Some(block) => block,
         None => return cut,
@@ -76,7 +76,7 @@ fn headers(mut block: &[u8], flags: u8, is_whole: bool) -> First {
         }
         let Some((value, is_coded)) = string(&mut block) else { return cut };
         if matches!(index, 4 | 5) {
-            return if is_health(value, is_coded) { First::Health } else { First::Other };
+            return if is_health(value, is_coded) { FirstRequest::Health } else { FirstRequest::Other };
         }
     }
     cut
@@ -92,15 +92,15 @@ fn is_health(value: &[u8], is_coded: bool) -> bool {
     })
 }
 
-/// Reads an integer of HPACK.
+/// Decodes an HPACK integer.
 fn integer(bytes: &mut &[u8], prefix: u32) -> Option<usize> {
     let (first, mut rest) = bytes.split_first()?;
-    let most = (1usize << prefix) - 1;
-    let mut value = usize::from(*first) & most;
-    if value == most {
+    let max = (1usize << prefix) - 1;
+    let mut value = usize::from(*first) & max;
+    if value == max {
         for shift in [0, 7, 14] {
-            let (byte, behind) = rest.split_first()?;
-            rest = behind;
+            let (byte, after) = rest.split_first()?;
+            rest = after;
             value += usize::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 *bytes = rest;
@@ -113,7 +113,7 @@ fn integer(bytes: &mut &[u8], prefix: u32) -> Option<usize> {
     Some(value)
 }
 
-/// Reads a string of HPACK, and true if it is in the Huffman code.
+/// Decodes an HPACK string; returns true if it is Huffman-coded.
 fn string<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
     let is_coded = bytes.first()? & 0x80 != 0;
     let length = integer(bytes, 7)?;
@@ -127,24 +127,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_lines() {
+    fn recognizes_http1_probes() {
         for (text, want) in [
-            ("", First::Undecided),
-            ("GE", First::Undecided),
-            ("GET /li", First::Undecided),
-            ("GET /livez", First::Health),
-            ("HEAD /readyz?verbose HTTP/1.1", First::Health),
-            ("GET /healthz/ping HTTP/1.1", First::Health),
-            ("GET /api", First::Other),
-            ("no line of a request", First::Other),
-            ("ALLTHISISMETHODANDMORE", First::Other),
+            ("", FirstRequest::Undecided),
+            ("GE", FirstRequest::Undecided),
+            ("GET /li", FirstRequest::Undecided),
+            ("GET /livez", FirstRequest::Health),
+            ("HEAD /readyz?verbose HTTP/1.1", FirstRequest::Health),
+            ("GET /healthz/ping HTTP/1.1", FirstRequest::Health),
+            ("GET /api", FirstRequest::Other),
+            ("no line of a request", FirstRequest::Other),
+            ("ALLTHISISMETHODANDMORE", FirstRequest::Other),
         ] {
             assert_eq!(http1(text.as_bytes()), want, "{text}");
         }
     }
 
     /// Returns the first bytes that a real client sends.
-    async fn opening(path: &str) -> Vec<u8> {
+    async fn first_bytes_of_client(path: &str) -> Vec<u8> {
         let (ours, mut theirs) = tokio::io::duplex(1 << 16);
         let (mut send, connection) = h2::client::handshake(ours).await.unwrap();
         let running = tokio::spawn(connection);
@@ -155,7 +155,7 @@ mod tests {
             .unwrap();
         let (_answer, _stream) = send.send_request(request, true).unwrap();
         let mut bytes = Vec::new();
-        let frames = |bytes: &[u8]| http2(bytes) != First::Undecided;
+        let frames = |bytes: &[u8]| http2(bytes) != FirstRequest::Undecided;
         while !frames(&bytes) {
             let mut piece = [0; 4096];
             let count = tokio::io::AsyncReadExt::read(&mut theirs, &mut piece).await.unwrap();
@@ -166,31 +166,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn first_frames() {
+    async fn recognizes_http2_probes() {
         for (path, want) in [
-            ("/livez", First::Health),
-            ("/livez?verbose", First::Health),
-            ("/readyz", First::Health),
-            ("/readyz/etcd", First::Health),
-            ("/healthz", First::Health),
-            ("/healthz?exclude=etcd", First::Health),
-            ("/", First::Other),
-            ("/live", First::Other),
-            ("/api/v1/pods", First::Other),
-            ("/version", First::Other),
+            ("/livez", FirstRequest::Health),
+            ("/livez?verbose", FirstRequest::Health),
+            ("/readyz", FirstRequest::Health),
+            ("/readyz/etcd", FirstRequest::Health),
+            ("/healthz", FirstRequest::Health),
+            ("/healthz?exclude=etcd", FirstRequest::Health),
+            ("/", FirstRequest::Other),
+            ("/live", FirstRequest::Other),
+            ("/api/v1/pods", FirstRequest::Other),
+            ("/version", FirstRequest::Other),
         ] {
-            let bytes = opening(path).await;
+            let bytes = first_bytes_of_client(path).await;
             assert_eq!(http2(&bytes), want, "{path}");
-            // Truncated anywhere, the result is the same or undecided.
+            // Any truncation has the same result or is undecided.
             for cut in 0..bytes.len() {
-                let said = http2(&bytes[..cut]);
-                assert!(said == want || said == First::Undecided, "{path} {cut}: {said:?}");
+                let result = http2(&bytes[..cut]);
+                assert!(result == want || result == FirstRequest::Undecided, "{path} {cut}: {result:?}");
             }
         }
     }
 
     #[test]
-    fn paths_without_the_code() {
+    fn recognizes_plain_hpack_strings() {
         let with = |path: &[u8]| {
             let mut block = vec![0x82, 0x87, 0x41, 1, b'h', 0x04, path.len() as u8];
             block.extend_from_slice(path);
@@ -199,7 +199,7 @@ mod tests {
             bytes.extend(block);
             http2(&bytes)
         };
-        assert_eq!((with(b"/livez"), with(b"/livelong")), (First::Health, First::Other));
-        assert_eq!(http2(b"GET / HTTP/1.1"), First::Other);
+        assert_eq!((with(b"/livez"), with(b"/livelong")), (FirstRequest::Health, FirstRequest::Other));
+        assert_eq!(http2(b"GET / HTTP/1.1"), FirstRequest::Other);
     }
 }

@@ -1,26 +1,26 @@
-//! One log line, with a count, for many events of a kind: clients must not be able to fill the log.
+//! Rate limit for log lines, with a count of the suppressed events: clients must not be able to fill the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Lets an event through to the log once per interval, and counts the others.
+/// Passes one event per interval to the log, and counts the others.
 pub struct Throttle {
     interval: Duration,
-    began: std::sync::OnceLock<Instant>,
-    /// The time after `began` in milliseconds at which the next event passes.
+    start: std::sync::OnceLock<Instant>,
+    /// The time after `start` in milliseconds at which the next event passes.
     next: AtomicU64,
-    withheld: AtomicU64,
+    suppressed: AtomicU64,
 }
 
 impl Throttle {
     /// Lets one event pass per interval.
     pub const fn every(interval: Duration) -> Self {
-        Self { interval, began: std::sync::OnceLock::new(), next: AtomicU64::new(0), withheld: AtomicU64::new(0) }
+        Self { interval, start: std::sync::OnceLock::new(), next: AtomicU64::new(0), suppressed: AtomicU64::new(0) }
     }
 
-    /// Returns the number of events withheld since the last one that passed; `None` if this one is withheld.
+    /// Returns the number of events suppressed since the last one that passed; `None` if this event is suppressed.
     pub fn pass(&self) -> Option<u64> {
-        let now = self.began.get_or_init(Instant::now).elapsed();
+        let now = self.start.get_or_init(Instant::now).elapsed();
         self.pass_at(now)
     }
 
@@ -30,9 +30,9 @@ impl Throttle {
         let passes =
             at >= next && self.next.compare_exchange(next, until, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if passes {
-            return Some(self.withheld.swap(0, Ordering::Relaxed));
+            return Some(self.suppressed.swap(0, Ordering::Relaxed));
         }
-        self.withheld.fetch_add(1, Ordering::Relaxed);
+        self.suppressed.fetch_add(1, Ordering::Relaxed);
         None
     }
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_many_passes_and_says_how_many_did_not() {
+    fn passes_one_event_per_interval_and_counts_the_others() {
         let throttle = Throttle::every(Duration::from_secs(10));
         let at = |seconds| throttle.pass_at(Duration::from_secs(seconds));
         let passed: Vec<_> = [0, 1, 2, 9, 10, 11, 40].into_iter().map(at).collect();

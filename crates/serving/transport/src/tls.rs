@@ -21,7 +21,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 pub use certificates::{CertificateFiles, Certificates, DefaultCertificate, NamedCertificate};
 pub use suites::TlsSettings;
 
-use certificates::Chooser;
+use certificates::CertResolver;
 use suites::Preference;
 
 /// A serving certificate with its chain, and its key.
@@ -62,7 +62,7 @@ impl TlsFiles {
     }
 }
 
-/// Returns the current names of a bundle of authorities; the same allocation as before unless the bundle was replaced.
+/// Returns the current names of a bundle of authorities. The allocation stays the same until the bundle is replaced.
 pub type AuthorityNames = Arc<dyn Fn() -> Arc<[DistinguishedName]> + Send + Sync>;
 
 /// The TLS configuration of the listener.
@@ -71,12 +71,12 @@ pub struct Tls {
     ticketer: Arc<dyn ProducesTickets>,
     certificates: Arc<Certificates>,
     clients: Vec<AuthorityNames>,
-    /// Made again when authorities of clients were replaced.
-    made: ArcSwap<Made>,
+    /// Rebuilt when the authorities of clients were replaced.
+    configs: ArcSwap<ServerConfigs>,
 }
 
-/// The configurations of connections while the authorities of clients are the same.
-struct Made {
+/// The configurations of connections, valid until the authorities of clients are replaced.
+struct ServerConfigs {
     /// For clients with AES instructions.
     aes: Arc<ServerConfig>,
     /// For clients without AES instructions.
@@ -86,7 +86,7 @@ struct Made {
 }
 
 impl Tls {
-    /// The names of `clients` are sent to clients for their choice of a certificate: always the current ones.
+    /// `clients` returns the current names, which clients receive to choose a certificate.
     pub fn new(
         settings: &TlsSettings,
         default: DefaultCertificate,
@@ -94,10 +94,10 @@ impl Tls {
         clients: Vec<AuthorityNames>,
     ) -> Result<Self, TlsError> {
         let certificates = Certificates::load(settings.provider(Preference::Aes), default, named)?;
-        // Session tickets are kept by clients, so the server stores nothing for closed connections.
+        // Clients hold the session tickets, so the server stores nothing for closed connections.
         let ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| TlsError::Unusable(error.to_string()))?;
-        let made = ArcSwap::from_pointee(Made::new(settings, &ticketer, &certificates, names(&clients))?);
-        Ok(Self { settings: settings.clone(), ticketer, certificates, clients, made })
+        let configs = ArcSwap::from_pointee(ServerConfigs::new(settings, &ticketer, &certificates, names(&clients))?);
+        Ok(Self { settings: settings.clone(), ticketer, certificates, clients, configs })
     }
 
     pub fn certificates(&self) -> &Arc<Certificates> {
@@ -105,40 +105,40 @@ impl Tls {
     }
 
     /// Returns the configuration for a client hello on a connection to one of our addresses, which may have its own
-    /// certificate for clients without a server name.
-    pub(crate) fn answer_to(&self, hello: &ClientHello<'_>, address: Option<IpAddr>) -> Arc<ServerConfig> {
-        let made = self.made();
+    /// certificate for clients that send no server name.
+    pub(crate) fn config_for(&self, hello: &ClientHello<'_>, address: Option<IpAddr>) -> Arc<ServerConfig> {
+        let configs = self.configs();
         let config = match Preference::of_client(hello.cipher_suites()) {
-            Preference::Aes => &made.aes,
-            Preference::ChaCha => &made.chacha,
+            Preference::Aes => &configs.aes,
+            Preference::ChaCha => &configs.chacha,
         };
         match address.filter(|address| self.certificates.is_named(*address)) {
             None => config.clone(),
             Some(address) => {
                 let mut config = (**config).clone();
                 config.cert_resolver =
-                    Arc::new(Chooser { certificates: self.certificates.clone(), address: Some(address) });
+                    Arc::new(CertResolver { certificates: self.certificates.clone(), address: Some(address) });
                 Arc::new(config)
             }
         }
     }
 
-    /// Returns the configurations, made anew if the authorities of clients were replaced.
-    fn made(&self) -> Arc<Made> {
-        let made = self.made.load_full();
+    /// Returns the configurations, which are rebuilt if the authorities of clients were replaced.
+    fn configs(&self) -> Arc<ServerConfigs> {
+        let configs = self.configs.load_full();
         let names = names(&self.clients);
-        if made.names.iter().zip(&names).all(|(old, new)| Arc::ptr_eq(old, new)) {
-            return made;
+        if configs.names.iter().zip(&names).all(|(old, new)| Arc::ptr_eq(old, new)) {
+            return configs;
         }
-        match Made::new(&self.settings, &self.ticketer, &self.certificates, names) {
+        match ServerConfigs::new(&self.settings, &self.ticketer, &self.certificates, names) {
             Ok(new) => {
                 let new = Arc::new(new);
-                self.made.store(new.clone());
+                self.configs.store(new.clone());
                 new
             }
             Err(error) => {
                 tracing::error!(%error, "clients are told of former authorities");
-                made
+                configs
             }
         }
     }
@@ -148,7 +148,7 @@ fn names(clients: &[AuthorityNames]) -> Vec<Arc<[DistinguishedName]>> {
     clients.iter().map(|names| names()).collect()
 }
 
-impl Made {
+impl ServerConfigs {
     fn new(
         settings: &TlsSettings,
         ticketer: &Arc<dyn ProducesTickets>,
@@ -158,12 +158,12 @@ impl Made {
         let config = |preference| {
             let provider = Arc::new(settings.provider(preference));
             let authorities = names.iter().flat_map(|names| names.iter().cloned()).collect();
-            let verifier = Arc::new(AnyClient { provider: provider.clone(), authorities });
+            let verifier = Arc::new(AnyClientVerifier { provider: provider.clone(), authorities });
             let mut config = ServerConfig::builder_with_provider(provider)
                 .with_protocol_versions(&settings.versions())
                 .map_err(|error| TlsError::Unusable(error.to_string()))?
                 .with_client_cert_verifier(verifier)
-                .with_cert_resolver(Arc::new(Chooser { certificates: certificates.clone(), address: None }));
+                .with_cert_resolver(Arc::new(CertResolver { certificates: certificates.clone(), address: None }));
             config.ignore_client_order = true;
             config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             if settings.without_http2 {
@@ -178,15 +178,15 @@ impl Made {
     }
 }
 
-/// Accepts all clients that prove to have the key of their certificate, or that send none. Authentication checks the
-/// certificate, not the handshake (Go calls this `RequestClientCert`).
+/// Accepts all clients that prove possession of their certificate's key, or send no certificate. Authentication
+/// verifies the certificate, not the handshake (Go calls this `RequestClientCert`).
 #[derive(Debug)]
-struct AnyClient {
+struct AnyClientVerifier {
     provider: Arc<CryptoProvider>,
     authorities: Vec<DistinguishedName>,
 }
 
-impl ClientCertVerifier for AnyClient {
+impl ClientCertVerifier for AnyClientVerifier {
     fn client_auth_mandatory(&self) -> bool {
         false
     }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn replaced_authorities_are_the_ones_that_clients_are_told_of() {
+    fn hints_name_replaced_authorities() {
         let (pem, files) = authority("first");
         let clients = Arc::new(Authorities::from_pem("clients", pem.as_bytes()).unwrap());
         let proxies = Arc::new(Authorities::from_pem("proxies", authority("front").0.as_bytes()).unwrap());
@@ -257,18 +257,21 @@ mod tests {
             Arc::new(move || authorities.names())
         };
         let tls = Tls::new(&settings, default, Vec::new(), vec![names(&clients), names(&proxies)]).unwrap();
-        let before = tls.made();
-        assert!(Arc::ptr_eq(&tls.made(), &before));
-        let told = |made: &Made| -> Vec<String> {
-            let names = made.names.iter().flat_map(|names| names.iter());
+        let before = tls.configs();
+        assert!(Arc::ptr_eq(&tls.configs(), &before));
+        let hint_names = |configs: &ServerConfigs| -> Vec<String> {
+            let names = configs.names.iter().flat_map(|names| names.iter());
             names.map(|name| String::from_utf8_lossy(name.as_ref()).into_owned()).collect()
         };
         clients.replace(authority("second").0.as_bytes()).unwrap();
-        let after = tls.made();
-        assert!(!Arc::ptr_eq(&after.aes, &before.aes) && Arc::ptr_eq(&tls.made(), &after));
-        for (made, name) in [(&before, "first"), (&after, "second")] {
-            let told = told(made);
-            assert!(told.len() == 2 && told[0].contains(name) && told[1].contains("front"), "{told:?}");
+        let after = tls.configs();
+        assert!(!Arc::ptr_eq(&after.aes, &before.aes) && Arc::ptr_eq(&tls.configs(), &after));
+        for (configs, name) in [(&before, "first"), (&after, "second")] {
+            let hint_names = hint_names(configs);
+            assert!(
+                hint_names.len() == 2 && hint_names[0].contains(name) && hint_names[1].contains("front"),
+                "{hint_names:?}"
+            );
         }
     }
 }

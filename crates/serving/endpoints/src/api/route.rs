@@ -1,20 +1,20 @@
-//! Where a request goes: to which handler, as which verb.
+//! Routing: the handler and the verb of a request.
 
 use binnacle_meta::{Status, Text};
 use binnacle_request::RequestInfo;
 use binnacle_scheme::{ResourceDescription, SubresourceDescription, SubresourceRole, Verb, Verbs};
 use http::Method;
 
-/// The collection verbs that are allowed across all namespaces.
-const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
+/// The collection verbs that are allowed across namespaces.
+const CLUSTER_WIDE_VERBS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
 
 /// A request for a resource.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct ResourceRequest<'a> {
     pub(super) info: &'a RequestInfo,
     pub(super) method: &'a Method,
-    /// True if the query asks for a watch.
-    pub(super) watches: bool,
+    /// True if the query requests a watch.
+    pub(super) is_watch: bool,
 }
 
 /// The resource of a request.
@@ -25,12 +25,12 @@ pub(super) struct Target<'a> {
     pub(super) is_custom: bool,
 }
 
-/// The handler of a request. All but the last two need a stored resource.
+/// The handler of a request. All variants except the last two need a stored resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// A custom resource, whose handler has rules of its own.
+    /// A custom resource, whose handler has its own rules.
     Custom,
-    /// `watch_path` is true for a watch by `/watch/` in the path, also of one object.
+    /// `watch_path` is true for watches by `/watch/` in the path, including those of a single object.
     Collection {
         verb: Verb,
         watch_path: bool,
@@ -44,124 +44,134 @@ pub(super) enum Route {
         verb: Verb,
         subresource: Text,
     },
-    /// A subresource or review with a handler of its own; empty for the resource itself.
-    Unstored {
+    /// A subresource or review with its own handler; empty for the resource itself.
+    Subresource {
         subresource: Text,
     },
-    /// A list without watches has its own error.
+    /// A list without watch support, which has its own error.
     WatchNotSupported,
 }
 
 impl Route {
-    /// `has_handler` tells whether a subresource has a handler of its own.
+    /// Routes a request; `has_handler` is true if a subresource has its own handler.
     ///
-    /// Errors: 404 for paths that no handler has, 405 for methods.
-    pub(super) fn of(asked: Asked<'_>, target: Target<'_>, has_handler: &dyn Fn(&str) -> bool) -> Result<Self, Status> {
-        let (info, description) = (asked.info, target.description);
-        // A custom resource may be named namespaces, and be namespaced.
+    /// # Errors
+    ///
+    /// Returns 404 for paths without a handler, and 405 for methods.
+    pub(super) fn of(
+        request: ResourceRequest<'_>,
+        target: Target<'_>,
+        has_handler: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, Status> {
+        let (info, description) = (request.info, target.description);
+        // A custom resource may be namespaced and have the plural `namespaces`.
         let has_namespace =
             !info.namespace.is_empty() && (info.resource != "namespaces" || is_namespace_in_another(info));
         if has_namespace && !description.namespaced {
             return Err(Status::path_not_found());
         }
-        // A resource without watches has no such paths.
-        if info.verb == "watch" && asked.method != Method::GET && !description.verbs.contains(Verb::Watch) {
+        // Resources without watch support have no watch paths.
+        if info.verb == "watch" && request.method != Method::GET && !description.verbs.contains(Verb::Watch) {
             return Err(Status::path_not_found());
         }
-        // `/namespaces//pods` is routed like pods of a namespace, and refused where the namespace is needed.
-        let whole_cluster = description.namespaced && !has_namespace && !has_namespace_segment(info);
+        // `/namespaces//pods` is routed like the pods of a namespace, and rejected where the namespace is required.
+        let is_cluster_wide = description.namespaced && !has_namespace && !has_namespace_segment(info);
         if target.is_custom && info.verb != "watch" {
-            return match whole_cluster && info.verb != "list" {
+            return match is_cluster_wide && info.verb != "list" {
                 true => Err(Status::path_not_found()),
                 false => Ok(Self::Custom),
             };
         }
         match info.parts.len() {
-            1 => Self::of_collection(asked, target, whole_cluster),
-            _ if whole_cluster => Err(Status::path_not_found()),
-            2 => Self::of_item(asked, target),
-            depth => Self::of_subresource(asked, target, depth, has_handler),
+            1 => Self::of_collection(request, target, is_cluster_wide),
+            _ if is_cluster_wide => Err(Status::path_not_found()),
+            2 => Self::of_item(request, target),
+            depth => Self::of_subresource(request, target, depth, has_handler),
         }
     }
 
-    fn of_collection(asked: Asked<'_>, target: Target<'_>, whole_cluster: bool) -> Result<Self, Status> {
-        let (info, verbs) = (asked.info, target.description.verbs);
-        // What cannot be listed has no path across namespaces.
-        if whole_cluster && !verbs.contains(Verb::List) {
+    fn of_collection(request: ResourceRequest<'_>, target: Target<'_>, is_cluster_wide: bool) -> Result<Self, Status> {
+        let (info, verbs) = (request.info, target.description.verbs);
+        // Resources without list support have no path across namespaces.
+        if is_cluster_wide && !verbs.contains(Verb::List) {
             return Err(Status::path_not_found());
         }
-        let is_allowed = |verb: &Verb| verbs.contains(*verb) && (!whole_cluster || ACROSS.contains(*verb));
-        let verb = collection_verb(asked.method).filter(is_allowed);
+        let is_allowed =
+            |verb: &Verb| verbs.contains(*verb) && (!is_cluster_wide || CLUSTER_WIDE_VERBS.contains(*verb));
+        let verb = collection_verb(request.method).filter(is_allowed);
         let verb = verb.filter(|verb| is_allowed_as(info, *verb)).ok_or_else(Status::method_not_allowed)?;
-        let watch_path = asked.has_watch_path();
+        let watch_path = request.has_watch_path();
         if target.is_stored {
             return Ok(Self::Collection { verb, watch_path });
         }
-        match verb == Verb::List && (watch_path || asked.watches) {
+        match verb == Verb::List && (watch_path || request.is_watch) {
             true => Ok(Self::WatchNotSupported),
-            false => Ok(Self::Unstored { subresource: Text::default() }),
+            false => Ok(Self::Subresource { subresource: Text::default() }),
         }
     }
 
-    fn of_item(asked: Asked<'_>, target: Target<'_>) -> Result<Self, Status> {
+    fn of_item(request: ResourceRequest<'_>, target: Target<'_>) -> Result<Self, Status> {
         let verbs = target.description.verbs;
-        let Some(verb) = item_verb(asked.method).filter(|verb| verbs.contains(*verb)) else {
+        let Some(verb) = item_verb(request.method).filter(|verb| verbs.contains(*verb)) else {
             let any = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
-            let known = any.iter().any(|verb| verbs.contains(*verb));
-            return Err(if known { Status::method_not_allowed() } else { Status::path_not_found() });
+            let has_item_verbs = any.iter().any(|verb| verbs.contains(*verb));
+            return Err(if has_item_verbs { Status::method_not_allowed() } else { Status::path_not_found() });
         };
-        if !is_allowed_as(asked.info, verb) {
+        if !is_allowed_as(request.info, verb) {
             return Err(Status::method_not_allowed());
         }
         let subresource = Text::default();
         Ok(match target.is_stored {
-            true if asked.has_watch_path() => Self::Collection { verb: Verb::List, watch_path: true },
+            true if request.has_watch_path() => Self::Collection { verb: Verb::List, watch_path: true },
             true => Self::Item { verb, subresource },
-            false => Self::Unstored { subresource },
+            false => Self::Subresource { subresource },
         })
     }
 
     fn of_subresource(
-        asked: Asked<'_>,
+        request: ResourceRequest<'_>,
         target: Target<'_>,
         depth: usize,
         has_handler: &dyn Fn(&str) -> bool,
     ) -> Result<Self, Status> {
-        let described = target.description.subresource(&asked.info.subresource).ok_or_else(Status::path_not_found)?;
-        // Subresources have no watches, and a request that was authorized as a watch is nothing else.
-        let has_paths = connects(described) && described.name == "proxy";
-        if depth > 3 && !has_paths || asked.info.verb == "watch" {
+        let description =
+            target.description.subresource(&request.info.subresource).ok_or_else(Status::path_not_found)?;
+        // Subresources do not support watches, and a request that was authorized as a watch must not do anything else.
+        let has_paths = is_connect(description) && description.name == "proxy";
+        if depth > 3 && !has_paths || request.info.verb == "watch" {
             return Err(Status::path_not_found());
         }
-        let verb = match *asked.method {
+        let verb = match *request.method {
             Method::POST => Some(Verb::Create),
-            // A proxy accepts every method, also those without a verb.
-            Method::HEAD | Method::OPTIONS if connects(described) && described.verbs.contains(Verb::Update) => {
+            // A proxy accepts every method, including those without a verb.
+            Method::HEAD | Method::OPTIONS if is_connect(description) && description.verbs.contains(Verb::Update) => {
                 Some(Verb::Get)
             }
             ref method => item_verb(method),
         };
-        let verb = verb.filter(|verb| described.verbs.contains(*verb)).ok_or_else(Status::method_not_allowed)?;
-        let subresource = described.name.clone();
-        Ok(match described.role {
+        let verb = verb.filter(|verb| description.verbs.contains(*verb)).ok_or_else(Status::method_not_allowed)?;
+        let subresource = description.name.clone();
+        Ok(match description.role {
             SubresourceRole::Scale if target.is_stored => Self::Scale { verb, subresource },
-            SubresourceRole::Status | SubresourceRole::Update if target.is_stored && !has_handler(&described.name) => {
+            SubresourceRole::Status | SubresourceRole::Update
+                if target.is_stored && !has_handler(&description.name) =>
+            {
                 Self::Item { verb, subresource }
             }
-            _ => Self::Unstored { subresource },
+            _ => Self::Subresource { subresource },
         })
     }
 }
 
-impl Asked<'_> {
+impl ResourceRequest<'_> {
     /// `/watch/` in the path makes any GET a watch.
     fn has_watch_path(&self) -> bool {
-        self.info.verb == "watch" && (!self.info.name.is_empty() || !self.watches)
+        self.info.verb == "watch" && (!self.info.name.is_empty() || !self.is_watch)
     }
 }
 
-fn connects(described: &SubresourceDescription) -> bool {
-    described.role == SubresourceRole::Connect
+fn is_connect(description: &SubresourceDescription) -> bool {
+    description.role == SubresourceRole::Connect
 }
 
 fn collection_verb(method: &Method) -> Option<Verb> {
@@ -183,19 +193,19 @@ fn item_verb(method: &Method) -> Option<Verb> {
     }
 }
 
-/// Returns true for `/api/v1/namespaces/a/namespaces/b`, which would be authorized in the namespace `a` and change `b`.
+/// Returns true for `/api/v1/namespaces/a/namespaces/b`, which would be authorized in the namespace `a` but change `b`.
 fn is_namespace_in_another(info: &RequestInfo) -> bool {
     info.resource == "namespaces" && has_namespace_segment(info)
 }
 
-/// Returns true if the path has a namespace, perhaps empty, before the resource.
+/// Returns true if the path has a namespace segment, possibly empty, before the resource.
 fn has_namespace_segment(info: &RequestInfo) -> bool {
     let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
     let before = segments.len().saturating_sub(info.parts.len());
     segments[..before].contains(&"namespaces")
 }
 
-/// Returns true if the request was authorized for `verb`. For authorization, `/watch/` in the path makes a request of
+/// Returns true if the request was authorized for `verb`. For authorization, `/watch/` in the path makes a request with
 /// any method a watch, which must not reach a handler that writes.
 fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
     match info.verb.as_str() {
@@ -223,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_in_namespaces() {
+    fn detects_namespaces_inside_namespaces() {
         for (path, nested) in [
             ("/api/v1/namespaces", false),
             ("/api/v1/namespaces/a", false),
@@ -244,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_is_no_other_verb() {
+    fn allows_only_the_authorized_verb() {
         let all =
             [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection, Verb::List, Verb::Get];
         for (method, path, want) in [

@@ -1,4 +1,4 @@
-//! POST of a collection, or of an object's path, which is the same.
+//! POST of a collection or of an object's path, which are equivalent.
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use binnacle_meta::Status;
 use binnacle_registry::object;
 use binnacle_request::{CreatePermit, RequestInfo};
 
-use super::{Answer, Call, DUPLICATE_OWNERS};
+use super::{Call, DUPLICATE_OWNERS, HandlerResult};
 use crate::params::{self, WriteKind};
-use crate::{audit, body, managed, respond};
+use crate::{audit, body, managed_fields, respond};
 
-pub(crate) async fn handle(mut call: Call) -> Answer {
+pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let output = call.output(false)?;
     let include = call.include(output)?;
-    // Before the options are parsed, as in kube-apiserver, for this verb only.
+    // Checked before the options are parsed, as in kube-apiserver for this verb only.
     let encoding = call.input()?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Create)?;
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    let mut object = body::object(&context, &resource, encoding, &bytes, params.validation)?;
-    audit::note_request_object(&call.request.record, &object);
+    let mut object = body::decode_object(&context, &resource, encoding, &bytes, params.validation)?;
+    audit::record_request_object(&call.request.record, &object);
     if let Some(uids) = object::dedup_owner_references(&mut object) {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
     }
-    managed::created(&context, &resource, &call.manager(&params), &mut object);
+    managed_fields::track_create(&context, &resource, &call.manager(&params), &mut object);
     let is_other = |name: &&str| !call.name().is_empty() && *name != call.name();
     let other_name = Some(object::name(&object)).filter(is_other).map(str::to_owned);
     let object = resource.to_write_object(object);
-    // A request that was not authorized as a create is refused.
+    // Requests that were not authorized as a create are rejected.
     let permit = call.request.permit.for_create();
     let permit = permit.ok_or_else(|| Status::internal("the request was not authorized as a create"))?;
     let permit = match other_name {
-        Some(name) => ask_by_name(&call, &name).await?,
+        Some(name) => authorize_name(&call, &name).await?,
         None => permit,
     };
-    let stored = managed::create(&context, &resource, &permit, object, bytes.len()).await?;
+    let stored = managed_fields::create(&context, &resource, &permit, object, bytes.len()).await?;
     respond::object(&resource, output, include, 201, stored)
 }
 
-/// Returns the question for the permit for an object that was sent to a path with another name, which only authorizers
-/// regard: who may create an object of that name alone may not create another one.
-fn ask_by_name(call: &Call, name: &str) -> impl Future<Output = Result<CreatePermit, Status>> + Send + use<> {
+/// Authorizes an object that was sent to a path with another name. A user who may create only an object of that name
+/// must not create another one.
+fn authorize_name(call: &Call, name: &str) -> impl Future<Output = Result<CreatePermit, Status>> + Send + use<> {
     let info = RequestInfo { name: name.into(), ..(*call.request.info).clone() };
     let (authorizer, user) = (Arc::clone(&call.authorizer), Arc::clone(&call.request.user));
     async move { permit_create(&*authorizer, &info, &user).await }

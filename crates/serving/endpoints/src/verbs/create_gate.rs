@@ -1,4 +1,4 @@
-//! Authorization of an update or apply as a create, when the object does not exist.
+//! Authorization of an update or apply as a create, if the object does not exist.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use tokio::sync::OnceCell;
 
 use crate::verbs::Call;
 
-/// Asks the authorizers at most once for a request, even if its write is repeated.
-pub(crate) struct AskAuthorizers {
+/// Calls the authorizers at most once per request, even if its write is retried.
+pub(crate) struct AuthorizerGate {
     authorizer: Arc<dyn Authorizer>,
     info: Arc<RequestInfo>,
     user: Arc<User>,
-    answer: OnceCell<Result<CreatePermit, Status>>,
+    permit: OnceCell<Result<CreatePermit, Status>>,
 }
 
-impl AskAuthorizers {
-    pub(crate) fn about(call: &Call) -> Arc<dyn CreateGate> {
+impl AuthorizerGate {
+    pub(crate) fn new(call: &Call) -> Arc<dyn CreateGate> {
         Arc::new(Self {
             authorizer: call.authorizer.clone(),
             info: call.request.info.clone(),
             user: call.request.user.clone(),
-            answer: OnceCell::new(),
+            permit: OnceCell::new(),
         })
     }
 }
 
-impl CreateGate for AskAuthorizers {
+impl CreateGate for AuthorizerGate {
     fn permit(&self) -> BoxFuture<'_, Result<CreatePermit, Status>> {
         Box::pin(async {
-            let ask = || permit_create(&*self.authorizer, &self.info, &self.user);
-            self.answer.get_or_init(ask).await.clone()
+            let authorize = || permit_create(&*self.authorizer, &self.info, &self.user);
+            self.permit.get_or_init(authorize).await.clone()
         })
     }
 }
 
-impl fmt::Debug for AskAuthorizers {
+impl fmt::Debug for AuthorizerGate {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("AskAuthorizers").field("path", &self.info.path).finish_non_exhaustive()
+        formatter.debug_struct("AuthorizerGate").field("path", &self.info.path).finish_non_exhaustive()
     }
 }

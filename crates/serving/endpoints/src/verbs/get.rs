@@ -8,25 +8,25 @@ use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Pieces};
 use bytes::Bytes;
 
-use super::{Answer, Call};
+use super::{Call, HandlerResult};
 use crate::negotiate::{Encoding, Transform};
 use crate::{params, respond};
 
-pub(crate) async fn handle(call: Call) -> Answer {
+pub(crate) async fn handle(call: Call) -> HandlerResult {
     let output = call.output(false)?;
-    params::no_export(&call.request.query)?;
+    params::reject_export(&call.request.query)?;
     let context = call.read_context();
     let resource = Arc::clone(&call.resource);
     let text = call.request.query.get("resourceVersion").unwrap_or("");
     let version = version(text).map_err(|why| match resource.collection.cached {
-        // kube-apiserver's cache refuses the version without a reason.
+        // kube-apiserver's cache rejects the version without a reason.
         true => Status::unknown(500, &why),
         false => params::invalid_resource_version(&why),
     })?;
     let entry = resource.get(&context, call.name(), version).await?;
     let include = call.include(output)?;
     binnacle_work::large(entry.value_len()).await;
-    // Usually the encoded bytes are cached.
+    // Usually the encoding is cached.
     if output.transform == Transform::None && !output.pretty {
         match output.encoding {
             Encoding::Json => {

@@ -1,11 +1,11 @@
-//! GET of a collection, `?watch` included.
+//! GET of a collection, including `?watch`.
 
 use std::sync::Arc;
 
-use super::{Answer, Call, watch};
+use super::{Call, HandlerResult, watch};
 use crate::{list_stream, params};
 
-pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
+pub(crate) async fn handle(call: Call, force_watch: bool) -> HandlerResult {
     let resource = Arc::clone(&call.resource);
     let output = call.output(false)?;
     let mut params = params::collection(
@@ -20,8 +20,8 @@ pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
         return watch::handle(call, params).await;
     }
     // With version `0`, the cache returns all remaining objects.
-    let whatever = params.resource_version == "0" && params.list.continue_token.is_some();
-    if whatever && resource.collection.cached {
+    let is_any_version_page = params.resource_version == "0" && params.list.continue_token.is_some();
+    if is_any_version_page && resource.collection.cached {
         params.list.limit = 0;
     }
     let context = call.read_context();

@@ -1,4 +1,4 @@
-//! PATCH of four types: the live object is patched, then written like an update.
+//! PATCH with any patch type: the live object is patched, then written like an update.
 
 use std::sync::Arc;
 
@@ -9,33 +9,33 @@ use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, cbor, decode, json, yaml};
 use binnacle_scheme::CustomSource;
 
-use super::create_gate::AskAuthorizers;
-use super::patched::{Expected, Patch};
-use super::{Answer, Call, check_name};
+use super::create_gate::AuthorizerGate;
+use super::patcher::{ExpectedKind, Patch};
+use super::{Call, HandlerResult, check_name};
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::{ApplyFormat, PatchType};
-use crate::{audit, body, managed, respond};
+use crate::{audit, body, managed_fields, respond};
 
-pub(crate) async fn handle(mut call: Call) -> Answer {
+pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let kind = patch_type(&call)?;
     let output = call.output(false)?;
     let include = call.include(output)?;
     let bytes = body::read(&mut call.request).await?;
     let write_kind = if kind.is_apply() { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
-    audit::note_patch(&call.request.record, &bytes, kind);
+    audit::record_patch(&call.request.record, &bytes, kind);
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    // The error of an invalid patch is kept: a missing object is reported first.
+    // An error in the patch is returned later, because a missing object is reported first.
     let patch = (!kind.is_apply()).then(|| Patch::parse(kind, &bytes, params.validation));
     let configuration = match kind {
-        PatchType::Apply(format) => Some(Configuration::parse(format, &bytes, &params)?),
+        PatchType::Apply(format) => Some(ApplyConfiguration::parse(format, &bytes, &params)?),
         _ => None,
     };
     let manager = call.manager(&params);
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
-        create: (kind.is_apply() && call.subresource.is_empty()).then(|| AskAuthorizers::about(&call)),
+        create: (kind.is_apply() && call.subresource.is_empty()).then(|| AuthorizerGate::new(&call)),
         uid: None,
     };
     let name = call.name().to_owned();
@@ -48,30 +48,30 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
             _ => return Err(Status::not_found(&resource.group_resource(), &name)),
         };
         check_name(&object, &name, &resource, &context)?;
-        // Unlike those of other writes, duplicate owners are only taken out after admission.
+        // Unlike in other writes, duplicate owners are only removed after admission.
         Ok(resource.to_write_object(object))
     };
     let updated = match kind {
-        // An apply is never without managed fields.
+        // An apply always keeps managed fields.
         PatchType::Apply(_) => resource.update(&context, &name, &options, &mut change).await?,
-        _ => managed::update(&context, &resource, &name, &options, &mut change).await?,
+        _ => managed_fields::update(&context, &resource, &name, &options, &mut change).await?,
     };
     let code = if updated.created { 201 } else { 200 };
     respond::object(&resource, output, include, code, updated.stored)
 }
 
-/// Returns the type of a patch's body.
+/// Returns the patch type of a body.
 ///
 /// # Errors
 ///
-/// 415, for custom resources with the handler's message: they have no router.
+/// Returns 415; for custom resources with the handler's message, because they have no router.
 pub(crate) fn patch_type(call: &Call) -> Result<PatchType, Status> {
     let is_custom = call.resource.collection.kind.custom.is_some();
     let content_type = call.request.header("content-type").unwrap_or_default();
     PatchType::of(content_type, is_custom, call.encodings.has_cbor())
 }
 
-/// The patched object and its request.
+/// The object to be patched, and the request.
 struct Target<'a> {
     context: &'a Context,
     resource: &'a Resource,
@@ -80,20 +80,20 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Returns the new object, with its managed fields. `live` is in the stored version.
+    /// Returns the new object with its managed fields. `live` is in the stored version.
     fn patch(&self, patch: &Patch, live: &Value) -> Result<RequestObject, Status> {
         let resource = self.resource;
-        let described = &resource.description;
-        let expected = Expected {
-            group: &described.group,
-            version: &described.version,
-            kind: &described.kind,
+        let description = &resource.description;
+        let expected = ExpectedKind {
+            group: &description.group,
+            version: &description.version,
+            kind: &description.kind,
             message: &resource.message,
             kinds: resource.collection.kinds(),
             resource: Some(resource),
         };
         let present = || {
-            let mut versioned = managed::versioned(resource, live).into_owned();
+            let mut versioned = managed_fields::in_resource_version(resource, live).into_owned();
             unpack(&mut versioned);
             if resource.collection.kind.custom.is_some() {
                 json::settle_numbers(&mut versioned);
@@ -102,13 +102,13 @@ impl Target<'_> {
         };
         let decoded = patch.apply(self.context, &expected, &present)?;
         let mut object = resource.complete(decoded.value, decoded.empties)?;
-        managed::updated(self.context, resource, self.manager, self.subresource, Some(live), &mut object);
+        managed_fields::track_update(self.context, resource, self.manager, self.subresource, Some(live), &mut object);
         Ok(object)
     }
 }
 
-/// The request of a server-side apply.
-pub(crate) struct Configuration {
+/// The configuration of a server-side apply request.
+pub(crate) struct ApplyConfiguration {
     pub(crate) value: Value,
     pub(crate) force: bool,
     validation: FieldValidation,
@@ -116,11 +116,11 @@ pub(crate) struct Configuration {
     duplicates: Findings,
 }
 
-impl Configuration {
+impl ApplyConfiguration {
     /// Parses the body of an apply: CBOR, or YAML, which includes JSON.
     pub(crate) fn parse(format: ApplyFormat, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
-        let read = |value, duplicates| Self {
+        let build = |value, duplicates| Self {
             value,
             force: params.force == Some(true),
             validation: params.validation,
@@ -128,8 +128,8 @@ impl Configuration {
         };
         if format == ApplyFormat::Cbor {
             let object = cbor::parse_object(bytes, &Limits::default());
-            let object = object.map_err(|error| body::cbor_refused(error, undecodable))?;
-            return Ok(read(Value::Object(object), Findings::default()));
+            let object = object.map_err(|error| body::cbor_failure(error, undecodable))?;
+            return Ok(build(Value::Object(object), Findings::default()));
         }
         let (value, found) = yaml::parse(bytes, &Limits::default())
             .map_err(|error| undecodable(format!("error converting YAML to JSON: {error}")))?;
@@ -141,14 +141,14 @@ impl Configuration {
         }
         let mut duplicates = Findings::default();
         duplicates.extend(found);
-        Ok(read(value, duplicates))
+        Ok(build(value, duplicates))
     }
 
-    /// Returns 400 if it is of another kind.
-    pub(crate) fn check(&self, wanted: &GroupVersionKind) -> Result<(), Status> {
+    /// Returns 400 for another kind.
+    pub(crate) fn check(&self, expected: &GroupVersionKind) -> Result<(), Status> {
         let (api_version, kind) = (self.value.str_at(&["apiVersion"]), self.value.str_at(&["kind"]));
         let given = GroupVersion::parse(api_version).map(|given| given.with_kind(kind));
-        if given.as_ref() == Some(wanted) {
+        if given.as_ref() == Some(expected) {
             return Ok(());
         }
         let given = given.unwrap_or_else(|| GroupVersionKind::new("", "", ""));
@@ -156,33 +156,33 @@ impl Configuration {
     }
 
     /// Applies `fieldValidation` to duplicate members, which kube-apiserver checks after the apply.
-    pub(crate) fn judge_duplicates(&self, context: &Context) -> Result<(), Status> {
-        body::judge(context, &self.duplicates, self.validation, |_| {
+    pub(crate) fn validate_duplicates(&self, context: &Context) -> Result<(), Status> {
+        body::apply_field_validation(context, &self.duplicates, self.validation, |_| {
             let list: Vec<String> = self.duplicates.iter().map(ToString::to_string).collect();
             let why = list.join(", ");
             Status::bad_request(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
         })
     }
 
-    /// Applies the configuration: the manager owns its fields. Omitted fields, including the name, stay as they are.
+    /// Applies the configuration: the manager owns its fields. Omitted fields, including the name, do not change.
     fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<RequestObject, Status> {
         let (resource, config) = (target.resource, &self.value);
         self.check(&resource.kind())?;
-        let versioned = live.map(|live| managed::versioned(resource, live));
+        let versioned = live.map(|live| managed_fields::in_resource_version(resource, live));
         let request = apply::Apply {
             update: resource.update_by(target.context, target.manager, target.subresource),
             force: self.force,
-            versions: &managed::Versions { context: target.context, resource },
+            versions: &managed_fields::Versions { context: target.context, resource },
         };
-        let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| refused(&error))?;
+        let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| apply_failure(&error))?;
         let failed = |why: String| Status::unknown(500, &why);
         let mut unpruned = false;
         let decoded = match &resource.collection.kind.custom {
             Some(schema) => {
                 let mut value = applied.object;
-                // An object that does not change gets no defaults.
+                // If the object does not change, no defaults are set.
                 if !applied.changed {
-                    self.judge_duplicates(target.context)?;
+                    self.validate_duplicates(target.context)?;
                     return Ok(value.into());
                 }
                 unpruned = schema.prune(&mut value, CustomSource::Apply).map_err(failed)?.is_unpruned;
@@ -190,10 +190,10 @@ impl Configuration {
             }
             None => {
                 let mut applied = applied.object;
-                let read = decode::convert_numbers(&mut applied, &resource.message);
-                let read =
-                    read.and_then(|()| decode::value(applied, &resource.message).map_err(|error| error.to_string()));
-                read.map_err(|why| {
+                let build = decode::convert_numbers(&mut applied, &resource.message);
+                let build =
+                    build.and_then(|()| decode::value(applied, &resource.message).map_err(|error| error.to_string()));
+                build.map_err(|why| {
                     let (config, kind) = (apply::described(config), resource.kind());
                     failed(format!(
                         "failed to convert new object ({config}) to proper version: unable to convert \
@@ -202,8 +202,10 @@ impl Configuration {
                 })?
             }
         };
-        body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
-        self.judge_duplicates(target.context)?;
+        body::apply_field_validation(target.context, &decoded.findings, self.validation, |why| {
+            Status::unknown(500, why)
+        })?;
+        self.validate_duplicates(target.context)?;
         let object = resource.complete(decoded.value, decoded.empties)?.unpruned(unpruned);
         let uid = object::uid(&object);
         if live.is_none() && !uid.is_empty() {
@@ -215,8 +217,8 @@ impl Configuration {
     }
 }
 
-/// Returns the status for a failed apply: conflicts, or violations of the schema.
-pub(crate) fn refused(error: &apply::ApplyError) -> Status {
+/// Returns the status for a failed apply: conflicts or schema violations.
+pub(crate) fn apply_failure(error: &apply::ApplyError) -> Status {
     match error {
         apply::ApplyError::HasManagers => Status::bad_request(error.to_string()),
         apply::ApplyError::Failed(why) => Status::unknown(500, why),
@@ -226,13 +228,13 @@ pub(crate) fn refused(error: &apply::ApplyError) -> Status {
                 message: conflict.message.clone(),
                 field: conflict.field.clone(),
             };
-            let told = conflicts.iter().take(apply::ApplyError::SHOWN).map(cause).collect();
-            Status::apply_conflict(told, error.to_string())
+            let causes = conflicts.iter().take(apply::ApplyError::SHOWN).map(cause).collect();
+            Status::apply_conflict(causes, error.to_string())
         }
     }
 }
 
-/// Parses the raw text of free-form parts, as patches apply to the object's JSON. Only managed fields stay text.
+/// Parses the raw text of free-form parts, because patches apply to the object's JSON. Managed fields remain text.
 fn unpack(object: &mut Value) {
     for (name, member) in object.as_object_mut().into_iter().flat_map(|members| members.iter_mut()) {
         if name != "metadata" {

@@ -10,22 +10,22 @@ use binnacle_schema::{Message, Object, Value, decode, json};
 use binnacle_scheme::{CustomSource, ScaleFields, Verb};
 
 use super::patch::patch_type;
-use super::patch::{Configuration, refused};
-use super::patched::{Expected, Patch};
-use super::scale_admission::AsScale;
+use super::patch::{ApplyConfiguration, apply_failure};
+use super::patcher::{ExpectedKind, Patch};
+use super::scale_admission::ScaleAdmission;
 use super::scale_columns::ScaleColumns;
-use super::{Answer, Call, check_name};
+use super::{Call, HandlerResult, check_name};
 use crate::negotiate::Output;
 use crate::params::{self, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
-use crate::{audit, body, unstored};
+use crate::{audit, body, subresources};
 
 pub(super) const GROUP: &str = "autoscaling";
 pub(super) const VERSION: &str = "v1";
 pub(super) const KIND: &str = "Scale";
 const SCALE: &str = "autoscaling/v1";
 
-pub(crate) async fn handle(call: Call, verb: Verb) -> Answer {
+pub(crate) async fn handle(call: Call, verb: Verb) -> HandlerResult {
     match verb {
         Verb::Get => get(call).await,
         Verb::Update => update(call).await,
@@ -33,9 +33,9 @@ pub(crate) async fn handle(call: Call, verb: Verb) -> Answer {
     }
 }
 
-async fn get(call: Call) -> Answer {
+async fn get(call: Call) -> HandlerResult {
     let output = call.output(false)?;
-    params::no_export(&call.request.query)?;
+    params::reject_export(&call.request.query)?;
     let context = call.read_context();
     let stored = call.resource.get_object(&context, call.name(), Match::Consistent).await?;
     if let Some(fields) = &call.resource.collection.kind.scale
@@ -47,51 +47,51 @@ async fn get(call: Call) -> Answer {
     respond_scale(&call, output, &stored.object)
 }
 
-async fn update(mut call: Call) -> Answer {
+async fn update(mut call: Call) -> HandlerResult {
     let output = call.output(false)?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Update)?;
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
     let kinds = resource.collection.kinds();
-    let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND, kinds };
+    let expected = body::ExpectedKind { group: GROUP, version: VERSION, kind: KIND, kinds };
     let encoding = call.input()?;
-    let decoded = body::typed(&context, &expected, message(&resource)?, encoding, &bytes, params.validation);
+    let decoded = body::decode(&context, &expected, message(&resource)?, encoding, &bytes, params.validation);
     if decoded.is_err() && resource.collection.kind.custom.is_some() {
-        return Err(Status::bad_request(UNREADABLE));
+        return Err(Status::bad_request(UNDECODABLE));
     }
     let (scale, _) = decoded?;
-    audit::note_request_object(&call.request.record, &scale);
+    audit::record_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &call.resource, &context)?;
-    write(call, context, output, &params, &mut |_, present, update| {
-        let mut wanted = scale.clone();
-        apply::track_update(update, Some(&present), &mut wanted);
-        Ok(wanted)
+    write_replicas(call, context, output, &params, &mut |_, live_scale, update| {
+        let mut new_scale = scale.clone();
+        apply::track_update(update, Some(&live_scale), &mut new_scale);
+        Ok(new_scale)
     })
     .await
 }
 
-/// The error of kube-apiserver for the scale of a custom resource that cannot be decoded: the scheme that has scales is not
-/// the one in which it looks for the kind to name in the error.
-const UNREADABLE: &str =
+/// kube-apiserver's error for an undecodable scale of a custom resource: it looks up the kind for the message in a
+/// scheme without scales.
+const UNDECODABLE: &str =
     "no kind is registered for the type v1.Scale in scheme \"pkg/apiserver/customresource_handler.go:781\"";
 
-async fn patch(mut call: Call) -> Answer {
+async fn patch(mut call: Call) -> HandlerResult {
     let kind = patch_type(&call)?;
     let output = call.output(false)?;
     let bytes = body::read(&mut call.request).await?;
     let write_kind = if kind.is_apply() { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
-    audit::note_patch(&call.request.record, &bytes, kind);
+    audit::record_patch(&call.request.record, &bytes, kind);
     let context = call.context(params.options());
     let (name, resource) = (call.name().to_owned(), Arc::clone(&call.resource));
     let message = message(&resource)?;
     let is_custom = resource.collection.kind.custom.is_some();
     let config = match kind {
-        PatchType::Apply(format) => Some(Configuration::parse(format, &bytes, &params)?),
+        PatchType::Apply(format) => Some(ApplyConfiguration::parse(format, &bytes, &params)?),
         _ => None,
     };
-    let expected = Expected {
+    let expected = ExpectedKind {
         group: GROUP,
         version: VERSION,
         kind: KIND,
@@ -100,54 +100,54 @@ async fn patch(mut call: Call) -> Answer {
         resource: None,
     };
     let validation = params.validation;
-    write(call, context, output, &params, &mut |context, present, update| {
-        let wanted = match &config {
-            Some(config) => apply_configuration(context, config, &present, update, is_custom)?,
+    write_replicas(call, context, output, &params, &mut |context, live_scale, update| {
+        let new_scale = match &config {
+            Some(config) => apply_configuration(context, config, &live_scale, update, is_custom)?,
             None => {
                 let patch = Patch::parse(kind, &bytes, validation)?;
-                let mut wanted = patch.apply(context, &expected, &|| present.clone())?.value;
-                apply::track_update(update, Some(&present), &mut wanted);
-                wanted
+                let mut new_scale = patch.apply(context, &expected, &|| live_scale.clone())?.value;
+                apply::track_update(update, Some(&live_scale), &mut new_scale);
+                new_scale
             }
         };
-        check_name(&wanted, &name, &resource, context)?;
-        Ok(wanted)
+        check_name(&new_scale, &name, &resource, context)?;
+        Ok(new_scale)
     })
     .await
 }
 
 /// Applies a configuration to a scale.
 ///
-/// kube-apiserver fails to convert the scales of custom resources here, so only an apply that does not change the scale
+/// kube-apiserver fails to convert scales of custom resources here, so only an apply that does not change the scale
 /// succeeds, if the scale has managers.
 fn apply_configuration(
     context: &Context,
-    config: &Configuration,
-    present: &Value,
+    config: &ApplyConfiguration,
+    live_scale: &Value,
     update: &apply::Update<'_>,
     is_custom: bool,
 ) -> Result<Value, Status> {
     config.check(&GroupVersionKind::new(GROUP, VERSION, KIND))?;
-    let not_converted = |what: String| {
+    let not_converted = |action: String| {
         let why = "request to convert CR to an invalid group/version: autoscaling/v1";
-        Status::unknown(500, &format!("{what} to proper version: {why}"))
+        Status::unknown(500, &format!("{action} to proper version: {why}"))
     };
-    if is_custom && present.list_at(&["metadata", "managedFields"]).is_empty() {
+    if is_custom && live_scale.list_at(&["metadata", "managedFields"]).is_empty() {
         let live = "failed to convert live object (/; autoscaling/v1, Kind=Scale)";
         return Err(not_converted(format!("failed to create manager for existing fields: {live}")));
     }
     let request = apply::Apply { update: *update, force: config.force, versions: &OneVersion(update.message) };
-    let applied = apply::apply(&request, Some(present), &config.value).map_err(|error| refused(&error))?;
+    let applied = apply::apply(&request, Some(live_scale), &config.value).map_err(|error| apply_failure(&error))?;
     if is_custom && applied.changed {
         return Err(not_converted(format!("failed to convert new object ({})", apply::described(&config.value))));
     }
     let decoded =
         decode::value(applied.object, update.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
-    config.judge_duplicates(context)?;
+    config.validate_duplicates(context)?;
     Ok(decoded.value)
 }
 
-/// The value for missing replicas of a custom resource, as in kube-apiserver.
+/// The value of absent replicas of a custom resource, as in kube-apiserver.
 const UNSET: i64 = i32::MIN as i64;
 
 /// The only version of a scale.
@@ -159,12 +159,18 @@ impl apply::Versions for OneVersion<'_> {
     }
 }
 
-/// A function from the present scale to the new one, with its managers.
+/// A function from the current scale to the new one, with its managers.
 type Change<'a> = dyn FnMut(&Context, Value, &apply::Update<'_>) -> Result<Value, Status> + Send + 'a;
 
 /// Writes the replicas of the scale that `change` returns.
-async fn write(call: Call, context: Context, output: Output, params: &WriteParams, change: &mut Change<'_>) -> Answer {
-    let resource = AsScale::before(&call.resource);
+async fn write_replicas(
+    call: Call,
+    context: Context,
+    output: Output,
+    params: &WriteParams,
+    change: &mut Change<'_>,
+) -> HandlerResult {
+    let resource = ScaleAdmission::wrap(&call.resource);
     let manager = call.manager(params);
     let options = UpdateOptions { subresource: Text::new_static("scale"), ..UpdateOptions::default() };
     let name = call.name().to_owned();
@@ -185,19 +191,19 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
         .update(&context, &name, &options, &mut |live| {
             let Some(live) = live else { return Err(Status::not_found(&resource.group_resource(), &name)) };
             let owners = live.list_at(&["metadata", "managedFields"]);
-            let mut present = scale_of(scale, live)?;
+            let mut live_scale = scale_of(scale, live)?;
             let unset = scale.is_some_and(|fields| at(live, &fields.spec_replicas).is_none());
             if unset {
-                present.make_at(&["spec"]).insert("replicas", UNSET);
+                live_scale.make_at(&["spec"]).insert("replicas", UNSET);
             }
-            object::set_metadata(&mut present, "managedFields", managers.to_scale(owners));
-            let wanted = change(&context, present, &update)?;
+            object::set_metadata(&mut live_scale, "managedFields", managers.to_scale(owners));
+            let new_scale = change(&context, live_scale, &update)?;
             if scale.is_none() {
-                validate(&wanted)?;
-            } else if wanted.int_at(&["spec", "replicas"]) == Some(UNSET) {
+                validate(&new_scale)?;
+            } else if new_scale.int_at(&["spec", "replicas"]) == Some(UNSET) {
                 return Err(Status::bad_request(format!("the spec replicas field \".{path}\" cannot be empty")));
             }
-            let uid = object::uid(&wanted);
+            let uid = object::uid(&new_scale);
             if !uid.is_empty() && uid != object::uid(live) {
                 let found = object::uid(live);
                 if scale.is_some() {
@@ -209,20 +215,20 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
                 return Err(Status::conflict(&resource, &name, why));
             }
             let mut object = live.clone();
-            let version = object::resource_version(&wanted);
-            // A scale of a custom resource without a version keeps the one that was read.
+            let version = object::resource_version(&new_scale);
+            // A scale of a custom resource without a version keeps the current version.
             if scale.is_none() || !version.is_empty() {
                 object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
             }
             check_parents(scale, &object)?;
-            set_replicas(scale, &mut object, wanted.int_at(&["spec", "replicas"]).unwrap_or(0));
-            let owners = managers.to_object(owners, wanted.list_at(&["metadata", "managedFields"]));
+            set_replicas(scale, &mut object, new_scale.int_at(&["spec", "replicas"]).unwrap_or(0));
+            let owners = managers.to_object(owners, new_scale.list_at(&["metadata", "managedFields"]));
             object::set_metadata(&mut object, "managedFields", owners);
             Ok(object.into())
         })
         .await?;
     let mut object = updated.stored.object;
-    // The schema may not have the replicas, which are pruned when the object is read again.
+    // The schema may not declare the replicas, which are then pruned when the object is decoded again.
     if let Some(custom) = &resource.collection.kind.custom {
         custom.prune(&mut object, CustomSource::Server).map_err(|why| Status::unknown(500, &why))?;
     }
@@ -290,7 +296,11 @@ fn at<'v>(object: &'v Value, path: &[Text]) -> Option<&'v Value> {
     path.iter().try_fold(object, |value, name| value.get(name)).filter(|value| !value.is_null())
 }
 
-/// Returns the replicas, 0 if there are none. Errors: 500 if they are no number.
+/// Returns the replicas, or 0 if absent.
+///
+/// # Errors
+///
+/// Returns 500 if the value is not a number.
 fn replicas_at(object: &Value, path: &[Text]) -> Result<i64, Status> {
     match at(object, path) {
         None => Ok(0),
@@ -315,7 +325,7 @@ pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result
         }
     }
     let mut spec = Object::new();
-    let (replicas, has, selector) = match fields {
+    let (replicas, status_replicas, selector) = match fields {
         None => (
             workload.int_at(&["spec", "replicas"]).unwrap_or(0),
             workload.int_at(&["status", "replicas"]).unwrap_or(0),
@@ -334,7 +344,7 @@ pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result
         spec.insert("replicas", replicas);
     }
     let mut status = Object::new();
-    status.insert("replicas", has);
+    status.insert("replicas", status_replicas);
     if !selector.is_empty() {
         status.insert("selector", selector);
     }
@@ -347,7 +357,7 @@ pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result
     Ok(Value::Object(scale))
 }
 
-/// Returns the workload's selector as text: of a LabelSelector, or of a replication controller's plain map.
+/// Returns the workload's selector as text: of a LabelSelector, or of the map of a replication controller.
 fn selector(workload: &Value) -> String {
     let Some(selector) = workload.object_at(&["spec", "selector"]) else { return String::new() };
     let is_label_selector = selector.contains("matchLabels") || selector.contains("matchExpressions");
@@ -370,7 +380,7 @@ fn selector(workload: &Value) -> String {
         };
         terms.push((key.to_owned(), term));
     }
-    // Stable: terms with the same key keep their order.
+    // Stable: terms with equal keys keep their order.
     terms.sort_by(|a, b| a.0.cmp(&b.0));
     terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(",")
 }
@@ -379,7 +389,7 @@ fn respond_scale(call: &Call, output: Output, workload: &Value) -> Result<Respon
     let scale = scale_of(call.resource.collection.kind.scale.as_ref(), workload)?;
     let columns = ScaleColumns { is_custom: call.resource.collection.kind.custom.is_some() };
     let include = call.include(output)?;
-    unstored::respond(output, include, 200, scale, message(&call.resource)?, Some(&columns))
+    subresources::respond(output, include, 200, scale, message(&call.resource)?, Some(&columns))
 }
 
 fn message(resource: &Resource) -> Result<&Message, Status> {

@@ -1,4 +1,4 @@
-//! Admission of `scale`: it gets the Scale, not the workload with the changed replicas.
+//! Admission of `scale`, which receives the Scale instead of the workload with the changed replicas.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use binnacle_scheme::ScaleFields;
 use super::scale::{GROUP, KIND, VERSION, replicas_by_version, scale_of, set_replicas, validate};
 
 /// Wraps the admission of a workload for a write of its scale.
-pub(super) struct AsScale {
+pub(super) struct ScaleAdmission {
     inner: Arc<dyn Admission>,
     fields: Option<ScaleFields>,
     /// The workload's version, for managed fields.
     api_version: String,
 }
 
-impl AsScale {
+impl ScaleAdmission {
     /// Returns the resource of a workload with this admission.
-    pub(super) fn before(resource: &Resource) -> Resource {
+    pub(super) fn wrap(resource: &Resource) -> Resource {
         let collection = &resource.collection;
         let admission = Self {
             inner: collection.admission.clone(),
@@ -46,7 +46,7 @@ fn attributes_of_scale(attributes: &Attributes) -> Attributes {
     Attributes { kind: GroupVersionKind::new(GROUP, VERSION, KIND), ..attributes.clone() }
 }
 
-impl Admission for AsScale {
+impl Admission for ScaleAdmission {
     fn mutate<'a>(
         &'a self,
         attributes: &'a Attributes,
@@ -77,7 +77,7 @@ impl Admission for AsScale {
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // kube-apiserver makes both scales from the workloads, without managers.
+            // kube-apiserver derives both scales from the workloads, without managers.
             let fields = self.fields.as_ref();
             let old = old.map(|old| scale_of(fields, old)).transpose()?;
             let scale = WriteObject::from(scale_of(fields, object)?);

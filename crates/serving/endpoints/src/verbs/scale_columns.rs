@@ -10,7 +10,7 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const SCALE_SPEC: &str = "io.k8s.api.autoscaling.v1.ScaleSpec";
 const SCALE_STATUS: &str = "io.k8s.api.autoscaling.v1.ScaleStatus";
 
-/// The columns of a Scale; kube-apiserver has other descriptions for those of custom resources.
+/// The columns of a Scale. kube-apiserver describes those of custom resources differently.
 pub(super) struct ScaleColumns {
     pub(super) is_custom: bool,
 }

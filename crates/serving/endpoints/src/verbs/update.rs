@@ -5,20 +5,20 @@ use std::sync::Arc;
 use binnacle_registry::{UpdateOptions, object};
 use binnacle_schema::Value;
 
-use super::create_gate::AskAuthorizers;
-use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
+use super::create_gate::AuthorizerGate;
+use super::{Call, DUPLICATE_OWNERS, HandlerResult, check_name};
 use crate::params::{self, WriteKind};
-use crate::{audit, body, managed, respond};
+use crate::{audit, body, managed_fields, respond};
 
-pub(crate) async fn handle(mut call: Call) -> Answer {
+pub(crate) async fn handle(mut call: Call) -> HandlerResult {
     let output = call.output(false)?;
     let include = call.include(output)?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Update)?;
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    let mut received = body::object(&context, &resource, call.input()?, &bytes, params.validation)?;
-    audit::note_request_object(&call.request.record, &received);
+    let mut received = body::decode_object(&context, &resource, call.input()?, &bytes, params.validation)?;
+    audit::record_request_object(&call.request.record, &received);
     check_name(&received, call.name(), &resource, &context)?;
     if let Some(uids) = object::dedup_owner_references(&mut received) {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
@@ -27,16 +27,16 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
         create: (resource.description.create_on_update && call.subresource.is_empty())
-            .then(|| AskAuthorizers::about(&call)),
+            .then(|| AuthorizerGate::new(&call)),
         uid: (!uid.is_empty()).then(|| uid.into()),
     };
     let manager = call.manager(&params);
     let mut change = |live: Option<&Value>| {
         let mut object = received.clone();
-        managed::updated(&context, &resource, &manager, &call.subresource, live, &mut object);
+        managed_fields::track_update(&context, &resource, &manager, &call.subresource, live, &mut object);
         Ok(resource.to_write_object(object))
     };
-    let updated = managed::update(&context, &resource, call.name(), &options, &mut change).await?;
+    let updated = managed_fields::update(&context, &resource, call.name(), &options, &mut change).await?;
     let code = if updated.created { 201 } else { 200 };
     respond::object(&resource, output, include, code, updated.stored)
 }

@@ -10,25 +10,25 @@ use binnacle_scheme::Verb;
 use binnacle_streams::{as_events, is_websocket};
 use http::header::{CONTENT_TYPE, HeaderValue};
 
-use super::{Answer, Call};
+use super::{Call, HandlerResult};
 use crate::negotiate::{CBOR_SEQUENCE, Encoding};
 use crate::params::{self, CollectionParams};
-use crate::watch_stream::{self, Stream};
+use crate::watch_stream::{self, WatchOptions};
 
-/// The least duration of a watch without `timeoutSeconds` (`--min-request-timeout`). It lasts up to twice that, so that
-/// clients do not all reconnect at once.
+/// The minimum duration of a watch without `timeoutSeconds` (`--min-request-timeout`). The actual duration is random,
+/// up to twice as long, so that clients do not all reconnect at the same time.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// The longest duration that a client can request, so that the time of its end exists.
+/// The maximum duration that a client can request, so that the time of its end is representable.
 const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
+pub(crate) async fn handle(call: Call, params: CollectionParams) -> HandlerResult {
     let resource = Arc::clone(&call.resource);
     if !resource.description.verbs.contains(Verb::Watch) {
         return Err(Status::method_not_supported(&resource.group_resource(), "watch"));
     }
     let context = call.read_context();
-    // kube-apiserver's storage layer refuses the version: 500 without a reason.
+    // kube-apiserver's storage layer rejects the version: 500 without a reason.
     let from = start(&params).map_err(|why| Status::unknown(500, &why))?;
     let watcher = resource.watch(&context, &params.list, from).await?;
     let output = call.output(true)?;
@@ -38,7 +38,7 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
         None => call.watch_timeout + Duration::from_nanos(rand_nanos(call.watch_timeout)),
     };
     let mark_initial = matches!(from, WatchFrom::InitialEvents { .. }) && params.allow_bookmarks;
-    let stream = Stream {
+    let options = WatchOptions {
         resource,
         output,
         include,
@@ -48,13 +48,13 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
         shutdown: call.request.shutdown.clone(),
         received: call.request.record.received(),
         scope: call.request.info.scope(),
-        single: is_websocket(&call.request.headers),
+        is_websocket: is_websocket(&call.request.headers),
     };
-    if stream.single {
+    if options.is_websocket {
         let text = output.encoding.is_text();
-        return as_events(call.request, watch_stream::body(stream, watcher), text);
+        return as_events(call.request, watch_stream::body(options, watcher), text);
     }
-    let mut response = Response::new(watch_stream::body(stream, watcher));
+    let mut response = Response::new(watch_stream::body(options, watcher));
     let content_type = match output.encoding {
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         Encoding::Cbor => CBOR_SEQUENCE,
@@ -64,7 +64,11 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
     Ok(response)
 }
 
-/// Returns the start of the watch; the error is the message about an invalid resourceVersion.
+/// Returns the start of the watch.
+///
+/// # Errors
+///
+/// Returns the message about an invalid resourceVersion.
 fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
     let text = params.resource_version.as_str();
     let version = if text.is_empty() { None } else { Some(params::resource_version(text)?) };
@@ -79,7 +83,7 @@ fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
     })
 }
 
-/// Returns a random number below `below` in nanoseconds, from the keys of a new hasher.
+/// Returns a random duration below `below`, from the keys of a new hasher.
 fn rand_nanos(below: Duration) -> u64 {
     let random = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
     random % (below.as_nanos() as u64).max(1)

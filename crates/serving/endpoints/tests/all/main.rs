@@ -1,4 +1,4 @@
-//! The endpoints of built-in resources with a store in memory; each rule is a row of a table.
+//! Tests of the endpoints of built-in resources with an in-memory store. Each rule is a row of a table.
 
 #![allow(clippy::unwrap_used, reason = "a test may break off")]
 

@@ -1,4 +1,4 @@
-//! The forms of responses: objects, tables and partial metadata, in each encoding.
+//! The outputs of responses: objects, tables and partial metadata, in each encoding.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn kind_of(body: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forms_and_encodings() {
+async fn returns_each_transform_in_each_encoding() {
     let server = Server::new().with_config_maps(&["a", "b"]).await;
     let (one, list) = (format!("{CONFIG_MAPS}/a"), CONFIG_MAPS.to_owned());
     let protobuf = "application/vnd.kubernetes.protobuf";
@@ -37,24 +37,24 @@ async fn forms_and_encodings() {
         (&list, PARTIAL_LIST, "PartialObjectMetadataList"),
     ] {
         for encoding in ["application/json", "application/yaml", protobuf] {
-            let wanted = if transform.is_empty() { encoding.to_owned() } else { format!("{encoding};{transform}") };
-            let answer = server.send(&format!("GET {path}"), &[&format!("accept: {wanted}")], "").await;
-            // Tables have no protobuf form.
-            let (status, form, kind) = if (encoding, kind) == (protobuf, "Table") {
+            let accept = if transform.is_empty() { encoding.to_owned() } else { format!("{encoding};{transform}") };
+            let response = server.send(&format!("GET {path}"), &[&format!("accept: {accept}")], "").await;
+            // Tables have no protobuf encoding.
+            let (status, media_type, kind) = if (encoding, kind) == (protobuf, "Table") {
                 (406, "application/json", "Status")
             } else {
                 (200, encoding, kind)
             };
-            assert_eq!((answer.status, answer.kind.as_str()), (status, form), "{path} {wanted}");
-            assert_eq!(kind_of(&answer.body), kind, "{path} {wanted}");
-            assert_eq!(answer.body.starts_with(b"k8s\0"), form == protobuf, "{path} {wanted}");
+            assert_eq!((response.status, response.kind.as_str()), (status, media_type), "{path} {accept}");
+            assert_eq!(kind_of(&response.body), kind, "{path} {accept}");
+            assert_eq!(response.body.starts_with(b"k8s\0"), media_type == protobuf, "{path} {accept}");
         }
     }
 }
 
-/// Kinds that are read as they are stored, that a read completes, and that are stored in another version.
+/// Covers kinds that are returned as stored, that are completed by a read, and that are stored in another version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_answer_in_protobuf_what_a_get_answers() {
+async fn protobuf_write_response_equals_get_response() {
     let server = Server::new();
     let accept = "accept: application/vnd.kubernetes.protobuf";
     let hpa = json!({"metadata": {"name": "a"}, "spec": {
@@ -80,11 +80,11 @@ async fn writes_answer_in_protobuf_what_a_get_answers() {
         let json_body = "content-type: application/json";
         let created = server.send(&format!("POST {path}"), &[accept, json_body], &body).await;
         assert_eq!(created.status, 201, "{path}: {}", created.text());
-        let get = || server.send_get(&one, accept);
+        let get = || server.get(&one, accept);
         assert_eq!(created.body, get().await.body, "{path}");
         let patch = json!({"metadata": {"annotations": {"a": "b"}}}).to_string();
         let merge = "content-type: application/merge-patch+json";
-        // The second one changes nothing.
+        // The second write changes nothing.
         for _ in 0..2 {
             let patched = server.send(&format!("PATCH {one}"), &[accept, merge], &patch).await;
             assert_eq!(patched.status, 200, "{path}: {}", patched.text());
@@ -100,10 +100,10 @@ async fn writes_answer_in_protobuf_what_a_get_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_acceptable() {
+async fn negotiates_by_accept_header() {
     let server = Server::new().with_config_maps(&["a"]).await;
     let one = format!("GET {CONFIG_MAPS}/a");
-    for (accept, status, kind, what) in [
+    for (accept, status, kind, body_kind) in [
         ("", 200, "application/json", "ConfigMap"),
         ("*/*", 200, "application/json", "ConfigMap"),
         ("application/*", 406, "application/json", "Status"),
@@ -116,9 +116,9 @@ async fn what_is_acceptable() {
     ] {
         let header = format!("accept: {accept}");
         let headers: &[&str] = if accept.is_empty() { &[] } else { &[&header] };
-        let answer = server.send(&one, headers, "").await;
-        assert_eq!((answer.status, answer.kind.as_str()), (status, kind), "{accept}: {}", answer.text());
-        assert_eq!(kind_of(&answer.body), what, "{accept}");
+        let response = server.send(&one, headers, "").await;
+        assert_eq!((response.status, response.kind.as_str()), (status, kind), "{accept}: {}", response.text());
+        assert_eq!(kind_of(&response.body), body_kind, "{accept}");
     }
     let pretty = server.send(&format!("{one}?pretty=true"), &[], "").await;
     assert!(pretty.text().starts_with("{\n  \"kind\": \"ConfigMap\""), "{}", pretty.text());
@@ -136,23 +136,26 @@ async fn tables_have_columns_and_rows() {
         ("?fieldSelector=metadata.name=b", json!([["b", 1]]), json!("PartialObjectMetadata")),
         ("?labelSelector=l=w", json!([]), json!(null)),
     ] {
-        let answer = server.send(&format!("GET {CONFIG_MAPS}{query}"), &[&accept], "").await;
+        let response = server.send(&format!("GET {CONFIG_MAPS}{query}"), &[&accept], "").await;
         let columns: Vec<_> =
-            answer.at("/columnDefinitions").as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
+            response.at("/columnDefinitions").as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
         assert_eq!(columns, ["Name", "Data", "Age"], "{query}");
-        let rows = answer.at("/rows");
+        let rows = response.at("/rows");
         let rows = rows.as_array().unwrap();
         let found: Vec<_> = rows.iter().map(|row| row["cells"].as_array().unwrap()[..2].to_vec()).collect();
         assert_eq!(json!(found), cells, "{query}");
-        assert_eq!(answer.at("/rows/0/object/kind"), object, "{query}");
-        assert_eq!(answer.at("/metadata/remainingItemCount"), if query == "?limit=1" { json!(1) } else { json!(null) });
+        assert_eq!(response.at("/rows/0/object/kind"), object, "{query}");
+        assert_eq!(
+            response.at("/metadata/remainingItemCount"),
+            if query == "?limit=1" { json!(1) } else { json!(null) }
+        );
     }
     let wrong = server.send(&format!("GET {CONFIG_MAPS}?includeObject=All"), &[&accept], "").await;
     assert_eq!(wrong.status, 400, "{}", wrong.text());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_in_each_encoding() {
+async fn decodes_bodies_by_content_type() {
     let server = Server::new();
     let json = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "NAME"}}"#;
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: NAME\n";
@@ -175,7 +178,7 @@ async fn bodies_in_each_encoding() {
         let header = format!("content-type: {kind}");
         let headers: &[&str] = if kind.is_empty() { &[] } else { &[&header] };
         let body = body.replace("NAME", &format!("a{index}"));
-        let answer = server.send(&format!("POST {CONFIG_MAPS}"), headers, &body).await;
-        assert_eq!(answer.status, status, "{kind} {body}: {}", answer.text());
+        let response = server.send(&format!("POST {CONFIG_MAPS}"), headers, &body).await;
+        assert_eq!(response.status, status, "{kind} {body}: {}", response.text());
     }
 }

@@ -2,24 +2,25 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{Answer, CONFIG_MAPS, Server};
+use crate::support::{CONFIG_MAPS, Server, TestResponse};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-async fn check_patch(server: &Server, about: &str, path: &str, kind: &str, patch: &str, want: (u16, &str, Json)) {
+async fn check_patch(server: &Server, case: &str, path: &str, kind: &str, patch: &str, want: (u16, &str, Json)) {
     let (status, pointer, value) = want;
-    let answer: Answer = server.send(&format!("PATCH {path}"), &[&format!("content-type: {kind}")], patch).await;
-    assert_eq!(answer.status, status, "{about}: {}", answer.text());
-    assert_eq!(answer.at(pointer), value, "{about}");
+    let response: TestResponse =
+        server.send(&format!("PATCH {path}"), &[&format!("content-type: {kind}")], patch).await;
+    assert_eq!(response.status, status, "{case}: {}", response.text());
+    assert_eq!(response.at(pointer), value, "{case}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_type_of_patch() {
+async fn applies_each_patch_type_and_rejects_invalid_patches() {
     let (json_patch, merge) = ("application/json-patch+json", "application/merge-patch+json");
     let strategic = "application/strategic-merge-patch+json";
     let server = Server::new().with_config_maps(&["a"]).await;
     let path = format!("{CONFIG_MAPS}/a");
-    for (about, kind, patch, want) in [
+    for (case, kind, patch, want) in [
         ("a merge", merge, r#"{"data": {"x": "1", "k": null}}"#, (200, "/data", json!({"x": "1"}))),
         (
             "operations",
@@ -62,7 +63,7 @@ async fn each_type_of_patch() {
         ("another case", "application/Merge-Patch+json", "{}", (415, "/reason", json!("UnsupportedMediaType"))),
         ("no patch at all", "application/json", "{}", (415, "/reason", json!("UnsupportedMediaType"))),
     ] {
-        check_patch(&server, about, &path, kind, patch, want).await;
+        check_patch(&server, case, &path, kind, patch, want).await;
     }
     check_patch(
         &server,
@@ -76,10 +77,10 @@ async fn each_type_of_patch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_are_merged_by_their_keys() {
+async fn only_strategic_patches_merge_lists_by_key() {
     let (merge, strategic) = ("application/merge-patch+json", "application/strategic-merge-patch+json");
     let (a, b, new) = (json!(["a", "a"]), json!(["b", "b"]), |name: &str| json!([name, "new"]));
-    for (about, kind, containers, status, want) in [
+    for (case, kind, containers, status, want) in [
         ("one of them by its name", strategic, json!([{"name": "b", "image": "new"}]), 200, json!([a, new("b")])),
         ("in another order", strategic, json!([{"name": "b"}, {"name": "a"}]), 422, json!([])),
         (
@@ -98,11 +99,11 @@ async fn lists_are_merged_by_their_keys() {
         assert_eq!(created.status, 201, "{}", created.text());
         let headers = [&*format!("content-type: {kind}")];
         let patch = json!({"spec": {"containers": containers}}).to_string();
-        let answer = server.send(&format!("PATCH {PODS}/p"), &headers, &patch).await;
-        assert_eq!(answer.status, status, "{about}: {}", answer.text());
-        let containers = answer.at("/spec/containers");
+        let response = server.send(&format!("PATCH {PODS}/p"), &headers, &patch).await;
+        assert_eq!(response.status, status, "{case}: {}", response.text());
+        let containers = response.at("/spec/containers");
         let image = |container: &Json| json!([container["name"], container["image"]]);
         let got: Vec<Json> = containers.as_array().into_iter().flatten().map(image).collect();
-        assert_eq!(json!(got), want, "{about}");
+        assert_eq!(json!(got), want, "{case}");
     }
 }

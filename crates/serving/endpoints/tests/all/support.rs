@@ -1,4 +1,4 @@
-//! The API over a store in memory, and requests to it.
+//! The API with an in-memory store, and requests to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use serde_json::Value as Json;
 pub(crate) struct Server {
     api: Api,
     shutdown: Shutdown,
-    /// Keeps the server from shutting down.
+    /// Prevents the shutdown of the server.
     _trigger: ShutdownTrigger,
 }
 
-/// A response, read to its end.
+/// A response with its complete body.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) kind: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -43,7 +43,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// Returns the value at a pointer, `null` if there is none.
+    /// Returns the value at a pointer, or `null` if there is none.
     pub(crate) fn at(&self, pointer: &str) -> Json {
         self.json().pointer(pointer).cloned().unwrap_or_default()
     }
@@ -62,10 +62,10 @@ impl Server {
         Self { api: Api::new(catalog, HashMap::new(), addresses, Arc::new(AlwaysAllow)), shutdown, _trigger }
     }
 
-    /// Sends a request: `what` is a method and a path with its query, `headers` are lines such as `accept:
+    /// Sends a request: `request_line` is a method and a path with its query, `headers` are lines such as `accept:
     /// application/yaml`.
-    pub(crate) async fn send(&self, what: &str, headers: &[&str], body: &str) -> Answer {
-        let (method, target) = what.split_once(' ').unwrap();
+    pub(crate) async fn send(&self, request_line: &str, headers: &[&str], body: &str) -> TestResponse {
+        let (method, target) = request_line.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         let uri: Uri = target.parse().unwrap();
         let query = Query::parse(uri.query().unwrap_or_default());
@@ -99,11 +99,11 @@ impl Server {
         let (kind, warnings) = (all("content-type").join(", "), all("warning"));
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.map(|body| body.to_bytes().to_vec()).unwrap();
-        Answer { status, kind, warnings, body }
+        TestResponse { status, kind, warnings, body }
     }
 
-    /// Reads an object with a header.
-    pub(crate) async fn send_get(&self, path: &str, header: &str) -> Answer {
+    /// Gets an object, with a header.
+    pub(crate) async fn get(&self, path: &str, header: &str) -> TestResponse {
         self.send(&format!("GET {path}"), &[header], "").await
     }
 
@@ -112,8 +112,8 @@ impl Server {
         for name in names {
             let body =
                 format!("{{\"metadata\":{{\"name\":\"{name}\",\"labels\":{{\"l\":\"v\"}}}},\"data\":{{\"k\":\"v\"}}}}");
-            let answer = self.send(&format!("POST {CONFIG_MAPS}"), &[], &body).await;
-            assert_eq!(answer.status, 201, "{}", answer.text());
+            let response = self.send(&format!("POST {CONFIG_MAPS}"), &[], &body).await;
+            assert_eq!(response.status, 201, "{}", response.text());
         }
         self
     }

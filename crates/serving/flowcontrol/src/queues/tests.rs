@@ -1,25 +1,25 @@
-//! Requests that are served, wait, or are refused.
+//! Tests of executed, waiting and rejected requests.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
 
-/// Records the dispatch of a name.
-struct Noted(Rc<RefCell<Vec<&'static str>>>, &'static str);
+/// Records the name of a dispatched request.
+struct RecordingNotifier(Rc<RefCell<Vec<&'static str>>>, &'static str);
 
-impl Turn for Noted {
-    fn tell(self) -> bool {
+impl Notify for RecordingNotifier {
+    fn notify(self) -> bool {
         self.0.borrow_mut().push(self.1);
         self.1 != "gone"
     }
 }
 
 struct Test {
-    queues: Queues<Noted>,
-    told: Rc<RefCell<Vec<&'static str>>>,
+    queues: Queues<RecordingNotifier>,
+    dispatched: Rc<RefCell<Vec<&'static str>>>,
     now: Instant,
-    running: Vec<Running>,
+    running: Vec<Execution>,
 }
 
 impl Test {
@@ -27,12 +27,12 @@ impl Test {
         let now = Instant::now();
         let mut queues = Queues::new(now);
         queues.configure(now, Some(limit), queuing);
-        Self { queues, told: Rc::default(), now, running: Vec::new() }
+        Self { queues, dispatched: Rc::default(), now, running: Vec::new() }
     }
 
     fn arrive(&mut self, name: &'static str, hash: u64, seats: usize) -> Outcome {
-        let turn = Noted(self.told.clone(), name);
-        let arrival = Arrival { seats, schema: "s".into(), flow: name.into(), hash, turn };
+        let notifier = RecordingNotifier(self.dispatched.clone(), name);
+        let arrival = Arrival { seats, schema: "s".into(), flow: name.into(), hash, notifier };
         let outcome = self.queues.arrive(self.now, arrival);
         if let Outcome::Served(running) = outcome {
             self.running.push(running);
@@ -54,7 +54,7 @@ fn queuing(queues: usize, hand_size: usize, length_limit: usize) -> Option<Queui
 }
 
 #[test]
-fn without_queues_what_does_not_fit_is_refused() {
+fn rejects_excess_requests_without_queues() {
     let mut test = Test::new(2, None);
     assert!(matches!(test.arrive("a", 0, 1), Outcome::Served(_)));
     assert!(matches!(test.arrive("b", 0, 1), Outcome::Served(_)));
@@ -65,7 +65,7 @@ fn without_queues_what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_flow_that_asks_for_much_does_not_starve_another() {
+fn greedy_flow_does_not_starve_another() {
     let mut test = Test::new(1, queuing(2, 1, 10));
     test.arrive("first", 0, 1);
     for _ in 0..6 {
@@ -76,14 +76,14 @@ fn a_flow_that_asks_for_much_does_not_starve_another() {
     for _ in 0..5 {
         test.finish_one();
     }
-    let told = test.told.borrow().clone();
-    let modest = told.iter().position(|name| *name == "modest").unwrap();
-    assert!(modest <= 2, "{told:?}");
-    assert_eq!(told.iter().filter(|name| **name == "modest").count(), 2, "{told:?}");
+    let dispatched = test.dispatched.borrow().clone();
+    let modest = dispatched.iter().position(|name| *name == "modest").unwrap();
+    assert!(modest <= 2, "{dispatched:?}");
+    assert_eq!(dispatched.iter().filter(|name| **name == "modest").count(), 2, "{dispatched:?}");
 }
 
 #[test]
-fn full_queues_refuse_and_who_gives_up_makes_room() {
+fn full_queue_rejects_until_a_request_gives_up() {
     let mut test = Test::new(1, queuing(1, 1, 2));
     test.arrive("a", 0, 1);
     let Outcome::Waits(second) = test.arrive("b", 0, 1) else { panic!() };
@@ -92,24 +92,24 @@ fn full_queues_refuse_and_who_gives_up_makes_room() {
     assert_eq!(test.queues.give_up(test.now, second), Ok(()));
     assert!(matches!(test.arrive("e", 0, 1), Outcome::Waits(_)));
     test.finish_one();
-    assert_eq!(*test.told.borrow(), ["a", "c"]);
+    assert_eq!(*test.dispatched.borrow(), ["a", "c"]);
     assert!(test.queues.give_up(test.now, second).is_err());
     assert_eq!(test.queues.totals.timed_out, 1);
 }
 
 #[test]
-fn who_has_gone_is_passed_over() {
+fn skips_requests_that_are_gone() {
     let mut test = Test::new(1, queuing(1, 1, 5));
     test.arrive("a", 0, 1);
     test.arrive("gone", 0, 1);
     test.arrive("b", 0, 1);
     test.finish_one();
-    assert_eq!(*test.told.borrow(), ["a", "gone", "b"]);
+    assert_eq!(*test.dispatched.borrow(), ["a", "gone", "b"]);
     assert_eq!((test.queues.running, test.queues.seats, test.queues.waiting), (1, 1, 0));
 }
 
 #[test]
-fn wide_requests_wait_for_seats_and_too_wide_ones_go_alone() {
+fn wide_requests_wait_and_requests_wider_than_the_limit_run_alone() {
     let mut test = Test::new(4, queuing(4, 2, 5));
     test.arrive("a", 0, 3);
     assert!(matches!(test.arrive("b", 1, 3), Outcome::Waits(_)));
@@ -123,7 +123,7 @@ fn wide_requests_wait_for_seats_and_too_wide_ones_go_alone() {
 }
 
 #[test]
-fn other_settings_while_requests_wait() {
+fn reconfiguration_keeps_waiting_requests() {
     let mut test = Test::new(1, queuing(8, 1, 5));
     for hash in 0..8 {
         test.arrive("a", hash, 1);

@@ -92,7 +92,7 @@ pub(super) static BODY_PARAMETER: Shape = Shape {
     extensions: 6,
 };
 
-/// In a query or a form: a value may be empty.
+/// A parameter in a query or form: its value may be empty.
 pub(super) static QUERY_PARAMETER: Shape = Shape {
     members: &[
         ("required", 1, FieldEncoding::Flag),
@@ -108,7 +108,7 @@ pub(super) static QUERY_PARAMETER: Shape = Shape {
     extensions: 23,
 };
 
-/// In a header or a path.
+/// A parameter in a header or path.
 pub(super) static HEADER_PARAMETER: Shape = Shape {
     members: &[
         ("required", 1, FieldEncoding::Flag),

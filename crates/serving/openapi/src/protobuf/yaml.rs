@@ -1,15 +1,15 @@
-//! Small values as YAML, as gnostic writes values without a field.
+//! Small values as YAML, as gnostic encodes values without a field.
 
 use serde_json::Value;
 
-/// Returns the value with a line feed at the end.
+/// Returns the value as YAML, with a line feed at the end.
 pub(crate) fn text(value: &Value) -> String {
     let mut out = String::new();
     write(value, 0, &mut out);
     out
 }
 
-/// Writes a value that begins on the current line; further lines are indented by `indent`.
+/// Writes a value that starts on the current line; further lines are indented by `indent`.
 fn write(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Array(elements) if !elements.is_empty() => {
@@ -59,13 +59,13 @@ fn pad(at: usize, indent: usize, out: &mut String) {
     }
 }
 
-/// Returns a string, in quotes unless it is a plain word that cannot be read as another type.
+/// Returns a string, quoted unless it is a plain word that cannot be parsed as another type.
 fn scalar(text: &str) -> String {
-    const NOT_TEXTS: [&str; 12] =
+    const NOT_STRINGS: [&str; 12] =
         ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"];
     let word = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/'));
-    if word && !NOT_TEXTS.contains(&text.to_ascii_lowercase().as_str()) {
+    if word && !NOT_STRINGS.contains(&text.to_ascii_lowercase().as_str()) {
         return text.to_owned();
     }
     Value::from(text).to_string()
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values() {
+    fn writes_values_as_yaml() {
         for (value, want) in [
             (json!("get"), "get\n"),
             (json!("merge,retainKeys"), "\"merge,retainKeys\"\n"),

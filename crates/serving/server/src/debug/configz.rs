@@ -1,4 +1,4 @@
-//! `/configz`: the configuration that runs, and its differences from the file that it was read from.
+//! `/configz`: the running configuration, and its differences from the file from which it was loaded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 
 const PATH: &str = "/configz";
 
-/// The page, as JSON that is made per request.
+/// The page, as JSON that is generated per request.
 #[derive(Clone)]
 pub struct ConfigPage(Arc<dyn Fn() -> String + Send + Sync>);
 

@@ -10,10 +10,10 @@ use http::{HeaderValue, Method, StatusCode};
 use super::below;
 
 const PATH: &str = "/debug/flags";
-/// The longest value, in bytes.
-const MOST: usize = 1 << 10;
+/// The maximum length of a value, in bytes.
+const MAX_VALUE_BYTES: usize = 1 << 10;
 
-/// Sets a value and returns a message about the outcome.
+/// Sets a value and returns a message about the result.
 type Setter = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
 
 /// A flag that can be set.
@@ -35,7 +35,7 @@ impl fmt::Debug for DebugFlag {
     }
 }
 
-/// Serves the flags; they are not in the index of paths.
+/// Serves the flags, which are not in the index of paths.
 #[derive(Clone)]
 pub struct DebugFlagsLink(pub Vec<DebugFlag>);
 
@@ -53,12 +53,12 @@ impl DebugFlagsLink {
         response
     }
 
-    pub(super) fn claims_path(path: &str) -> bool {
+    pub(super) fn matches_path(path: &str) -> bool {
         below(path, PATH).is_some()
     }
 
-    /// Answers a request. `body` is only read if needed.
-    pub(super) async fn answer(
+    /// Handles a request. `body` is only read if needed.
+    pub(super) async fn respond(
         &self,
         method: &Method,
         path: &str,
@@ -73,20 +73,22 @@ impl DebugFlagsLink {
 
     async fn set(flag: &DebugFlag, method: &Method, body: impl Future<Output = Result<String, String>>) -> Response {
         if method != Method::PUT {
-            return said(StatusCode::NOT_ACCEPTABLE, "unsupported http method");
+            return text_response(StatusCode::NOT_ACCEPTABLE, "unsupported http method");
         }
         let body = match body.await {
             Ok(body) => body,
-            Err(error) => return said(StatusCode::BAD_REQUEST, &format!("error reading request body: {error}")),
+            Err(error) => {
+                return text_response(StatusCode::BAD_REQUEST, &format!("error reading request body: {error}"));
+            }
         };
         match (flag.set)(&body) {
-            Ok(text) => said(StatusCode::OK, &text),
-            Err(why) => said(StatusCode::BAD_REQUEST, &why),
+            Ok(text) => text_response(StatusCode::OK, &text),
+            Err(why) => text_response(StatusCode::BAD_REQUEST, &why),
         }
     }
 }
 
-fn said(code: StatusCode, text: &str) -> Response {
+fn text_response(code: StatusCode, text: &str) -> Response {
     let mut response = Response::new(Body::from(format!("{text}\n")));
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
@@ -96,17 +98,17 @@ fn said(code: StatusCode, text: &str) -> Response {
 
 impl Link for DebugFlagsLink {
     fn claims(&self, info: &RequestInfo) -> bool {
-        Self::claims_path(&info.path)
+        Self::matches_path(&info.path)
     }
 
     fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
             let (method, info) = (request.method.clone(), request.info.clone());
             let body = async {
-                let body = request.read_body(MOST).await.map_err(|error| error.to_string())?;
+                let body = request.read_body(MAX_VALUE_BYTES).await.map_err(|error| error.to_string())?;
                 Ok(String::from_utf8_lossy(&body).into_owned())
             };
-            self.answer(&method, &info.path, body).await
+            self.respond(&method, &info.path, body).await
         })
     }
 }

@@ -14,15 +14,15 @@ use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
 use super::below;
-use crate::answer::{error_text, page_not_found};
+use crate::response::{error_text, page_not_found};
 
 const PATH: &str = "/logs";
-/// A file leaves in pieces of this size.
-const PIECE: usize = 64 << 10;
-/// The number of bytes that decide the type of a file.
-const SNIFFED: usize = 512;
+/// The size of the pieces in which a file is sent.
+const PIECE_BYTES: usize = 64 << 10;
+/// The number of bytes by which the type of a file is detected.
+const SNIFF_BYTES: usize = 512;
 /// The limit on listed entries of a directory.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// Serves the files under a directory.
 pub struct LogsLink {
@@ -34,7 +34,7 @@ impl LogsLink {
         Self { directory: directory.into() }
     }
 
-    async fn answer(&self, path: &str, range: Option<&HeaderValue>) -> Result<Response, std::io::Error> {
+    async fn respond(&self, path: &str, range: Option<&HeaderValue>) -> Result<Response, std::io::Error> {
         if path.split('/').any(|part| part == "..") {
             return Ok(error_text(StatusCode::BAD_REQUEST, "invalid URL path".to_owned()));
         }
@@ -46,14 +46,14 @@ impl LogsLink {
         if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return Ok(error_text(StatusCode::BAD_REQUEST, "invalid URL path".to_owned()));
         }
-        let place = self.directory.join(relative);
-        let found = tokio::fs::metadata(&place).await?;
+        let file_path = self.directory.join(relative);
+        let metadata = tokio::fs::metadata(&file_path).await?;
         let (name, slash) = (path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default(), path.ends_with('/'));
-        match (found.is_dir(), slash) {
+        match (metadata.is_dir(), slash) {
             (true, false) => Ok(redirect(&format!("{name}/"))),
-            (true, true) => listing(&place).await,
+            (true, true) => listing(&file_path).await,
             (false, true) => Ok(redirect(&format!("../{name}"))),
-            (false, false) => file(&place, found.len(), found.modified().ok(), range).await,
+            (false, false) => file(&file_path, metadata.len(), metadata.modified().ok(), range).await,
         }
     }
 }
@@ -69,7 +69,7 @@ impl Link for LogsLink {
                 return error_text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed".to_owned());
             }
             let (info, range) = (request.info.clone(), request.headers.get(RANGE).cloned());
-            match self.answer(&info.path, range.as_ref()).await {
+            match self.respond(&info.path, range.as_ref()).await {
                 Ok(response) => response,
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                     error_text(StatusCode::FORBIDDEN, "403 Forbidden".to_owned())
@@ -96,15 +96,15 @@ fn redirect(to: &str) -> Response {
     response
 }
 
-/// Returns the names in a directory as links.
-async fn listing(place: &Path) -> Result<Response, std::io::Error> {
-    let mut entries = tokio::fs::read_dir(place).await?;
+/// Returns a page of links to the entries of a directory.
+async fn listing(file_path: &Path) -> Result<Response, std::io::Error> {
+    let mut entries = tokio::fs::read_dir(file_path).await?;
     let mut names = Vec::new();
     while let Some(entry) = entries.next_entry().await? {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_dir = entry.file_type().await.is_ok_and(|kind| kind.is_dir());
         names.push(if is_dir { format!("{name}/") } else { name });
-        if names.len() == MOST_ENTRIES {
+        if names.len() == MAX_ENTRIES {
             break;
         }
     }
@@ -140,19 +140,19 @@ fn link(name: &str) -> String {
     link
 }
 
-/// Returns a file, or the part of it that the client asks for.
+/// Returns a file, or the range that the client requests.
 async fn file(
-    place: &Path,
+    file_path: &Path,
     size: u64,
     modified: Option<SystemTime>,
     range: Option<&HeaderValue>,
 ) -> Result<Response, std::io::Error> {
-    let mut file = File::open(place).await?;
-    let mut head = vec![0; SNIFFED];
+    let mut file = File::open(file_path).await?;
+    let mut head = vec![0; SNIFF_BYTES];
     let read = file.read(&mut head).await?;
-    let kind = kind_of(place, &head[..read]);
-    let part = match range.map(|range| part(range.to_str().unwrap_or_default(), size)) {
-        Some(Part::Unsatisfiable) => {
+    let kind = content_type_of(file_path, &head[..read]);
+    let part = match range.map(|range| parse_range(range.to_str().unwrap_or_default(), size)) {
+        Some(RequestedRange::Unsatisfiable) => {
             let mut response =
                 error_text(StatusCode::RANGE_NOT_SATISFIABLE, "invalid range: failed to overlap".to_owned());
             if let Ok(value) = HeaderValue::try_from(format!("bytes */{size}")) {
@@ -160,23 +160,23 @@ async fn file(
             }
             return Ok(response);
         }
-        Some(Part::Of(from, to)) => Some((from, to)),
-        Some(Part::Whole) | None => None,
+        Some(RequestedRange::Of(from, to)) => Some((from, to)),
+        Some(RequestedRange::Whole) | None => None,
     };
     let (from, to) = part.unwrap_or((0, size));
     file.seek(std::io::SeekFrom::Start(from)).await?;
-    // A log grows while it is read: no more than the announced length is sent.
-    let pieces = stream::try_unfold((file, to - from), |(mut file, left)| async move {
-        if left == 0 {
+    // A log may grow while it is read, so no more than the announced length is sent.
+    let pieces = stream::try_unfold((file, to - from), |(mut file, remaining)| async move {
+        if remaining == 0 {
             return Ok(None);
         }
-        let mut piece = vec![0; PIECE.min(usize::try_from(left).unwrap_or(PIECE))];
+        let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(remaining).unwrap_or(PIECE_BYTES))];
         let read = file.read(&mut piece).await?;
         if read == 0 {
             return Ok::<_, std::io::Error>(None);
         }
         piece.truncate(read);
-        Ok(Some((Bytes::from(piece), (file, left - read as u64))))
+        Ok(Some((Bytes::from(piece), (file, remaining - read as u64))))
     });
     let mut response = Response::new(Body::stream(pieces));
     let headers = response.headers_mut();
@@ -196,31 +196,31 @@ async fn file(
     Ok(response)
 }
 
-/// The part of a file that a range header asks for.
+/// The range of a file that a Range header requests.
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum RequestedRange {
     Whole,
-    /// From the first index up to, excluding, the second.
+    /// From the first index to the second, which is excluded.
     Of(u64, u64),
     Unsatisfiable,
 }
 
-/// Returns the part for a single range; several ranges, or an invalid one, result in the whole file.
-fn part(header: &str, size: u64) -> Part {
+/// Returns the range of a header with a single range; several or invalid ranges select the whole file.
+fn parse_range(header: &str, size: u64) -> RequestedRange {
     let Some((from, to)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
-        return Part::Whole;
+        return RequestedRange::Whole;
     };
     match (from.trim().parse::<u64>(), to.trim().parse::<u64>()) {
-        (Ok(from), _) if from >= size => Part::Unsatisfiable,
-        (Ok(from), Ok(to)) if to >= from => Part::Of(from, to.saturating_add(1).min(size)),
-        (Ok(from), Err(_)) if to.trim().is_empty() => Part::Of(from, size),
-        (Err(_), Ok(last)) if from.trim().is_empty() => Part::Of(size.saturating_sub(last), size),
-        _ => Part::Whole,
+        (Ok(from), _) if from >= size => RequestedRange::Unsatisfiable,
+        (Ok(from), Ok(to)) if to >= from => RequestedRange::Of(from, to.saturating_add(1).min(size)),
+        (Ok(from), Err(_)) if to.trim().is_empty() => RequestedRange::Of(from, size),
+        (Err(_), Ok(last)) if from.trim().is_empty() => RequestedRange::Of(size.saturating_sub(last), size),
+        _ => RequestedRange::Whole,
     }
 }
 
-fn kind_of(place: &Path, head: &[u8]) -> &'static str {
-    match place.extension().and_then(|extension| extension.to_str()) {
+fn content_type_of(file_path: &Path, head: &[u8]) -> &'static str {
+    match file_path.extension().and_then(|extension| extension.to_str()) {
         Some("gz") => "application/gzip",
         Some("json") => "application/json",
         Some("html" | "htm") => "text/html; charset=utf-8",
@@ -235,31 +235,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts() {
+    fn parses_ranges() {
         for (header, want) in [
-            ("bytes=0-4", Part::Of(0, 5)),
-            ("bytes=5-", Part::Of(5, 10)),
-            ("bytes=-3", Part::Of(7, 10)),
-            ("bytes=-30", Part::Of(0, 10)),
-            ("bytes=8-100", Part::Of(8, 10)),
-            ("bytes=10-", Part::Unsatisfiable),
-            ("bytes=4-2", Part::Whole),
-            ("bytes=0-1,3-4", Part::Whole),
-            ("lines=1-2", Part::Whole),
+            ("bytes=0-4", RequestedRange::Of(0, 5)),
+            ("bytes=5-", RequestedRange::Of(5, 10)),
+            ("bytes=-3", RequestedRange::Of(7, 10)),
+            ("bytes=-30", RequestedRange::Of(0, 10)),
+            ("bytes=8-100", RequestedRange::Of(8, 10)),
+            ("bytes=10-", RequestedRange::Unsatisfiable),
+            ("bytes=4-2", RequestedRange::Whole),
+            ("bytes=0-1,3-4", RequestedRange::Whole),
+            ("lines=1-2", RequestedRange::Whole),
         ] {
-            assert_eq!(part(header, 10), want, "{header}");
+            assert_eq!(parse_range(header, 10), want, "{header}");
         }
     }
 
     #[test]
-    fn kinds() {
+    fn detects_content_types() {
         for (name, head, want) in [
             ("a.log", &b"plain"[..], "text/plain; charset=utf-8"),
             ("a", &b""[..], "text/plain; charset=utf-8"),
             ("a.log", &[0x1f, 0x8b, 8, 0], "application/x-gzip"),
             ("wtmp", &[7, 0, 0], "application/octet-stream"),
         ] {
-            assert_eq!(kind_of(Path::new(name), head), want, "{name}");
+            assert_eq!(content_type_of(Path::new(name), head), want, "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `/debug/pprof/`: profiles of this process for `go tool pprof`, under the paths and with the parameters of Go's.
+//! `/debug/pprof/`: profiles of this process for `go tool pprof`, with Go's paths and parameters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,27 +10,26 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, LOCATION, X_CO
 use http::{HeaderValue, Method, StatusCode};
 
 use super::below;
-use crate::answer::{error_text, plain_text};
+use crate::response::{error_text, plain_text};
 
 const PATH: &str = "/debug/pprof";
 /// Go's default duration.
-const SECONDS: u64 = 30;
-/// The longest duration of a profile.
-const MOST_SECONDS: u64 = 3600;
-/// The bytes of a program in which names are looked up.
-const LOOK_UP: usize = 32 << 20;
+const DEFAULT_SECONDS: u64 = 30;
+/// The maximum duration of a profile.
+const MAX_SECONDS: u64 = 3600;
+/// The size of the program in which names are looked up, in bytes.
+const SYMBOL_LOOKUP_BYTES: usize = 32 << 20;
 /// The limit on addresses in a symbol request.
-const MOST_SYMBOLS: usize = 10_000;
+const MAX_SYMBOLS: usize = 10_000;
 const FAILED: HeaderName = HeaderName::from_static("x-go-pprof");
 
-/// Makes a profile of the memory in use, in pprof's format, or returns the reason why there is none. It may take a
-/// second.
+/// Returns a profile of the memory in use, in pprof's format, or an error message. It may take a second.
 #[derive(Clone)]
 pub struct HeapProfile(Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>);
 
 impl HeapProfile {
-    pub fn new(make: impl Fn() -> Result<Vec<u8>, String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(make))
+    pub fn new(build: impl Fn() -> Result<Vec<u8>, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(build))
     }
 }
 
@@ -40,13 +39,13 @@ impl fmt::Debug for HeapProfile {
     }
 }
 
-/// Serves profiles; they are not in the index of paths.
+/// Serves profiles, which are not in the index of paths.
 #[derive(Clone, Default)]
 pub struct PprofLink {
     heap: Option<HeapProfile>,
 }
 
-/// The profiles, each with a sentence for the index.
+/// The profiles, each with its description in the index.
 const PROFILES: [(&str, &str); 6] = [
     (
         "goroutine",
@@ -60,17 +59,17 @@ const PROFILES: [(&str, &str); 6] = [
 ];
 
 impl PprofLink {
-    /// Returns the link; without `heap` there are no memory profiles.
+    /// Returns the handler; without `heap` there are no memory profiles.
     pub fn new(heap: Option<HeapProfile>) -> Self {
         Self { heap }
     }
 
-    pub(super) fn claims_path(path: &str) -> bool {
+    pub(super) fn matches_path(path: &str) -> bool {
         below(path, PATH).is_some()
     }
 
-    /// Answers a request. `raw` is the raw query; `body` is only read if needed.
-    pub(super) async fn answer(
+    /// Handles a request. `raw` is the raw query; `body` is only read if needed.
+    pub(super) async fn respond(
         &self,
         method: &Method,
         path: &str,
@@ -89,78 +88,78 @@ impl PprofLink {
             "" => index(),
             "profile" => cpu(query).await,
             "symbol" => {
-                let asked = if method == Method::POST { body.await } else { raw.to_owned() };
-                text(symbols(&asked))
+                let addresses = if method == Method::POST { body.await } else { raw.to_owned() };
+                text(symbols(&addresses))
             }
             "goroutine" | "threadcreate" | "heap" if query.get("seconds").is_some() => {
-                failed(StatusCode::BAD_REQUEST, "\"seconds\" parameter is not supported for this profile type")
+                failure(StatusCode::BAD_REQUEST, "\"seconds\" parameter is not supported for this profile type")
             }
             "goroutine" => stacks(name, &binnacle_telemetry::profiles::tasks(), is_text),
             "threadcreate" => match binnacle_telemetry::profiles::threads() {
                 Ok(threads) => stacks(name, &threads, is_text),
-                Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+                Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
             },
             "heap" => self.heap().await,
-            "trace" => failed(
+            "trace" => failure(
                 StatusCode::NOT_IMPLEMENTED,
                 "There are no execution traces: see --tracing-config-file for spans of requests, or use perf on the process",
             ),
-            _ => failed(StatusCode::NOT_FOUND, "Unknown profile"),
+            _ => failure(StatusCode::NOT_FOUND, "Unknown profile"),
         }
     }
 
     async fn heap(&self) -> Response {
-        let Some(heap) = self.heap.clone() else { return failed(StatusCode::NOT_FOUND, "Unknown profile") };
+        let Some(heap) = self.heap.clone() else { return failure(StatusCode::NOT_FOUND, "Unknown profile") };
         match tokio::task::spawn_blocking(move || (heap.0)()).await {
             Ok(Ok(profile)) => attachment("heap", profile),
-            Ok(Err(why)) => failed(StatusCode::NOT_IMPLEMENTED, &why),
-            Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+            Ok(Err(why)) => failure(StatusCode::NOT_IMPLEMENTED, &why),
+            Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         }
     }
 }
 
 impl Link for PprofLink {
     fn claims(&self, info: &RequestInfo) -> bool {
-        Self::claims_path(&info.path)
+        Self::matches_path(&info.path)
     }
 
     fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
             let (method, uri, info) = (request.method.clone(), request.uri.clone(), request.info.clone());
             let body = async {
-                let body = request.read_body(MOST_SYMBOLS * 19).await.unwrap_or_default();
+                let body = request.read_body(MAX_SYMBOLS * 19).await.unwrap_or_default();
                 String::from_utf8_lossy(&body).into_owned()
             };
             // Names are looked up in the whole program, which takes long.
-            binnacle_work::large(LOOK_UP).await;
-            self.answer(&method, &info.path, uri.query().unwrap_or_default(), body).await
+            binnacle_work::large(SYMBOL_LOOKUP_BYTES).await;
+            self.respond(&method, &info.path, uri.query().unwrap_or_default(), body).await
         })
     }
 }
 
 async fn cpu(query: &Query) -> Response {
     let seconds = query.get("seconds").and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
-    let seconds = seconds.unwrap_or(SECONDS).min(MOST_SECONDS);
+    let seconds = seconds.unwrap_or(DEFAULT_SECONDS).min(MAX_SECONDS);
     match binnacle_telemetry::profiles::cpu(Duration::from_secs(seconds)).await {
         Ok(profile) => attachment("profile", profile),
         Err(error @ (CpuError::Busy | CpuError::Failed(_))) => {
-            failed(StatusCode::INTERNAL_SERVER_ERROR, &format!("Could not enable CPU profiling: {error}"))
+            failure(StatusCode::INTERNAL_SERVER_ERROR, &format!("Could not enable CPU profiling: {error}"))
         }
     }
 }
 
-/// Returns symbols in pprof's own protocol: first a line that there are symbols, then a line for each address.
-fn symbols(asked: &str) -> String {
-    let mut answer = "num_symbols: 1\n".to_owned();
-    for text in asked.split('+').take(MOST_SYMBOLS) {
+/// Returns symbols in pprof's own protocol: a line that symbols are available, then a line per address.
+fn symbols(addresses: &str) -> String {
+    let mut text = "num_symbols: 1\n".to_owned();
+    for address in addresses.split('+').take(MAX_SYMBOLS) {
         let address = text.trim().strip_prefix("0x").and_then(|hex| usize::from_str_radix(hex, 16).ok());
         if let Some((address, name)) =
-            address.and_then(|address| Some((address, binnacle_telemetry::profiles::name_of(address)?)))
+            address.and_then(|address| Some((address, binnacle_telemetry::profiles::function_name(address)?)))
         {
-            answer.push_str(&format!("{address:#x} {name}\n"));
+            text.push_str(&format!("{address:#x} {name}\n"));
         }
     }
-    answer
+    text
 }
 
 fn stacks(name: &str, stacks: &Stacks, is_text: bool) -> Response {
@@ -170,8 +169,8 @@ fn stacks(name: &str, stacks: &Stacks, is_text: bool) -> Response {
 fn index() -> Response {
     let mut page =
         "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/<br>\n<br>\n<table>\n".to_owned();
-    for (name, what) in PROFILES {
-        page.push_str(&format!("<tr><td><a href='{name}'>{name}</a></td><td>{what}</td></tr>\n"));
+    for (name, description) in PROFILES {
+        page.push_str(&format!("<tr><td><a href='{name}'>{name}</a></td><td>{description}</td></tr>\n"));
     }
     page.push_str("</table>\n</body>\n</html>\n");
     let mut response = Response::new(Body::from(page));
@@ -197,7 +196,7 @@ fn attachment(name: &str, profile: Vec<u8>) -> Response {
     response
 }
 
-fn failed(code: StatusCode, why: &str) -> Response {
+fn failure(code: StatusCode, why: &str) -> Response {
     let mut response = error_text(code, why.to_owned());
     response.headers_mut().insert(FAILED, HeaderValue::from_static("1"));
     response

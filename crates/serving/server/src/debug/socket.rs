@@ -1,5 +1,5 @@
-//! `--debug-socket-path`: profiles and flags on a unix socket, without authentication: its file permissions decide who
-//! may open it.
+//! `--debug-socket-path`: profiles and flags on a unix socket without authentication; its file permissions control
+//! access.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,22 +19,22 @@ use tokio::task::JoinSet;
 
 use super::pprof::text;
 use super::{DebugFlagsLink, PprofLink};
-use crate::answer::page_not_found;
+use crate::response::page_not_found;
 
-/// The longest body, in bytes.
-const MOST: usize = 256 << 10;
-/// The pause after a failed accept.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The maximum length of a body, in bytes.
+const MAX_BODY_BYTES: usize = 256 << 10;
+/// The delay after a failed accept.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// The limit on simultaneous connections.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 
-/// The socket and its links.
+/// The socket and its handlers.
 pub struct DebugSocket {
     listener: UnixListener,
-    served: Arc<Served>,
+    handlers: Arc<DebugHandlers>,
 }
 
-struct Served {
+struct DebugHandlers {
     profiles: PprofLink,
     flags: DebugFlagsLink,
 }
@@ -46,7 +46,7 @@ impl DebugSocket {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        Ok(Self { listener: UnixListener::bind(path)?, served: Arc::new(Served { profiles, flags }) })
+        Ok(Self { listener: UnixListener::bind(path)?, handlers: Arc::new(DebugHandlers { profiles, flags }) })
     }
 
     /// Serves until the shutdown signal.
@@ -55,11 +55,11 @@ impl DebugSocket {
         loop {
             tokio::select! {
                 () = shutdown.fired() => return,
-                accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                    Ok((stream, _)) => drop(connections.spawn(connection(stream, self.served.clone()))),
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                    Ok((stream, _)) => drop(connections.spawn(connection(stream, self.handlers.clone()))),
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept on the socket for debugging");
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     }
                 },
                 Some(_) = connections.join_next() => {}
@@ -68,32 +68,35 @@ impl DebugSocket {
     }
 }
 
-async fn connection(stream: UnixStream, served: Arc<Served>) {
+async fn connection(stream: UnixStream, handlers: Arc<DebugHandlers>) {
     let service = service_fn(|request| {
-        let served = served.clone();
-        async move { Ok::<_, Infallible>(served.answer(request).await) }
+        let handlers = handlers.clone();
+        async move { Ok::<_, Infallible>(handlers.respond(request).await) }
     });
-    let served = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-    if let Err(error) = served {
+    let result = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    if let Err(error) = result {
         tracing::debug!(%error, "a connection to the socket for debugging broke");
     }
 }
 
-impl Served {
-    async fn answer(&self, request: Request<Incoming>) -> Response {
+impl DebugHandlers {
+    async fn respond(&self, request: Request<Incoming>) -> Response {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
         let body = async {
-            let body = Limited::new(body, MOST).collect().await.map_or_else(|_| Bytes::new(), |body| body.to_bytes());
+            let body = Limited::new(body, MAX_BODY_BYTES)
+                .collect()
+                .await
+                .map_or_else(|_| Bytes::new(), |body| body.to_bytes());
             String::from_utf8_lossy(&body).into_owned()
         };
         match path {
             "/debug/pprof/cmdline" => text(std::env::args().collect::<Vec<_>>().join("\0")),
-            _ if PprofLink::claims_path(path) => {
-                self.profiles.answer(&parts.method, path, parts.uri.query().unwrap_or_default(), body).await
+            _ if PprofLink::matches_path(path) => {
+                self.profiles.respond(&parts.method, path, parts.uri.query().unwrap_or_default(), body).await
             }
-            _ if DebugFlagsLink::claims_path(path) => {
-                self.flags.answer(&parts.method, path, async { Ok(body.await) }).await
+            _ if DebugFlagsLink::matches_path(path) => {
+                self.flags.respond(&parts.method, path, async { Ok(body.await) }).await
             }
             _ => page_not_found(),
         }

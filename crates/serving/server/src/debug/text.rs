@@ -2,9 +2,9 @@
 
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 
-use crate::answer::plain_text;
+use crate::response::plain_text;
 
-/// Serves one page; it is not in the index of paths.
+/// Serves one page, which is not in the index of paths.
 pub struct DebugTextLink {
     path: &'static str,
     text: Box<dyn Fn() -> String + Send + Sync>,

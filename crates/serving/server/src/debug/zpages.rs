@@ -12,14 +12,14 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::FailureWriter;
-use crate::answer::plain_text;
 use crate::process::start_time;
+use crate::response::plain_text;
 use crate::version::{KUBERNETES_VERSION, TOOLCHAIN};
 
 const GROUP: &str = "config.k8s.io";
 const CURRENT: &str = "v1beta1";
-const OLD: &str = "v1alpha1";
-/// In the order in which errors list them.
+const DEPRECATED: &str = "v1alpha1";
+/// In the order of error messages.
 const PRODUCED: [&str; 4] = ["application/json", "application/yaml", "text/plain", CBOR];
 const CBOR: &str = "application/cbor";
 const HEADER: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees \
@@ -28,15 +28,15 @@ const COMPONENT: &str = "apiserver";
 
 /// Serves the pages whose feature gates are on.
 pub struct ZPagesLink {
-    /// Writes failures, in CBOR too if that is offered.
+    /// Writes failures, including CBOR if it is offered.
     pub failure: FailureWriter,
     /// True if CBOR is offered.
     pub cbor: bool,
-    /// The version of Kubernetes that the server acts as.
+    /// The emulated version of Kubernetes.
     pub emulated: Version,
-    /// Names and values of all flags.
+    /// The names and values of all flags.
     pub flags: Vec<(String, String)>,
-    /// Paths that `/statusz` lists besides those that every server has.
+    /// Paths that `/statusz` lists in addition to those of every server.
     pub more_paths: Vec<&'static str>,
     pub statusz: bool,
     pub flagz: bool,
@@ -49,9 +49,9 @@ enum Page {
     Flagz,
 }
 
-/// The form of an answer.
+/// The format of a response.
 #[derive(Debug, PartialEq, Eq)]
-enum Form {
+enum Format {
     Text,
     Object { media_type: &'static str, version: &'static str },
 }
@@ -65,13 +65,13 @@ impl ZPagesLink {
         }
     }
 
-    fn names(&self) -> Vec<&'static str> {
-        let mut names = vec!["/healthz", "/livez", "/metrics", "/readyz", "/version"];
-        names.extend(self.statusz.then_some("/statusz"));
-        names.extend(self.flagz.then_some("/flagz"));
-        names.extend(&self.more_paths);
-        names.sort_unstable();
-        names
+    fn listed_paths(&self) -> Vec<&'static str> {
+        let mut paths = vec!["/healthz", "/livez", "/metrics", "/readyz", "/version"];
+        paths.extend(self.statusz.then_some("/statusz"));
+        paths.extend(self.flagz.then_some("/flagz"));
+        paths.extend(&self.more_paths);
+        paths.sort_unstable();
+        paths
     }
 
     fn text(&self, page: Page) -> String {
@@ -79,21 +79,22 @@ impl ZPagesLink {
         match page {
             Page::Flagz => self.flags.iter().for_each(|(name, value)| text.push_str(&format!("{name}={value}\n"))),
             Page::Statusz => {
-                let began = began();
-                let up = up(began).as_secs();
-                let shown =
-                    i64::try_from(began.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-                let shown = shown.map(|at| at.to_zoned(TimeZone::UTC).strftime("%a %b %e %H:%M:%S UTC %Y").to_string());
+                let start = process_start();
+                let up = uptime(start).as_secs();
+                let start_text =
+                    i64::try_from(start.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+                let start_text =
+                    start_text.map(|at| at.to_zoned(TimeZone::UTC).strftime("%a %b %e %H:%M:%S UTC %Y").to_string());
                 let emulated = self.emulated;
                 text.push_str(&format!(
                     "\nStarted: {}\nUp: {} hr {:02} min {:02} sec\nGo version: {TOOLCHAIN}\nBinary version: {}\nEmulation \
                      version: {emulated}\nPaths: {}\n",
-                    shown.unwrap_or_default(),
+                    start_text.unwrap_or_default(),
                     up / 3600,
                     up / 60 % 60,
                     up % 60,
                     KUBERNETES_VERSION.trim_start_matches('v'),
-                    self.names().join(" ")
+                    self.listed_paths().join(" ")
                 ));
             }
         }
@@ -115,35 +116,35 @@ impl ZPagesLink {
                 object.insert("flags", Value::Object(flags));
             }
             Page::Statusz => {
-                let began = began();
-                let seconds = i64::try_from(began.as_secs()).unwrap_or(i64::MAX);
-                let up = i64::try_from(up(began).as_secs()).unwrap_or(i64::MAX);
+                let start = process_start();
+                let seconds = i64::try_from(start.as_secs()).unwrap_or(i64::MAX);
+                let up = i64::try_from(uptime(start).as_secs()).unwrap_or(i64::MAX);
                 object.insert("startTime", text(&Time::from_unix(seconds, 0).to_string()));
                 object.insert("uptimeSeconds", up);
                 object.insert("goVersion", text(TOOLCHAIN));
                 object.insert("binaryVersion", text(KUBERNETES_VERSION.trim_start_matches('v')));
                 object.insert("emulationVersion", text(&self.emulated.to_string()));
-                object.insert("paths", Value::List(self.names().into_iter().map(text).collect()));
+                object.insert("paths", Value::List(self.listed_paths().into_iter().map(text).collect()));
             }
         }
         Value::Object(object)
     }
 
-    fn answer(&self, page: Page, request: &mut Request) -> Response {
+    fn respond(&self, page: Page, request: &mut Request) -> Response {
         request.record.note(|facts| facts.served = true);
         let accept = request.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
         let produced = &PRODUCED[..if self.cbor { 4 } else { 3 }];
         match negotiate(accept, page, produced) {
-            Some(Form::Text) => plain_text(self.text(page)),
-            Some(Form::Object { media_type, version }) => {
+            Some(Format::Text) => plain_text(self.text(page)),
+            Some(Format::Object { media_type, version }) => {
                 let object = self.object(page, version);
                 let is_pretty = pretty(&request.headers, &request.query);
-                let mut response = Response::new(written(&object, media_type, is_pretty));
+                let mut response = Response::new(encode_body(&object, media_type, is_pretty));
                 let kind = format!("{media_type};g={GROUP};v={version};as={}", page.kind());
                 let headers = response.headers_mut();
                 headers
                     .insert(CONTENT_TYPE, HeaderValue::try_from(kind).unwrap_or(HeaderValue::from_static(media_type)));
-                if version == OLD {
+                if version == DEPRECATED {
                     let warning = format!(
                         "299 - \"This version of the {} endpoint is deprecated. Please use a newer version.\"",
                         page.name()
@@ -168,9 +169,9 @@ impl Link for ZPagesLink {
 
     fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            // Requests for other paths do not come here.
+            // The handler only receives requests for these paths.
             let page = self.page(&request.info.path).unwrap_or(Page::Statusz);
-            self.answer(page, &mut request)
+            self.respond(page, &mut request)
         })
     }
 
@@ -195,15 +196,15 @@ impl Page {
     }
 }
 
-/// Removes protobuf, in which these pages answer nothing, from an Accept header.
+/// Removes protobuf from an Accept header, because these pages do not support it.
 fn without_protobuf(accept: &str) -> String {
     let is_protobuf = |clause: &&str| clause.trim().starts_with("application/vnd.kubernetes.protobuf");
     let others: Vec<&str> = accept.split(',').filter(|clause| !is_protobuf(clause)).collect();
-    // An empty header would accept everything.
+    // An empty header would accept any type.
     if others.is_empty() { "text/plain".to_owned() } else { others.join(",") }
 }
 
-fn written(object: &Value, media_type: &str, is_pretty: bool) -> Body {
+fn encode_body(object: &Value, media_type: &str, is_pretty: bool) -> Body {
     if media_type == CBOR {
         let mut bytes = Vec::new();
         cbor::write(object, None, &mut bytes);
@@ -222,10 +223,10 @@ fn written(object: &Value, media_type: &str, is_pretty: bool) -> Body {
     Body::from(text)
 }
 
-/// Returns the form of the answer: an object if the client names its kind, text otherwise.
-fn negotiate(accept: &str, page: Page, produced: &[&'static str]) -> Option<Form> {
+/// Returns the format of the response: an object if the client names its kind, otherwise text.
+fn negotiate(accept: &str, page: Page, produced: &[&'static str]) -> Option<Format> {
     if accept.trim().is_empty() {
-        return Some(Form::Text);
+        return Some(Format::Text);
     }
     let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
     // The highest quality first, with a stable sort.
@@ -233,7 +234,7 @@ fn negotiate(accept: &str, page: Page, produced: &[&'static str]) -> Option<Form
     clauses.iter().find_map(|clause| produced.iter().find_map(|media_type| clause.form(media_type, page)))
 }
 
-/// One part of an Accept header.
+/// A clause of an Accept header.
 struct Clause<'a> {
     media_type: &'a str,
     quality: f32,
@@ -259,31 +260,31 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    fn form(&self, media_type: &'static str, page: Page) -> Option<Form> {
+    fn form(&self, media_type: &'static str, page: Page) -> Option<Format> {
         let (main, _) = media_type.split_once('/')?;
         let matches = self.media_type == media_type
             || self.media_type == "*/*"
-            || self.media_type.strip_suffix("/*").is_some_and(|wanted| wanted == main);
+            || self.media_type.strip_suffix("/*").is_some_and(|accepted| accepted == main);
         let names_kind = self.kind.is_some() || self.group.is_some() || self.version.is_some();
         match (matches, media_type) {
             (false, _) => None,
-            (true, "text/plain") => (!names_kind).then_some(Form::Text),
+            (true, "text/plain") => (!names_kind).then_some(Format::Text),
             (true, media_type) => {
-                let version = [CURRENT, OLD].into_iter().find(|version| self.version == Some(version))?;
+                let version = [CURRENT, DEPRECATED].into_iter().find(|version| self.version == Some(version))?;
                 let is_ours = self.kind == Some(page.kind()) && self.group == Some(GROUP);
-                is_ours.then_some(Form::Object { media_type, version })
+                is_ours.then_some(Format::Object { media_type, version })
             }
         }
     }
 }
 
-/// Returns the start time of the process, since 1970.
-fn began() -> Duration {
+/// Returns the start time of the process since the Unix epoch.
+fn process_start() -> Duration {
     Duration::from_secs_f64(start_time().filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or_default())
 }
 
-fn up(began: Duration) -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(began)
+fn uptime(start: Duration) -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(start)
 }
 
 #[cfg(test)]
@@ -291,17 +292,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
-        let object = |media_type, version| Some(Form::Object { media_type, version });
+    fn negotiates_format_by_accept_header() {
+        let object = |media_type, version| Some(Format::Object { media_type, version });
         for (accept, want) in [
-            ("", Some(Form::Text)),
-            ("*/*", Some(Form::Text)),
-            ("text/plain", Some(Form::Text)),
-            ("application/json, */*", Some(Form::Text)),
+            ("", Some(Format::Text)),
+            ("*/*", Some(Format::Text)),
+            ("text/plain", Some(Format::Text)),
+            ("application/json, */*", Some(Format::Text)),
             ("application/json", None),
             ("text/html", None),
             ("application/json;as=Statusz;v=v1beta1;g=config.k8s.io", object("application/json", CURRENT)),
-            ("application/yaml; as=Statusz; v=v1alpha1; g=config.k8s.io", object("application/yaml", OLD)),
+            ("application/yaml; as=Statusz; v=v1alpha1; g=config.k8s.io", object("application/yaml", DEPRECATED)),
             ("application/json;as=Flagz;v=v1beta1;g=config.k8s.io", None),
             ("application/json;as=Statusz;v=v1;g=config.k8s.io", None),
             (
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_not_protobuf() {
+    fn failures_are_never_protobuf() {
         for (accept, want) in [
             ("application/vnd.kubernetes.protobuf", "text/plain"),
             ("application/vnd.kubernetes.protobuf;q=1, application/yaml", " application/yaml"),

@@ -1,5 +1,5 @@
-//! Audit events of a request. The policy is evaluated once the caller is known; requests that fail before are recorded
-//! without a user.
+//! Audit events of a request. The policy is evaluated once the caller is authenticated; requests that fail before are
+//! recorded without a user.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, StatusCode};
 
-use crate::answer::{Panicked, Refusal, Unaudited};
+use crate::response::{AuditExempt, PanicMessage, Rejection};
 
 /// Headers in which intermediaries name the client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -34,13 +34,13 @@ pub(crate) fn open(
     Some(Arc::new(Trail::new(auditor, record.clone(), ips, agent.as_deref().unwrap_or_default())))
 }
 
-/// Notes that the request was received and its caller is known.
-pub(crate) async fn received(
+/// Records that the request was received and its caller is authenticated.
+pub(crate) async fn record_received(
     trail: Option<&Arc<Trail>>,
     info: &Arc<RequestInfo>,
     user: &Arc<User>,
     record: &Record,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     let Some(trail) = trail else { return Ok(()) };
     if !trail.begin(info, Some(user)) || trail.received().await {
         return Ok(());
@@ -48,12 +48,12 @@ pub(crate) async fn received(
     let uri = go_quote(record.uri());
     let text = format!("Internal Server Error: {uri}: failed to store audit event");
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    // This failure has been reported; the answer is not audited.
+    // This failure has been recorded; the response is not audited.
     trail.end();
-    Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
+    Err(Rejection::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
-/// The kinds of credentials that a request presents, valid or not.
+/// The kinds of credentials of a request, valid or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PresentedCredentials {
     basic: bool,
@@ -74,7 +74,7 @@ impl PresentedCredentials {
         Self {
             basic: pair.is_some_and(|pair| pair.contains(&b':')),
             bearer: credential("bearer").is_some(),
-            // Never accepted as a credential, but clients try.
+            // Never accepted as a credential, but clients may send it.
             access_token: Query::parse(query).get("access_token").is_some_and(|token| !token.trim().is_empty()),
             certificate: !connection.peer_certificates.is_empty(),
         }
@@ -91,29 +91,29 @@ impl PresentedCredentials {
     }
 }
 
-/// The facts about an answer that audit events report.
-pub(crate) struct Head {
-    unaudited: bool,
+/// The properties of a response for audit events.
+pub(crate) struct ResponseHead {
+    audit_exempt: bool,
     code: StatusCode,
     status: Option<Arc<Status>>,
-    panicked: Option<Panicked>,
+    panic_message: Option<PanicMessage>,
     media_type: Text,
     /// True for compressed bodies, which are not recorded.
     compressed: bool,
-    /// The body, if it is complete already.
+    /// The body, if it is already complete.
     whole: Option<Bytes>,
 }
 
-impl Head {
-    /// `body` is what the answer has to say before its body is left out for a HEAD.
+impl ResponseHead {
+    /// `body` is the content of the response before it is omitted for a HEAD request.
     pub(crate) fn of(response: &Response, body: Option<Bytes>) -> Self {
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let stays_open = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         Self {
-            unaudited: response.extensions().get::<Unaudited>().is_some(),
+            audit_exempt: response.extensions().get::<AuditExempt>().is_some(),
             code: response.status(),
             status: response.extensions().get::<AnsweredStatus>().map(|status| status.0.clone()),
-            panicked: response.extensions().get().cloned(),
+            panic_message: response.extensions().get().cloned(),
             media_type: media_type.unwrap_or_default().into(),
             compressed: response.headers().contains_key(CONTENT_ENCODING),
             whole: body.or_else(|| response.body().whole()).filter(|_| !stays_open),
@@ -121,60 +121,60 @@ impl Head {
     }
 }
 
-/// Reports an answer. If it has a body after its head, [`Ending`] reports that.
-pub(crate) async fn answered(
+/// Records a response. If a body follows its head, [`ResponseAuditor`] records the rest.
+pub(crate) async fn record_response(
     trail: Arc<Trail>,
-    tried: PresentedCredentials,
+    presented: PresentedCredentials,
     info: Option<Arc<RequestInfo>>,
-    head: Head,
-) -> Option<Ending> {
-    let info = info.filter(|_| !head.unaudited)?;
-    // A request that is refused before its caller is known only has an event for the head of the answer.
+    head: ResponseHead,
+) -> Option<ResponseAuditor> {
+    let info = info.filter(|_| !head.audit_exempt)?;
+    // A request that is rejected before authentication only has an event for the head of the response.
     let unknown_caller = !trail.is_begun();
     if unknown_caller && !trail.begin(&info, None) {
         return None;
     }
-    if let Some(Panicked(message)) = head.panicked {
+    if let Some(PanicMessage(message)) = head.panic_message {
         trail.panicked(&message).await;
         return None;
     }
     let failed = head.status.is_some();
-    // A Status says it better.
+    // A Status has a better message.
     if unknown_caller && head.code == StatusCode::UNAUTHORIZED && !failed {
-        trail.unauthenticated(&tried.names());
+        trail.unauthenticated(&presented.names());
     }
     trail.answered(&Answered { code: head.code.as_u16(), status: head.status });
     let limit = if head.compressed { 0 } else { trail.wants_body() };
-    let record_whole = |body: &Bytes| {
+    let record_body = |body: &Bytes| {
         if limit > 0 {
             trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));
         }
     };
     if unknown_caller {
-        head.whole.iter().for_each(record_whole);
+        head.whole.iter().for_each(record_body);
         trail.started().await;
         trail.end();
         return None;
     }
     let long_running = info.is_long_running();
     if long_running {
-        // What a stream sends is not recorded, but a failure instead of it is.
-        head.whole.iter().filter(|_| failed).for_each(record_whole);
+        // The contents of streams are not recorded, but a failure instead of a stream is.
+        head.whole.iter().filter(|_| failed).for_each(record_body);
         trail.started().await;
     }
     let mut limit = if long_running { 0 } else { limit };
     if let Some(body) = &head.whole {
         if !long_running {
-            record_whole(body);
+            record_body(body);
         }
-        // Events of slow requests also have the time that sending took.
+        // Events of slow requests include the time of sending.
         if !trail.is_slow() {
             trail.completed().await;
             return None;
         }
         limit = 0;
     }
-    Some(Ending {
+    Some(ResponseAuditor {
         trail,
         media_type: head.media_type,
         captured: (limit > 0).then(BytesMut::new),
@@ -184,8 +184,8 @@ pub(crate) async fn answered(
     })
 }
 
-/// Reports the end of an answer that is sent in pieces.
-pub(crate) struct Ending {
+/// Records the end of a response that is sent in pieces.
+pub(crate) struct ResponseAuditor {
     trail: Arc<Trail>,
     media_type: Text,
     captured: Option<BytesMut>,
@@ -195,8 +195,8 @@ pub(crate) struct Ending {
     finished: bool,
 }
 
-impl Ending {
-    /// Notes that some pieces are about to be sent.
+impl ResponseAuditor {
+    /// Records pieces that are about to be sent.
     pub(crate) fn pieces(&mut self, pieces: &Pieces) {
         let fits = self.captured.as_ref().is_some_and(|captured| captured.len() + pieces.len() <= self.limit);
         match &mut self.captured {
@@ -205,7 +205,7 @@ impl Ending {
         }
     }
 
-    /// Reports that everything was sent; ready when that is recorded.
+    /// Records that everything was sent; ready when the event was written.
     pub(crate) fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.finished {
             return Poll::Ready(());
@@ -223,7 +223,7 @@ impl Ending {
         recorded
     }
 
-    /// Reports that a panic ended the answer.
+    /// Records that a panic ended the response.
     pub(crate) fn panicked(&mut self, message: String) {
         let trail = self.trail.clone();
         self.finished = true;
@@ -231,8 +231,8 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
-    /// Reports that the client disconnected before the end.
+impl Drop for ResponseAuditor {
+    /// Records that the client disconnected before the end.
     fn drop(&mut self) {
         if !self.finished {
             match self.completing.take() {
@@ -246,7 +246,7 @@ impl Drop for Ending {
     }
 }
 
-/// Runs `work` to its end in the background. Most backends finish at once.
+/// Runs `work` to its end in the background. Most backends finish immediately.
 fn detach(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
     let mut cx = Context::from_waker(Waker::noop());
@@ -257,7 +257,7 @@ fn detach(work: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Returns the addresses on the path of a request, the client's first. All but the last are claims of clients and
+/// Returns the addresses on the path of a request, the client's first. All except the last are claims of clients and
 /// proxies.
 fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<IpAddr> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials() {
+    fn names_presented_credentials() {
         let connection = ConnectionInfo::default();
         for (header, query, want) in [
             ("", "", ""),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn lists_source_addresses() {
         let peer = Some(SocketAddr::from(([10, 0, 0, 9], 1)));
         for (forwarded, real, want) in [
             ("", "", "10.0.0.9"),

@@ -12,22 +12,22 @@ use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::Metrics;
-use crate::answer::{CloseConnection, Refusal};
+use crate::response::{CloseConnection, Rejection};
 
-/// The usual headers in which authenticating proxies name a user. They are only trusted from such a proxy, and removed
-/// for all later filters.
+/// The standard headers in which authenticating proxies name a user. They are trusted only from such a proxy, and
+/// removed for all later filters.
 const PROXY_HEADERS: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const PROXY_EXTRA_PREFIX: &str = "x-remote-extra-";
 
-/// The number of failures after which an HTTP/1 connection is closed; HTTP/2 connections close after the first.
-const FAILED_LOGINS: u32 = 10;
+/// The number of failures after which an HTTP/1 connection is closed; HTTP/2 connections are closed after the first.
+const MAX_FAILED_LOGINS: u32 = 10;
 
 /// The configuration of authentication.
 pub struct Authentication {
     pub authenticator: Arc<dyn Authenticator>,
     /// `--api-audiences`: the audiences of tokens for this server.
     pub audiences: Vec<Text>,
-    /// Further headers in which proxies name users, in lower case, and prefixes of such headers.
+    /// Additional headers in which proxies name users, in lower case, and prefixes of such headers.
     pub proxy_headers: Vec<String>,
     pub proxy_prefixes: Vec<String>,
 }
@@ -58,39 +58,42 @@ impl Authentication {
     }
 }
 
-pub(crate) async fn caller(
+pub(crate) async fn authenticate(
     authentication: &Authentication,
     headers: &mut HeaderMap,
     connection: &ConnectionInfo,
     path: &str,
     record: &Record,
     metrics: &Metrics,
-) -> Result<Arc<User>, Refusal> {
+) -> Result<Arc<User>, Rejection> {
     let began = Instant::now();
-    let own = authentication.audiences.as_slice();
-    let credentials = Credentials { headers, connection, path, audiences: own };
+    let accepted_audiences = authentication.audiences.as_slice();
+    let credentials = Credentials { headers, connection, path, audiences: accepted_audiences };
     let mut result = authentication.authenticator.authenticate(credentials).await;
-    if let Ok(Some(known)) = &result
-        && !own.is_empty()
-        && !known.audiences.is_empty()
-        && !known.audiences.iter().any(|audience| own.contains(audience))
+    if let Ok(Some(authenticated)) = &result
+        && !accepted_audiences.is_empty()
+        && !authenticated.audiences.is_empty()
+        && !authenticated.audiences.iter().any(|audience| accepted_audiences.contains(audience))
     {
-        result = Err(AuthnError(format!("unable to match the audience: {:?} , accepted: {own:?}", known.audiences)));
+        result = Err(AuthnError(format!(
+            "unable to match the audience: {:?} , accepted: {accepted_audiences:?}",
+            authenticated.audiences
+        )));
     }
     let took = began.elapsed();
-    metrics.authenticated(&result, took);
+    metrics.observe_authentication(&result, took);
     record.took(Part::Authentication, took);
-    let unknown = match &result {
-        Ok(Some(known)) => known.user.name == User::ANONYMOUS,
+    let is_anonymous = match &result {
+        Ok(Some(authenticated)) => authenticated.user.name == User::ANONYMOUS,
         _ => true,
     };
-    if unknown && let Some(text) = ignored_token(headers) {
+    if is_anonymous && let Some(text) = ignored_token(headers) {
         record.note(|facts| facts.warnings.push(Text::new_static(text)));
     }
-    let known = match result {
-        Ok(Some(known)) => known,
+    let authenticated = match result {
+        Ok(Some(authenticated)) => authenticated,
         failed => {
-            // Who is not known for lack of memory may come again, and is not refused.
+            // A caller that could not be authenticated for lack of memory gets a retriable error, not a 401.
             binnacle_work::check().map_err(Status::from)?;
             static FAILURES: Throttle = Throttle::every(Duration::from_secs(1));
             if let Err(error) = failed
@@ -99,25 +102,25 @@ pub(crate) async fn caller(
                 tracing::warn!(audit_id = %record.audit_id(), more, "Unable to authenticate the request: {error}");
             }
             let status = Status::unauthorized("Unauthorized");
-            let closes = is_http2(connection) || connection.failed_login() >= FAILED_LOGINS;
-            return Err(if closes { Refusal::StatusThenClose(status) } else { status.into() });
+            let closes = is_http2(connection) || connection.failed_login() >= MAX_FAILED_LOGINS;
+            return Err(if closes { Rejection::StatusThenClose(status) } else { status.into() });
         }
     };
     authentication.strip(headers);
-    if !unknown {
+    if !is_anonymous {
         connection.identified();
     }
     record.note(|facts| {
-        facts.user = Some(known.user.clone());
-        facts.warnings.extend(known.notes.warnings);
+        facts.user = Some(authenticated.user.clone());
+        facts.warnings.extend(authenticated.notes.warnings);
     });
-    for (key, value) in &known.notes.annotations {
+    for (key, value) in &authenticated.notes.annotations {
         record.annotate(key, value);
     }
-    Ok(known.user)
+    Ok(authenticated.user)
 }
 
-/// Removes the subprotocol with a token, and keeps those that can be agreed on.
+/// Removes the subprotocol with a token, and keeps those that can be negotiated.
 fn strip_token_protocol(headers: &mut HeaderMap) {
     let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter().filter_map(|value| value.to_str().ok());
     let (tokens, others): (Vec<&str>, Vec<&str>) =
@@ -132,13 +135,13 @@ fn strip_token_protocol(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns true if the connection is closed after this answer.
-pub(crate) fn must_leave(user: &User, connection: &ConnectionInfo) -> bool {
+/// Returns true if the connection is closed after this response.
+pub(crate) fn must_close(user: &User, connection: &ConnectionInfo) -> bool {
     is_http2(connection) && (user.name == User::ANONYMOUS || user.is_in(User::UNAUTHENTICATED))
 }
 
-pub(crate) fn leave(leaves: bool, mut response: Response) -> Response {
-    if leaves {
+pub(crate) fn close_connection_if(closes: bool, mut response: Response) -> Response {
+    if closes {
         response.extensions_mut().insert(CloseConnection);
     }
     response
@@ -152,9 +155,9 @@ fn is_http2(connection: &ConnectionInfo) -> bool {
 mod tests {
     use super::*;
 
-    struct Nobody;
+    struct RejectAll;
 
-    impl Authenticator for Nobody {
+    impl Authenticator for RejectAll {
         fn authenticate<'a>(
             &'a self,
             _: Credentials<'a>,
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_do_not_travel_on() {
+    fn strips_credentials() {
         let mut headers = HeaderMap::new();
         for name in [
             "authorization",
@@ -182,7 +185,7 @@ mod tests {
         }
         headers.append(SEC_WEBSOCKET_PROTOCOL, format!("a, {TOKEN_PROTOCOL}eA").parse().unwrap());
         headers.append(SEC_WEBSOCKET_PROTOCOL, "b".parse().unwrap());
-        let mut authentication = Authentication::by(Arc::new(Nobody));
+        let mut authentication = Authentication::by(Arc::new(RejectAll));
         authentication.proxy_headers = vec!["x-caller".to_owned()];
         authentication.proxy_prefixes = vec!["x-more-".to_owned()];
         authentication.strip(&mut headers);
@@ -192,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn who_must_leave() {
+    fn closes_http2_connections_of_anonymous_users() {
         let over = |alpn: &[u8]| ConnectionInfo::new(([127, 0, 0, 1], 1).into(), Vec::new(), Some(alpn.to_vec()));
         let anonymous = User::new(User::ANONYMOUS, &[User::UNAUTHENTICATED]);
         let somebody = User::new("a", &[User::AUTHENTICATED]);
         for (user, alpn, want) in
             [(&anonymous, &b"h2"[..], true), (&anonymous, b"http/1.1", false), (&somebody, b"h2", false)]
         {
-            assert_eq!(must_leave(user, &over(alpn)), want);
+            assert_eq!(must_close(user, &over(alpn)), want);
         }
     }
 }

@@ -10,32 +10,32 @@ use http::StatusCode;
 use http::request::Parts;
 
 use crate::Metrics;
-use crate::answer::Refusal;
+use crate::response::Rejection;
 
-pub(crate) async fn permit(
+pub(crate) async fn authorize(
     authorizer: &dyn Authorizer,
     info: &RequestInfo,
     user: &User,
     parts: &Parts,
     record: &Record,
     metrics: &Metrics,
-) -> Result<Permit, Refusal> {
+) -> Result<Permit, Rejection> {
     let attributes = Attributes::of(info, user);
     let began = Instant::now();
     let result = ask(authorizer, &attributes).await;
     let took = began.elapsed();
-    metrics.authorized(result.as_ref().map(|(decision, _)| decision), took);
+    metrics.observe_authorization(result.as_ref().map(|(decision, _)| decision), took);
     record.took(Part::Authorization, took);
     let (decision, permit) = result.map_err(|error| {
         record.annotate("authorization.k8s.io/reason", "internal error");
         tracing::error!(audit_id = %record.audit_id(), "{error}");
         let uri = go_quote(parts.uri.path_and_query().map_or("", |path| path.as_str()));
-        Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Server Error: {uri}: {error}"))
+        Rejection::Text(StatusCode::INTERNAL_SERVER_ERROR, format!("Internal Server Error: {uri}: {error}"))
     })?;
-    let answer = permit.ok_or_else(|| {
+    let outcome = permit.ok_or_else(|| {
         tracing::debug!(uri = record.uri(), reason = decision.reason(), "Forbidden");
-        Refusal::Quoting(forbidden(&attributes, decision.reason()))
+        Rejection::Quoting(forbidden(&attributes, decision.reason()))
     });
     record.note(|facts| facts.decision = Some(decision));
-    answer
+    outcome
 }

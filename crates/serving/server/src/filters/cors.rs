@@ -1,4 +1,4 @@
-//! Access for scripts of other origins, as configured by operators (`--cors-allowed-origins`).
+//! Cross-origin resource sharing as configured by operators (`--cors-allowed-origins`).
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ const HELP: &str = "List of allowed origins for CORS, comma separated. An allowe
 pub struct Cors(Arc<[Regex]>);
 
 impl Cors {
-    /// Returns the origins that match regular expressions, each of which must anchor the beginning and the end of the
-    /// host (CVE-2022-1996).
+    /// Returns the origins that match the regular expressions. Each must anchor the start and the end of the host
+    /// (CVE-2022-1996).
     pub fn new(patterns: &[&str]) -> Result<Self, String> {
         let mut origins = Vec::new();
         for pattern in patterns {
@@ -57,7 +57,8 @@ impl Cors {
     }
 }
 
-/// Returns the answer to a browser's preflight request, which is unauthenticated: it reveals nothing about the server.
+/// Returns the response to a browser's preflight request, which is unauthenticated and reveals nothing about the
+/// server.
 pub(crate) fn preflight(method: &Method) -> Option<Response> {
     (method == Method::OPTIONS).then(|| {
         let mut response = Response::new(Body::empty());
@@ -66,7 +67,7 @@ pub(crate) fn preflight(method: &Method) -> Option<Response> {
     })
 }
 
-/// Allows scripts of the origin to read the answer.
+/// Allows scripts of the origin to read the response.
 pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns() {
+    fn rejects_unanchored_patterns() {
         for (pattern, begin) in [
             ("", "empty value in --cors-allowed-origins, help: List"),
             (
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn origins() {
+    fn allows_configured_origins_only() {
         let cors = Cors::new(&["//example\\.com(:|$)", "^https://.*\\.other\\.org$"]).unwrap();
         for (origin, allowed) in [
             ("https://example.com", true),

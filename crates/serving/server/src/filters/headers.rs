@@ -1,4 +1,4 @@
-//! The headers that every answer has.
+//! The headers of every response.
 
 use binnacle_meta::go_quote;
 use binnacle_request::{Body, Record, Response};
@@ -9,7 +9,7 @@ use http_body::Body as _;
 pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// Adds the headers that operators configure.
-pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origin: Option<HeaderValue>) {
+pub(crate) fn add_configured(response: &mut Response, hsts: Option<&HeaderValue>, origin: Option<HeaderValue>) {
     let headers = response.headers_mut();
     if let Some(hsts) = hsts {
         headers.entry(STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
@@ -19,8 +19,9 @@ pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origi
     }
 }
 
-/// Adds the audit ID, and `Cache-Control`: caches may keep nothing because everything is subject to authorization.
-pub(crate) fn finish(mut response: Response, record: &Record, is_head: bool) -> Response {
+/// Adds the audit ID, and `Cache-Control`: caches must not store responses, because everything is subject to
+/// authorization.
+pub(crate) fn add_standard(mut response: Response, record: &Record, is_head: bool) -> Response {
     let status = response.status().as_u16();
     let mut warnings = Vec::new();
     record.note(|facts| {
@@ -33,10 +34,10 @@ pub(crate) fn finish(mut response: Response, record: &Record, is_head: bool) -> 
         }
     }
     if is_head {
-        // Also needed with HTTP/2, whose library ignores the method.
+        // HTTP/2 needs it too, because its library ignores the method.
         let length = response.body().size_hint().exact();
         let has_length = length.is_some() || response.headers().contains_key(CONTENT_LENGTH);
-        // For an empty body, HTTP/1's library would announce the length zero.
+        // For an empty body, the HTTP/1 library would announce a length of zero.
         *response.body_mut() = if has_length { Body::empty() } else { Body::of_unknown_length() };
         if let Some(length) = length.filter(|_| response.status() != StatusCode::NO_CONTENT) {
             response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));

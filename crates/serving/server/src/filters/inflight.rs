@@ -1,32 +1,32 @@
-//! Counts requests in flight, and refuses those above the limits unless priority and fairness is on.
+//! Counts requests in flight, and rejects those above the limits unless priority and fairness is on.
 
 use std::sync::Arc;
 
 use binnacle_request::{RequestInfo, User};
 use http::StatusCode;
 
-use crate::answer::Refusal;
-use crate::inflight::{Guard, InFlight, RequestKind};
+use crate::inflight::{InFlight, RequestGuard, RequestKind};
+use crate::response::Rejection;
 
 /// Limits on short requests in flight (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlightLimits {
-    /// Both limits: zero for no limit.
+    /// Both limits; zero means unlimited.
     pub read_only: i64,
     pub mutating: i64,
 }
 
-pub(crate) fn count(inflight: &Arc<InFlight>, info: &RequestInfo) -> Guard {
+pub(crate) fn count(inflight: &Arc<InFlight>, info: &RequestInfo) -> RequestGuard {
     inflight.begin(kind(info))
 }
 
-/// Refuses a request above the limit; administrators are exempt.
+/// Rejects a request above the limit; administrators are exempt.
 pub(crate) fn check(
     limits: Option<InFlightLimits>,
     inflight: &InFlight,
     info: &RequestInfo,
     user: &User,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     let Some(limits) = limits else { return Ok(()) };
     let kind = kind(info);
     let limit = match kind {
@@ -38,7 +38,7 @@ pub(crate) fn check(
     if limit == 0 || inflight.now(kind) <= limit || user.is_in(User::MASTERS) {
         return Ok(());
     }
-    Err(Refusal::TryLater {
+    Err(Rejection::RetryAfter {
         code: StatusCode::TOO_MANY_REQUESTS,
         text: "Too many requests, please try again later.",
         seconds: 1,
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits() {
+    fn rejects_requests_above_the_limit() {
         let inflight = InFlight::new();
         let info = |method: Method| RequestInfo::parse(&method, "/api/v1/nodes", &Query::default(), "").unwrap();
         let (get, post) = (info(Method::GET), info(Method::POST));

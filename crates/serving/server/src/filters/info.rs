@@ -8,11 +8,11 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use crate::answer::Refusal;
+use crate::response::Rejection;
 
-pub(crate) fn read(parts: &Parts, query: &Query, record: &Record) -> Result<Arc<RequestInfo>, Refusal> {
+pub(crate) fn parse(parts: &Parts, query: &Query, record: &Record) -> Result<Arc<RequestInfo>, Rejection> {
     let Some(path) = decode_path(parts.uri.path()) else {
-        return Err(Refusal::Text(StatusCode::BAD_REQUEST, "400 Bad Request".to_owned()));
+        return Err(Rejection::Text(StatusCode::BAD_REQUEST, "400 Bad Request".to_owned()));
     };
     match RequestInfo::parse(&parts.method, &path, query, record.uri()) {
         Ok(info) => {
@@ -28,12 +28,12 @@ pub(crate) fn read(parts: &Parts, query: &Query, record: &Record) -> Result<Arc<
             let uri = go_quote(record.uri());
             let text = format!("Internal Server Error: {uri}: failed to create RequestInfo: {error}");
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-            Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
+            Err(Rejection::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
         }
     }
 }
 
-/// Returns the verb label of metrics: the method, except where it would hide the action.
+/// Returns the verb label for metrics: the method, or an action that the method would not show.
 fn metric_verb(parts: &Parts, query: &Query, info: &RequestInfo) -> &'static str {
     let connects = matches!(info.subresource.as_str(), "log" | "exec" | "portforward" | "attach" | "proxy");
     if info.is_resource_request && connects {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verbs_of_metrics() {
+    fn returns_verb_labels_of_metrics() {
         for (method, uri, content, want) in [
             ("GET", "/api/v1/pods", "", "LIST"),
             ("GET", "/api/v1/namespaces/n/pods/p", "", "GET"),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn dry_runs() {
+    fn returns_dry_run_labels() {
         for (query, want) in [
             ("", ""),
             ("dryRun=All", "All"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_paths() {
         for (uri, want) in [
             ("/%zz", (400, "400 Bad Request")),
             (
@@ -123,8 +123,8 @@ mod tests {
             *request.uri_mut() = path.parse().unwrap_or_default();
             let (parts, _) = request.into_parts();
             let record = Record::open(Method::GET, uri.into(), None, None);
-            match read(&parts, &Query::parse(query), &record) {
-                Err(Refusal::Text(code, text)) => assert_eq!((code.as_u16(), text.as_str()), want),
+            match parse(&parts, &Query::parse(query), &record) {
+                Err(Rejection::Text(code, text)) => assert_eq!((code.as_u16(), text.as_str()), want),
                 other => panic!("{other:?}"),
             }
         }

@@ -1,12 +1,12 @@
-//! Refusal of requests until the server has been ready once (`--send-retry-after-while-not-ready-once`).
+//! Rejects requests until the server has been ready once (`--send-retry-after-while-not-ready-once`).
 
 use binnacle_meta::Text;
 use binnacle_request::{Record, RequestInfo, User};
 use http::StatusCode;
 
 use super::draining::EXEMPT;
-use crate::answer::Refusal;
 use crate::health::HasBeenReady;
+use crate::response::Rejection;
 
 /// The group whose requests are served nevertheless, to debug a slow start.
 const DEBUGGERS: &str = "system:openshift:risky-not-ready-microshift-debugging-group";
@@ -19,7 +19,7 @@ pub(crate) fn check(
     info: &RequestInfo,
     user: &User,
     record: &Record,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     if ready.is_none_or(HasBeenReady::get) {
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub(crate) fn check(
         record.note(|facts| facts.warnings.push(Text::new_static(WARNING)));
         return Ok(());
     }
-    Err(Refusal::TryLater {
+    Err(Rejection::RetryAfter {
         code: StatusCode::SERVICE_UNAVAILABLE,
         text: "The apiserver hasn't been fully initialized yet, please try again later.",
         seconds: RETRY_AFTER_SECONDS,
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_sent_away() {
+    fn rejects_requests_until_ready_once() {
         let ready = HasBeenReady::default();
         for (path, name, group, want) in [
             ("/api/v1/nodes", "jane", "dev", true),

@@ -1,4 +1,4 @@
-//! Panics: they fail the request that caused them, never the connection or the server.
+//! Panics fail the request that caused them, never the connection or the server.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,19 +7,19 @@ use binnacle_request::{Record, Response};
 use futures::FutureExt;
 use http::StatusCode;
 
-use crate::answer::{Panicked, error_text};
+use crate::response::{PanicMessage, error_text};
 
 /// Runs a handler; a panic results in a 500.
 pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Response>) -> Response {
-    // The state of a panicking request is dropped with it. Shared state is in atomics or behind locks without
-    // poisoning, and writes reach the store as one transaction.
+    // The state of a panicking request is dropped. Shared state is in atomics or behind locks without poisoning, and
+    // writes reach the store as one transaction.
     match AssertUnwindSafe(handler).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {
             let message = report(record, panic.as_ref());
             let text = "This request caused apiserver to panic. Look in the logs for details.";
             let mut response = error_text(StatusCode::INTERNAL_SERVER_ERROR, text.to_owned());
-            response.extensions_mut().insert(Panicked(message));
+            response.extensions_mut().insert(PanicMessage(message));
             response
         }
     }

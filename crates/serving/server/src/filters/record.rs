@@ -1,4 +1,4 @@
-//! Opening of the record of a request.
+//! Creates the record of a request.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The time that requests spend in the filters that may wait for other servers.
+//! The time of requests in filters that may wait for other servers.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -45,7 +45,7 @@ families! {
 /// The durations of each filter.
 pub(crate) struct FilterMetrics {
     families: Families,
-    /// A filter that has seen no request has no series.
+    /// A filter without requests has no series.
     filters: [Held<Histogram>; Filter::COUNT],
 }
 
@@ -72,14 +72,14 @@ impl<'a> FilterTimings<'a> {
         Self { metrics, record, began: Instant::now() }
     }
 
-    /// Notes that the request passed a filter and enters the next.
+    /// Records that the request has passed a filter and enters the next one.
     pub(crate) fn passed(&mut self, filter: Filter) {
         let now = Instant::now();
         let took = now - self.began;
         self.metrics.observe(filter, took);
-        // The trace begins after authentication, which has its own span.
+        // The trace starts after authentication, which has its own span.
         if filter != Filter::Authentication && self.record.trace().is_some_and(|trace| trace.is_sampled()) {
-            traces::entered(self.record, filter.as_str(), SystemTime::now() - took);
+            traces::enter_filter(self.record, filter.as_str(), SystemTime::now() - took);
         }
         self.began = now;
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_filters_that_were_passed_are_told_of() {
+    fn observes_only_passed_filters() {
         let registry = Registry::new();
         let metrics = FilterMetrics::register(&registry).unwrap();
         let record = Record::open(http::Method::GET, "/".into(), None, None);

@@ -1,4 +1,4 @@
-//! The trace of a request: sampling, and the server's own spans, named as in Go.
+//! The trace of a request: sampling, and the server's own spans with Go's names.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,38 +10,38 @@ use http::header::{ACCEPT, HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, Version};
 
-/// The groups whose members may have their requests sampled.
+/// The groups whose members may request sampling.
 const TRUSTED: [&str; 2] = [User::MASTERS, "system:monitoring"];
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// The number of bytes of a client's user agent that are recorded.
-const MOST_OF_AGENT: usize = 256;
+/// The number of characters of a user agent that are recorded.
+const MAX_AGENT_CHARS: usize = 256;
 
 /// Decides which requests are traced.
 pub struct Tracer {
     sink: Arc<dyn SpanSink>,
-    /// A trace is sampled if the last 63 bits of its id are below this.
-    below: u64,
+    /// A trace is sampled if the last 63 bits of its id are below the threshold.
+    threshold: u64,
 }
 
 impl Tracer {
-    /// Samples `per_million` of the requests whose callers have not decided themselves.
+    /// Samples `per_million` of the requests whose callers have made no sampling decision.
     pub fn new(sink: Arc<dyn SpanSink>, per_million: u32) -> Self {
-        let below = (u128::from(per_million.min(1_000_000)) << 63) / 1_000_000;
-        Self { sink, below: u64::try_from(below).unwrap_or(u64::MAX) }
+        let threshold = (u128::from(per_million.min(1_000_000)) << 63) / 1_000_000;
+        Self { sink, threshold: u64::try_from(threshold).unwrap_or(u64::MAX) }
     }
 
-    fn samples(&self, trace: [u8; 16]) -> bool {
+    fn is_sampled(&self, trace: [u8; 16]) -> bool {
         let [.., a, b, c, d, e, f, g, h] = trace;
-        u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.below
+        u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.threshold
     }
 
     fn root(&self) -> SpanContext {
         let trace = rand::random();
-        SpanContext { trace, span: [0; 8], sampled: self.samples(trace) }
+        SpanContext { trace, span: [0; 8], sampled: self.is_sampled(trace) }
     }
 }
 
-/// Begins the trace of a request, once the caller is known, because only some may request sampling.
+/// Starts the trace of a request after authentication, because only some callers may request sampling.
 pub(crate) fn begin(
     tracer: Option<&Tracer>,
     record: &Record,
@@ -76,14 +76,14 @@ pub(crate) fn begin(
     record.trace_with(trace);
 }
 
-/// Notes that a request entered a filter.
-pub(crate) fn entered(record: &Record, filter: &'static str, began: SystemTime) {
+/// Records that a request entered a filter.
+pub(crate) fn enter_filter(record: &Record, filter: &'static str, began: SystemTime) {
     if let Some(trace) = record.trace() {
         trace.enter(filter, SpanKind::Internal, began);
     }
 }
 
-/// Returns the name of the handler of a verb, as in Go.
+/// Returns Go's name of the handler of a verb.
 pub(crate) fn handler_name(verb: &str) -> Option<&'static str> {
     Some(match verb {
         "get" => "Get",
@@ -97,14 +97,14 @@ pub(crate) fn handler_name(verb: &str) -> Option<&'static str> {
     })
 }
 
-/// Begins the span of a resource handler.
-pub(crate) fn handling(record: &Record, info: &RequestInfo, parts: &Parts) {
+/// Starts the span of a resource handler.
+pub(crate) fn enter_handler(record: &Record, info: &RequestInfo, parts: &Parts) {
     let Some(trace) = record.trace().filter(|trace| trace.is_sampled() && info.is_resource_request) else { return };
     let Some(name) = handler_name(&info.verb) else { return };
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut client = None;
     record.note(|facts| client = facts.peer);
-    let agent: String = header(USER_AGENT).chars().take(MOST_OF_AGENT).collect();
+    let agent: String = header(USER_AGENT).chars().take(MAX_AGENT_CHARS).collect();
     let span = trace.enter(name, SpanKind::Internal, SystemTime::now());
     trace.change(span, |span| {
         for (name, value) in [
@@ -128,7 +128,7 @@ pub(crate) fn handling(record: &Record, info: &RequestInfo, parts: &Parts) {
     });
 }
 
-/// Ends the trace of a request with its outcome.
+/// Ends the trace of a request with its result.
 pub(crate) fn finish(record: &Record, facts: &Facts) {
     let Some(trace) = record.trace().filter(|trace| trace.is_sampled()) else { return };
     trace.change_server(|span| {
@@ -229,9 +229,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Taken(Mutex<Vec<Span>>);
+    struct CollectedSpans(Mutex<Vec<Span>>);
 
-    impl SpanSink for Taken {
+    impl SpanSink for CollectedSpans {
         fn take(&self, spans: Vec<Span>) {
             self.0.lock().extend(spans);
         }
@@ -239,9 +239,9 @@ mod tests {
 
     const REMOTE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-    fn traced(per_million: u32, group: &str, remote: bool) -> Vec<Span> {
-        let taken = Arc::new(Taken::default());
-        let tracer = Tracer::new(taken.clone(), per_million);
+    fn spans_of(per_million: u32, group: &str, remote: bool) -> Vec<Span> {
+        let collected = Arc::new(CollectedSpans::default());
+        let tracer = Tracer::new(collected.clone(), per_million);
         let path = "/api/v1/namespaces/default/pods/a/log";
         let mut request = Request::builder().uri(path);
         if remote {
@@ -252,14 +252,14 @@ mod tests {
         let user = User { groups: vec![group.into()], ..User::default() };
         let record = Record::open(Method::GET, path.into(), None, None);
         begin(Some(&tracer), &record, &parts, &info, &user, &ConnectionInfo::default());
-        entered(&record, "audit", SystemTime::now());
-        handling(&record, &info, &parts);
+        enter_filter(&record, "audit", SystemTime::now());
+        enter_handler(&record, &info, &parts);
         finish(&record, &Facts { status: 200, ..Facts::default() });
-        taken.0.lock().clone()
+        collected.0.lock().clone()
     }
 
     #[test]
-    fn who_decides() {
+    fn samples_by_rate_and_trusted_callers() {
         let names = |spans: &[Span]| spans.iter().map(|span| span.name.to_string()).collect::<Vec<_>>();
         let server = "GET /api/v1/namespaces/{:namespace}/pods/{:name}/log";
         for (per_million, group, remote, want) in [
@@ -270,32 +270,31 @@ mod tests {
             (1_000_000, User::MASTERS, false, &["authentication", server, "audit", "Get"]),
             (1_000_000, "dev", true, &["authentication", server, "audit", "Get"]),
         ] {
-            assert_eq!(names(&traced(per_million, group, remote)), want, "{per_million} {group} {remote}");
+            assert_eq!(names(&spans_of(per_million, group, remote)), want, "{per_million} {group} {remote}");
         }
     }
 
     #[test]
-    fn whose_child_it_is() {
+    fn links_spans_to_remote_parents() {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let spans = traced(0, User::MASTERS, true);
+        let spans = spans_of(0, User::MASTERS, true);
         assert_eq!(hex(&spans[0].trace), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(hex(&spans[0].parent.unwrap()), "b7ad6b7169203331");
         assert_eq!((spans[1].parent, spans[2].parent), (Some(spans[0].id), Some(spans[1].id)));
-        let spans = traced(1_000_000, "dev", true);
+        let spans = spans_of(1_000_000, "dev", true);
         assert_ne!(spans[0].trace, spans[1].trace);
         assert_eq!(
             (spans[1].parent, hex(&spans[1].link.unwrap().trace).as_str()),
             (None, "0af7651916cd43dd8448eb211c80319c")
         );
-        let attribute =
-            |name| spans[1].attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+        let attribute = |name| spans[1].attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone());
         assert_eq!(attribute("http.response.status_code"), Some(200.into()));
         assert_eq!(attribute("http.target"), Some("/api/v1/namespaces/default/pods/a/log".into()));
     }
 
     #[test]
-    fn a_part_of_the_requests() {
-        let tracer = Tracer::new(Arc::new(Taken::default()), 10_000);
+    fn samples_the_configured_fraction() {
+        let tracer = Tracer::new(Arc::new(CollectedSpans::default()), 10_000);
         let sampled = (0..100_000).filter(|_| tracer.root().sampled).count();
         assert!((800..1200).contains(&sampled), "{sampled}");
     }

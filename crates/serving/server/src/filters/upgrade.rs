@@ -1,4 +1,4 @@
-//! Upgrades: takes the connection out of a request that asks for one, and keeps state for as long as it is open.
+//! Upgrades: takes the connection from a request for an upgrade, and holds state while it is open.
 
 use std::io;
 use std::pin::Pin;
@@ -12,44 +12,44 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::audit::Ending;
+use super::audit::ResponseAuditor;
 
-/// Returns the upgrade that a request asks for, if any, and the state that is kept until its connection closes.
-pub(crate) fn of(extensions: &mut Extensions) -> (Option<Upgrade>, Kept) {
-    let kept = Kept::default();
+/// Returns the requested upgrade, if any, and the state that is held until its connection closes.
+pub(crate) fn take(extensions: &mut Extensions) -> (Option<Upgrade>, UpgradeState) {
+    let state = UpgradeState::default();
     let upgrade = extensions.remove::<OnUpgrade>().map(|connection| {
-        let kept = kept.clone();
+        let state = state.clone();
         Upgrade::new(async move {
             let upgraded = connection.await.map_err(io::Error::other)?;
-            Ok(Box::new(Session { stream: TokioIo::new(upgraded), _kept: kept }) as Box<dyn ByteStream>)
+            Ok(Box::new(UpgradedStream { stream: TokioIo::new(upgraded), _state: state }) as Box<dyn ByteStream>)
         })
     });
-    (upgrade, kept)
+    (upgrade, state)
 }
 
-/// State that is kept as long as an upgraded connection is open. Clones share it.
+/// State that is held while an upgraded connection is open. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Kept(Arc<Mutex<Option<Ending>>>);
+pub(crate) struct UpgradeState(Arc<Mutex<Option<ResponseAuditor>>>);
 
-impl Kept {
-    pub(crate) fn keep(&self, ending: Option<Ending>) {
-        *self.0.lock() = ending;
+impl UpgradeState {
+    pub(crate) fn set(&self, auditor: Option<ResponseAuditor>) {
+        *self.0.lock() = auditor;
     }
 }
 
 /// An upgraded connection.
-struct Session {
+struct UpgradedStream {
     stream: TokioIo<Upgraded>,
-    _kept: Kept,
+    _state: UpgradeState,
 }
 
-impl AsyncRead for Session {
+impl AsyncRead for UpgradedStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Session {
+impl AsyncWrite for UpgradedStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
     }

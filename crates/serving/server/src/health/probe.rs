@@ -1,4 +1,5 @@
-//! A check with a quick answer: while it takes longer than a probe should wait, its last result counts if it is recent.
+//! A check with a quick response: if it takes longer than a probe should wait, its last result is returned if it is
+//! recent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +10,10 @@ use tokio::sync::watch;
 
 use super::HealthCheck;
 
-/// The longest wait for a check with a known last result.
-const PATIENCE: Duration = Duration::from_millis(25);
-/// The age from which a result says nothing about the present. Each check fails after its own timeout, which is shorter.
-const RECENT: Duration = Duration::from_secs(3);
+/// The maximum wait for a check with an existing last result.
+const MAX_WAIT: Duration = Duration::from_millis(25);
+/// The age after which a result is outdated. Each check has its own, shorter timeout.
+const MAX_AGE: Duration = Duration::from_secs(3);
 
 type Outcome = Result<(), String>;
 
@@ -42,15 +43,15 @@ impl Probe {
         self.check.group()
     }
 
-    /// Returns the result of the check, or its last one if the check takes long and the last one is recent.
-    pub(super) async fn ask(self: &Arc<Self>) -> Outcome {
-        let under_way = self.state.lock().running.clone();
-        let mut running = match under_way {
+    /// Returns the result of the check, or its last one if the check takes long and the last result is recent.
+    pub(super) async fn run(self: &Arc<Self>) -> Outcome {
+        let running_check = self.state.lock().running.clone();
+        let mut running = match running_check {
             Some(running) => running,
             None => {
                 let check = self.check.clone();
                 let mut checking = async move { check.check().await }.boxed();
-                // Most checks finish at once.
+                // Most checks finish immediately.
                 if let Some(outcome) = (&mut checking).now_or_never() {
                     self.state.lock().last = Some((Instant::now(), outcome.clone()));
                     return outcome;
@@ -67,20 +68,20 @@ impl Probe {
                 running
             }
         };
-        let found = async {
+        let finished = async {
             match running.wait_for(Option::is_some).await {
                 Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
-                // A panic, or the runtime shut down.
+                // The check panicked, or the runtime was shut down.
                 Err(_) => {
                     self.state.lock().running = None;
                     Err("the check ended early".to_owned())
                 }
             }
         };
-        let last = self.state.lock().last.clone().filter(|(at, _)| at.elapsed() < RECENT);
+        let last = self.state.lock().last.clone().filter(|(at, _)| at.elapsed() < MAX_AGE);
         match last {
-            None => found.await,
-            Some((_, last)) => tokio::time::timeout(PATIENCE, found).await.unwrap_or(last),
+            None => finished.await,
+            Some((_, last)) => tokio::time::timeout(MAX_WAIT, finished).await.unwrap_or(last),
         }
     }
 }
@@ -94,62 +95,62 @@ mod tests {
 
     use super::*;
 
-    /// A check that answers at once the first time, and later when it is notified.
+    /// A check that finishes immediately the first time, and later when it is notified.
     #[derive(Default)]
-    struct Slow {
-        asked: AtomicU32,
-        told: Notify,
+    struct SlowCheck {
+        runs: AtomicU32,
+        finish: Notify,
     }
 
-    impl HealthCheck for Slow {
+    impl HealthCheck for SlowCheck {
         fn name(&self) -> &str {
             "slow"
         }
 
         fn check(&self) -> BoxFuture<'_, Outcome> {
             Box::pin(async {
-                if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+                if self.runs.fetch_add(1, Ordering::Relaxed) == 0 {
                     return Ok(());
                 }
-                self.told.notified().await;
+                self.finish.notified().await;
                 Err("no".to_owned())
             })
         }
     }
 
     #[tokio::test]
-    async fn what_was_found_last_stands_for_a_while() {
-        let slow = Arc::new(Slow::default());
+    async fn returns_recent_result_while_the_check_runs() {
+        let slow = Arc::new(SlowCheck::default());
         let probe = Probe::new(slow.clone());
         let began = Instant::now();
         for _ in 0..3 {
-            assert_eq!(probe.ask().await, Ok(()));
+            assert_eq!(probe.run().await, Ok(()));
         }
         assert!(began.elapsed() < Duration::from_secs(5));
-        // One attempt runs at a time.
-        assert_eq!(slow.asked.load(Ordering::Relaxed), 2);
-        slow.told.notify_one();
+        // Only one attempt runs at a time.
+        assert_eq!(slow.runs.load(Ordering::Relaxed), 2);
+        slow.finish.notify_one();
         while probe.state.lock().running.is_some() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(probe.ask().await, Err("no".to_owned()));
+        assert_eq!(probe.run().await, Err("no".to_owned()));
     }
 
     #[tokio::test]
-    async fn what_was_found_long_ago_stands_for_nothing() {
-        let slow = Arc::new(Slow::default());
+    async fn waits_if_the_last_result_is_old() {
+        let slow = Arc::new(SlowCheck::default());
         let probe = Probe::new(slow.clone());
-        assert_eq!(probe.ask().await, Ok(()));
-        probe.state.lock().last = Some((Instant::now().checked_sub(RECENT).unwrap(), Ok(())));
-        slow.told.notify_one();
-        assert_eq!(probe.ask().await, Err("no".to_owned()));
+        assert_eq!(probe.run().await, Ok(()));
+        probe.state.lock().last = Some((Instant::now().checked_sub(MAX_AGE).unwrap(), Ok(())));
+        slow.finish.notify_one();
+        assert_eq!(probe.run().await, Err("no".to_owned()));
     }
 
     #[tokio::test]
-    async fn without_a_result_there_is_nothing_to_stand_for_it() {
-        let slow = Arc::new(Slow { asked: AtomicU32::new(1), told: Notify::new() });
+    async fn waits_without_a_last_result() {
+        let slow = Arc::new(SlowCheck { runs: AtomicU32::new(1), finish: Notify::new() });
         let probe = Probe::new(slow.clone());
-        slow.told.notify_one();
-        assert_eq!(probe.ask().await, Err("no".to_owned()));
+        slow.finish.notify_one();
+        assert_eq!(probe.run().await, Err("no".to_owned()));
     }
 }

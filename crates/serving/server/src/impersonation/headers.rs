@@ -13,12 +13,12 @@ const EXTRA: &str = "impersonate-extra-";
 
 /// Returns the user to impersonate, exactly as the headers name it; `None` without such headers. The name may be
 /// missing.
-pub(super) fn wanted(headers: &HeaderMap) -> Option<User> {
+pub(super) fn requested_user(headers: &HeaderMap) -> Option<User> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let mut extra: BTreeMap<Text, Vec<Text>> = BTreeMap::new();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            // A key with invalid escapes is used as it is.
+            // A key with invalid escapes is used unchanged.
             let key = decode_path(key).unwrap_or_else(|| key.into());
             extra.entry(key).or_default().push(text(value));
         }
@@ -29,8 +29,8 @@ pub(super) fn wanted(headers: &HeaderMap) -> Option<User> {
 }
 
 /// Returns the error for headers with groups, a uid or extras but no user name.
-pub(super) fn nameless(wanted: &User) -> Status {
-    Status::bad_request(format!("requested {} without impersonating a user name", shown(wanted)))
+pub(super) fn missing_name_error(target: &User) -> Status {
+    Status::bad_request(format!("requested {} without impersonating a user name", go_format(target)))
 }
 
 /// Removes the headers, so that later code cannot detect the impersonation.
@@ -49,7 +49,7 @@ fn text(value: &HeaderValue) -> Text {
 }
 
 /// Returns the user as Go prints the struct.
-fn shown(user: &User) -> String {
+fn go_format(user: &User) -> String {
     let list = |texts: &[Text]| {
         let quoted: Vec<String> = texts.iter().map(|text| go_quote(text)).collect();
         format!("[]string{{{}}}", quoted.join(", "))

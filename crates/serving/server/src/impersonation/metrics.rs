@@ -24,14 +24,14 @@ families! {
 
 impl ImpersonationMetrics {
     /// Counts an impersonation request; `mode` is the mode that allowed it, if any.
-    pub(super) fn attempted(&self, mode: Option<&str>, took: Duration) {
+    pub(super) fn observe_attempt(&self, mode: Option<&str>, took: Duration) {
         let labels = [mode.unwrap_or_default(), decision(mode.is_some())];
         self.attempts.with_label_values(&labels).inc();
         self.attempt_durations.with_label_values(&labels).observe(took.as_secs_f64());
     }
 
     /// Counts one authorization check of an impersonation.
-    pub(super) fn checked(&self, mode: &str, allowed: bool, took: Duration) {
+    pub(super) fn observe_check(&self, mode: &str, allowed: bool, took: Duration) {
         let labels = [mode, decision(allowed)];
         self.checks.with_label_values(&labels).inc();
         self.check_durations.with_label_values(&labels).observe(took.as_secs_f64());

@@ -12,40 +12,40 @@ use binnacle_validation::names::dns1123_subdomain;
 use binnacle_work::charge;
 
 use super::Impersonation;
-use super::allowed::Key;
+use super::cache::Key;
 
 pub(super) const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const ASSOCIATED_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
-/// From this number of groups or extras on, permission for all of them is checked first.
+/// The number of groups or extras from which permission for all of them is checked first.
 const MANY: usize = 4;
 
-/// The work of one authorization. Headers can name twenty thousand groups, each of which needs one.
+/// The cost of one authorization check. Headers can name twenty thousand groups, with one check per group.
 pub(super) const STEPS_PER_CHECK: u64 = 1000;
 
-/// The modes in the order in which they are tried.
+/// The modes in the order of the attempts.
 pub(super) const MODES: [Mode; 5] =
     [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// A pod impersonates the node that it runs on.
+    /// A pod impersonates the node on which it runs.
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
     /// Any user other than nodes and service accounts.
     UserInfo,
-    /// The original mode, independent of the request.
+    /// The legacy mode, which does not depend on the request.
     Legacy,
 }
 
 impl Mode {
-    /// Returns the verb of the mode in audit events; empty for the original one.
+    /// Returns the verb of the mode in audit events; empty for the legacy mode.
     pub(super) fn constraint(self) -> &'static str {
         match self {
             Self::Legacy => "",
-            constrained => constrained.verb(),
+            mode => mode.verb(),
         }
     }
 
@@ -53,7 +53,7 @@ impl Mode {
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
-            constrained => constrained.verb().trim_start_matches("impersonate:"),
+            mode => mode.verb().trim_start_matches("impersonate:"),
         }
     }
 
@@ -74,73 +74,73 @@ impl Mode {
     }
 
     /// Returns true if the mode applies to these two users.
-    fn applies(self, wanted: &User, requestor: &User) -> bool {
-        let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let node = node_name(&wanted.name);
+    fn applies_to(self, target: &User, requestor: &User) -> bool {
+        let only_name = target.uid.is_empty() && target.groups.is_empty() && target.extra.is_empty();
+        let node = node_name(&target.name);
         match self {
             Self::AssociatedNode => {
-                let own = requestor.extra.get(NODE_NAME).map(Vec::as_slice);
-                let own = if let Some([own]) = own { Some(own.as_str()) } else { None };
-                only_name && node.is_some() && node == own && split_username(&requestor.name).is_some()
+                let own_node = requestor.extra.get(NODE_NAME).map(Vec::as_slice);
+                let own_node = if let Some([own_node]) = own_node { Some(own_node.as_str()) } else { None };
+                only_name && node.is_some() && node == own_node && split_username(&requestor.name).is_some()
             }
             Self::ArbitraryNode => only_name && node.is_some(),
-            Self::ServiceAccount => only_name && split_username(&wanted.name).is_some(),
-            Self::UserInfo => node.is_none() && split_username(&wanted.name).is_none(),
+            Self::ServiceAccount => only_name && split_username(&target.name).is_some(),
+            Self::UserInfo => node.is_none() && split_username(&target.name).is_none(),
             Self::Legacy => true,
         }
     }
 
-    /// Returns the user that the caller of `request` becomes; `None` if the mode does not apply to them.
+    /// Returns the user that the caller of `request` becomes; `None` if the mode does not apply to these users.
     pub(super) async fn check(
         self,
-        by: &Impersonation,
-        wanted: &User,
+        impersonation: &Impersonation,
+        target: &User,
         request: &Attributes<'_>,
     ) -> Result<Option<Arc<User>>, Status> {
-        if !self.applies(wanted, request.user) {
+        if !self.applies_to(target, request.user) {
             return Ok(None);
         }
         if self == Self::Legacy {
-            let check = Check { mode: self, by, requestor: request.user };
-            return check.parts(wanted).await.map(|user| Some(Arc::new(user)));
+            let check = Check { mode: self, impersonation, requestor: request.user };
+            return check.authorize_user(target).await.map(|user| Some(Arc::new(user)));
         }
         if self != Self::AssociatedNode {
-            return self.check_constrained(by, wanted, wanted, request).await.map(Some);
+            return self.check_constrained(impersonation, target, target, request).await.map(Some);
         }
         // The node is resolved above. Permission is checked for all nodes at once and for the account regardless of its
         // node, so that the pods of a daemon set share cached decisions.
         let keys = request.user.extra.keys().cloned().collect();
-        let anywhere = User { extra: [(Text::new_static(ASSOCIATED_KEYS), keys)].into(), ..request.user.clone() };
-        let request = Attributes { user: &anywhere, ..*request };
-        let user = self.check_constrained(by, wanted, &User::new("system:node:*", &[]), &request).await?;
-        Ok(Some(Arc::new(User { name: wanted.name.clone(), ..(*user).clone() })))
+        let on_any_node = User { extra: [(Text::new_static(ASSOCIATED_KEYS), keys)].into(), ..request.user.clone() };
+        let request = Attributes { user: &on_any_node, ..*request };
+        let user = self.check_constrained(impersonation, target, &User::new("system:node:*", &[]), &request).await?;
+        Ok(Some(Arc::new(User { name: target.name.clone(), ..(*user).clone() })))
     }
 
-    /// `known_as` replaces the wanted user in the keys of cached decisions.
+    /// `cached_as` replaces the target user in the keys of cached decisions.
     async fn check_constrained(
         self,
-        by: &Impersonation,
-        wanted: &User,
-        known_as: &User,
+        impersonation: &Impersonation,
+        target: &User,
+        cached_as: &User,
         request: &Attributes<'_>,
     ) -> Result<Arc<User>, Status> {
-        let for_request = Key::of_request(self, known_as, request);
-        if let Some(user) = by.allowed.get(&for_request) {
+        let for_request = Key::of_request(self, cached_as, request);
+        if let Some(user) = impersonation.cache.get(&for_request) {
             return Ok(user);
         }
-        let check = Check { mode: self, by, requestor: request.user };
+        let check = Check { mode: self, impersonation, requestor: request.user };
         let verb = self.verb_on(request.verb);
-        check.allowed(&Attributes { verb: &verb, ..*request }).await?;
-        let for_user = Key::of_user(self, known_as, request.user);
-        let user = match by.allowed.get(&for_user) {
+        check.authorize(&Attributes { verb: &verb, ..*request }).await?;
+        let for_user = Key::of_user(self, cached_as, request.user);
+        let user = match impersonation.cache.get(&for_user) {
             Some(user) => user,
             None => {
-                let user = Arc::new(check.parts(wanted).await?);
-                by.allowed.insert(for_user, user.clone());
+                let user = Arc::new(check.authorize_user(target).await?);
+                impersonation.cache.insert(for_user, user.clone());
                 user
             }
         };
-        by.allowed.insert(for_request, user.clone());
+        impersonation.cache.insert(for_request, user.clone());
         Ok(user)
     }
 }
@@ -148,20 +148,20 @@ impl Mode {
 /// Authorization checks in one mode.
 struct Check<'a> {
     mode: Mode,
-    by: &'a Impersonation,
+    impersonation: &'a Impersonation,
     requestor: &'a User,
 }
 
 impl<'a> Check<'a> {
-    /// Authorizes each part of the wanted user. Returns the user that the caller becomes.
-    async fn parts(&self, wanted: &User) -> Result<User, Status> {
-        let mut user = wanted.clone();
-        self.name(wanted, &mut user).await?;
-        if !wanted.uid.is_empty() {
-            self.part("uids", "", &wanted.uid).await?;
+    /// Authorizes each part of the target user. Returns the user that the caller becomes.
+    async fn authorize_user(&self, target: &User) -> Result<User, Status> {
+        let mut user = target.clone();
+        self.name(target, &mut user).await?;
+        if !target.uid.is_empty() {
+            self.part("uids", "", &target.uid).await?;
         }
-        self.groups(&wanted.groups).await?;
-        self.extra(wanted).await?;
+        self.groups(&target.groups).await?;
+        self.extra(target).await?;
         complete_groups(&mut user);
         Ok(user)
     }
@@ -178,35 +178,35 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Returns the API group of users and groups, which is the core group in the original mode.
+    /// Returns the API group of users and groups, which is the core group in the legacy mode.
     fn subject_group(&self) -> &'static str {
         if self.mode == Mode::Legacy { "" } else { AUTHENTICATION }
     }
 
-    async fn name(&self, wanted: &User, user: &mut User) -> Result<(), Status> {
-        let mut attributes = self.attributes(self.subject_group(), "users", &wanted.name);
-        if let Some(node) = node_name(&wanted.name)
+    async fn name(&self, target: &User, user: &mut User) -> Result<(), Status> {
+        let mut attributes = self.attributes(self.subject_group(), "users", &target.name);
+        if let Some(node) = node_name(&target.name)
             && self.mode != Mode::Legacy
         {
             attributes.resource = "nodes";
             attributes.name = if self.mode == Mode::AssociatedNode { "*" } else { node };
             user.groups = vec![Text::new_static("system:nodes")];
         }
-        if let Some((namespace, name)) = split_username(&wanted.name) {
+        if let Some((namespace, name)) = split_username(&target.name) {
             attributes.resource = "serviceaccounts";
             attributes.namespace = namespace;
             attributes.name = name;
             // The groups of a service account follow from its name.
-            if wanted.groups.is_empty() {
+            if target.groups.is_empty() {
                 user.groups = account_groups(namespace);
             }
         }
-        self.allowed(&attributes).await
+        self.authorize(&attributes).await
     }
 
     async fn part(&self, resource: &str, subresource: &str, name: &str) -> Result<(), Status> {
         let attributes = self.attributes(AUTHENTICATION, "", "");
-        self.allowed(&Attributes { resource, subresource, name, ..attributes }).await
+        self.authorize(&Attributes { resource, subresource, name, ..attributes }).await
     }
 
     async fn groups(&self, groups: &[Text]) -> Result<(), Status> {
@@ -222,30 +222,30 @@ impl<'a> Check<'a> {
                 let attributes = Attributes { name: User::MASTERS, ..attributes };
                 return Err(forbidden(&attributes, "impersonating the system:masters group is not allowed"));
             }
-            if groups.len() >= MANY && self.allowed(&Attributes { name: "*", ..attributes }).await.is_ok() {
+            if groups.len() >= MANY && self.authorize(&Attributes { name: "*", ..attributes }).await.is_ok() {
                 return Ok(());
             }
         }
         for group in groups {
-            self.allowed(&Attributes { name: group, ..attributes }).await?;
+            self.authorize(&Attributes { name: group, ..attributes }).await?;
         }
         Ok(())
     }
 
-    async fn extra(&self, wanted: &User) -> Result<(), Status> {
-        if wanted.extra.is_empty() {
+    async fn extra(&self, target: &User) -> Result<(), Status> {
+        if target.extra.is_empty() {
             return Ok(());
         }
         if self.mode != Mode::Legacy {
-            if let Err(why) = check_extra(wanted) {
+            if let Err(why) = check_extra(target) {
                 return Err(forbidden(&self.attributes(AUTHENTICATION, "userextras", ""), &why));
             }
-            let many = wanted.extra.len() >= MANY || wanted.extra.values().map(Vec::len).sum::<usize>() >= MANY;
+            let many = target.extra.len() >= MANY || target.extra.values().map(Vec::len).sum::<usize>() >= MANY;
             if many && self.part("userextras", "*", "*").await.is_ok() {
                 return Ok(());
             }
         }
-        for (key, values) in &wanted.extra {
+        for (key, values) in &target.extra {
             for value in values {
                 self.part("userextras", key, value).await?;
             }
@@ -253,12 +253,12 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    async fn allowed(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+    async fn authorize(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         charge(STEPS_PER_CHECK)?;
         let began = Instant::now();
-        let decision = self.by.authorizer.authorize(attributes).await;
+        let decision = self.impersonation.authorizer.authorize(attributes).await;
         let allowed = matches!(decision, Ok(Decision::Allow(_)));
-        self.by.metrics.checked(self.mode.label(), allowed, began.elapsed());
+        self.impersonation.metrics.observe_check(self.mode.label(), allowed, began.elapsed());
         let why = match decision {
             Ok(Decision::Allow(_)) => return Ok(()),
             Ok(decision) => decision.reason().to_owned(),
@@ -269,13 +269,13 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Returns the node of a user name, if it is a node's.
+/// Returns the node of a user name, if it belongs to a node.
 fn node_name(username: &str) -> Option<&str> {
     username.strip_prefix(NODE_PREFIX).filter(|name| dns1123_subdomain(name).is_empty())
 }
 
-fn check_extra(wanted: &User) -> Result<(), String> {
-    for (key, values) in &wanted.extra {
+fn check_extra(target: &User) -> Result<(), String> {
+    for (key, values) in &target.extra {
         if key.is_empty() {
             return Err("impersonating the empty string key in extra is not allowed".to_owned());
         }

@@ -6,12 +6,12 @@ use http::Method;
 use super::*;
 
 /// Allows requests that are listed as `verb group/resource/subresource namespace/name`.
-struct Allows(&'static [&'static str]);
+struct AllowList(&'static [&'static str]);
 
-impl Authorizer for Allows {
+impl Authorizer for AllowList {
     fn authorize<'a>(&'a self, a: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
-        let asked = format!("{} {}/{}/{} {}/{}", a.verb, a.api_group, a.resource, a.subresource, a.namespace, a.name);
-        let allowed = self.0.contains(&asked.as_str());
+        let request = format!("{} {}/{}/{} {}/{}", a.verb, a.api_group, a.resource, a.subresource, a.namespace, a.name);
+        let allowed = self.0.contains(&request.as_str());
         Box::pin(async move { Ok(if allowed { Decision::Allow("".into()) } else { Decision::NoOpinion("".into()) }) })
     }
 }
@@ -24,24 +24,24 @@ struct Rig {
 
 impl Rig {
     fn new(authorizer: impl Authorizer + 'static) -> Self {
-        Self::with(KEPT, true, authorizer)
+        Self::with(CACHE_TTL, true, authorizer)
     }
 
-    fn with(kept: Duration, constrained: bool, authorizer: impl Authorizer + 'static) -> Self {
+    fn with(ttl: Duration, constrained: bool, authorizer: impl Authorizer + 'static) -> Self {
         let registry = Registry::new();
         let metrics = ImpersonationMetrics::register(&registry).unwrap();
-        let impersonation = Impersonation::keeping(kept, Arc::new(authorizer), constrained, metrics);
+        let impersonation = Impersonation::with_ttl(ttl, Arc::new(authorizer), constrained, metrics);
         Self { impersonation, registry }
     }
 
-    async fn ask(&self, path: &str, sent: &[(&str, &str)], requestor: &User) -> Result<String, String> {
+    async fn impersonate(&self, path: &str, sent: &[(&str, &str)], requestor: &User) -> Result<String, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in sent {
             headers.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
         let info = RequestInfo::parse(&Method::GET, path, &Query::default(), "").unwrap();
         let record = Record::open(Method::GET, path.into(), None, None);
-        match self.impersonation.become_other(&mut headers, &info, requestor, &record).await {
+        match self.impersonation.impersonate(&mut headers, &info, requestor, &record).await {
             Ok(None) => Ok("nobody".to_owned()),
             Ok(Some(Impersonated { user, constraint })) => {
                 assert!(headers.is_empty());
@@ -54,12 +54,12 @@ impl Rig {
     }
 
     /// The counts so far, as `mode decision count`.
-    fn counted(&self, family: &str) -> Vec<String> {
+    fn counts(&self, family: &str) -> Vec<String> {
         let name = format!("apiserver_impersonation_{family}_total");
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
         let metrics = family.map(|family| family.get_metric()).unwrap_or_default();
-        let mut shown: Vec<String> = metrics
+        let mut counts: Vec<String> = metrics
             .iter()
             .map(|metric| {
                 // Labels are sorted by name: the decision comes first.
@@ -67,17 +67,21 @@ impl Rig {
                 format!("{} {} {}", mode.value(), decision.value(), metric.get_counter().get_value())
             })
             .collect();
-        shown.sort_unstable();
-        shown
+        counts.sort_unstable();
+        counts
     }
 }
 
-async fn ask(allows: &'static [&'static str], sent: &[(&str, &str)], requestor: &User) -> Result<String, String> {
-    Rig::new(Allows(allows)).ask("/api/v1/nodes", sent, requestor).await
+async fn impersonate(
+    allows: &'static [&'static str],
+    sent: &[(&str, &str)],
+    requestor: &User,
+) -> Result<String, String> {
+    Rig::new(AllowList(allows)).impersonate("/api/v1/nodes", sent, requestor).await
 }
 
 #[tokio::test]
-async fn who_may_act_as_whom() {
+async fn authorizes_each_part_of_the_target_user() {
     let me = User::new("me", &["system:authenticated"]);
     let user = ("Impersonate-User", "other");
     let group = |group| ("Impersonate-Group", group);
@@ -97,7 +101,7 @@ async fn who_may_act_as_whom() {
             vec![user],
             Ok("impersonate:user-info other  system:authenticated"),
         ),
-        // Permission to run a request as a user does not include permission to impersonate the user, nor the reverse.
+        // Permission to run a request as a user does not imply permission to impersonate the user, nor vice versa.
         (
             &[LIST],
             vec![user],
@@ -139,7 +143,7 @@ async fn who_may_act_as_whom() {
                 "403 groups.authentication.k8s.io is forbidden: User \"me\" cannot impersonate:user-info resource \"groups\" in API group \"authentication.k8s.io\" at the cluster scope: impersonating the empty string group is not allowed",
             ),
         ),
-        // Many parts may be allowed by one permission.
+        // Many parts can be allowed by one permission.
         (
             &[
                 LIST,
@@ -160,7 +164,7 @@ async fn who_may_act_as_whom() {
             ],
             Ok("impersonate:user-info other  a,b,c,d,system:authenticated a.io/a=1,2,3 a.io/b=4"),
         ),
-        // Few parts may not.
+        // Few parts cannot.
         (
             &[
                 LIST,
@@ -236,27 +240,27 @@ async fn who_may_act_as_whom() {
             ),
         ),
     ] {
-        let got = ask(allows, &sent, &me).await;
+        let got = impersonate(allows, &sent, &me).await;
         assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{allows:?} {sent:?}");
     }
 }
 
 #[tokio::test]
-async fn a_pod_acts_as_its_own_node() {
+async fn pods_impersonate_only_their_own_node() {
     let mut pod = User::new("system:serviceaccount:ns:agent", &[]);
     pod.extra.insert("authentication.kubernetes.io/node-name".into(), vec!["n".into()]);
     let allows = &[
         "impersonate-on:associated-node:list /nodes/ /",
         "impersonate:associated-node authentication.k8s.io/nodes/ /*",
     ];
-    let own = ask(allows, &[("Impersonate-User", "system:node:n")], &pod).await;
+    let own = impersonate(allows, &[("Impersonate-User", "system:node:n")], &pod).await;
     assert_eq!(own.unwrap(), "impersonate:associated-node system:node:n  system:nodes,system:authenticated");
-    let other = ask(allows, &[("Impersonate-User", "system:node:m")], &pod).await;
+    let other = impersonate(allows, &[("Impersonate-User", "system:node:m")], &pod).await;
     assert!(other.unwrap_err().starts_with("403 "));
 }
 
 #[tokio::test]
-async fn what_was_allowed_is_not_asked_again() {
+async fn caches_allowed_impersonations() {
     let me = User::new("me", &[]);
     let allows = &[
         "impersonate-on:user-info:list /nodes/ /",
@@ -264,9 +268,9 @@ async fn what_was_allowed_is_not_asked_again() {
         "impersonate:user-info authentication.k8s.io/users/ /other",
         "impersonate:user-info authentication.k8s.io/groups/ /a",
     ];
-    let rig = Rig::new(Allows(allows));
+    let rig = Rig::new(AllowList(allows));
     let other = [("Impersonate-User", "other"), ("Impersonate-Group", "a")];
-    for (path, asked_in_all) in [
+    for (path, total_checks) in [
         ("/api/v1/nodes", 3),
         ("/api/v1/nodes", 3),
         // The permission to impersonate the user is cached; the one for this request is not.
@@ -274,64 +278,64 @@ async fn what_was_allowed_is_not_asked_again() {
         ("/api/v1/pods", 4),
         ("/api/v1/nodes", 4),
     ] {
-        let got = rig.ask(path, &other, &me).await;
+        let got = rig.impersonate(path, &other, &me).await;
         assert_eq!(got.unwrap(), "impersonate:user-info other  a,system:authenticated");
-        assert_eq!(rig.counted("authorization_attempts"), [format!("user-info allowed {asked_in_all}")], "{path}");
+        assert_eq!(rig.counts("authorization_attempts"), [format!("user-info allowed {total_checks}")], "{path}");
     }
-    // Neither as another caller nor for another user.
-    assert!(rig.ask("/api/v1/nodes", &other[..1], &me).await.is_ok());
-    assert_eq!(rig.counted("authorization_attempts"), ["user-info allowed 6"]);
-    assert!(rig.ask("/api/v1/nodes", &other, &User::new("you", &[])).await.is_ok());
-    assert_eq!(rig.counted("authorization_attempts"), ["user-info allowed 9"]);
-    assert_eq!(rig.counted("attempts"), ["user-info allowed 7"]);
-    // Refusals are counted.
+    // Neither another caller nor another user has the cached permission.
+    assert!(rig.impersonate("/api/v1/nodes", &other[..1], &me).await.is_ok());
+    assert_eq!(rig.counts("authorization_attempts"), ["user-info allowed 6"]);
+    assert!(rig.impersonate("/api/v1/nodes", &other, &User::new("you", &[])).await.is_ok());
+    assert_eq!(rig.counts("authorization_attempts"), ["user-info allowed 9"]);
+    assert_eq!(rig.counts("attempts"), ["user-info allowed 7"]);
+    // Denials are counted.
     for times in 1..3 {
-        assert!(rig.ask("/api/v1/secrets", &other, &me).await.is_err());
+        assert!(rig.impersonate("/api/v1/secrets", &other, &me).await.is_err());
         let denied =
             [format!("legacy denied {times}"), "user-info allowed 9".to_owned(), format!("user-info denied {times}")];
-        assert_eq!(rig.counted("authorization_attempts"), denied);
-        assert_eq!(rig.counted("attempts"), [format!(" denied {times}"), "user-info allowed 7".to_owned()]);
+        assert_eq!(rig.counts("authorization_attempts"), denied);
+        assert_eq!(rig.counts("attempts"), [format!(" denied {times}"), "user-info allowed 7".to_owned()]);
     }
 }
 
 #[tokio::test]
-async fn what_is_old_is_asked_again() {
+async fn checks_again_after_expiry() {
     let rig = Rig::with(
         Duration::ZERO,
         true,
-        Allows(&[
+        AllowList(&[
             "impersonate-on:serviceaccount:list /nodes/ /",
             "impersonate:serviceaccount authentication.k8s.io/serviceaccounts/ n/a",
         ]),
     );
     for times in 1..4 {
         let account = [("Impersonate-User", "system:serviceaccount:n:a")];
-        assert!(rig.ask("/api/v1/nodes", &account, &User::new("me", &[])).await.is_ok());
-        assert_eq!(rig.counted("authorization_attempts"), [format!("serviceaccount allowed {}", 2 * times)]);
+        assert!(rig.impersonate("/api/v1/nodes", &account, &User::new("me", &[])).await.is_ok());
+        assert_eq!(rig.counts("authorization_attempts"), [format!("serviceaccount allowed {}", 2 * times)]);
     }
 }
 
 /// The pods of a daemon set share cached decisions on all nodes; each becomes its own node.
 #[tokio::test]
-async fn leave_for_all_nodes_is_asked_for_once() {
-    let rig = Rig::new(Allows(&[
+async fn pods_on_all_nodes_share_cached_decisions() {
+    let rig = Rig::new(AllowList(&[
         "impersonate-on:associated-node:list /nodes/ /",
         "impersonate:associated-node authentication.k8s.io/nodes/ /*",
     ]));
     for node in ["m", "n"] {
         let mut pod = User::new("system:serviceaccount:ns:agent", &[]);
         pod.extra.insert("authentication.kubernetes.io/node-name".into(), vec![node.into()]);
-        let wanted = format!("system:node:{node}");
-        let got = rig.ask("/api/v1/nodes", &[("Impersonate-User", &wanted)], &pod).await;
-        let want = format!("impersonate:associated-node {wanted}  system:nodes,system:authenticated");
+        let target = format!("system:node:{node}");
+        let got = rig.impersonate("/api/v1/nodes", &[("Impersonate-User", &target)], &pod).await;
+        let want = format!("impersonate:associated-node {target}  system:nodes,system:authenticated");
         assert_eq!(got.unwrap(), want);
-        assert_eq!(rig.counted("authorization_attempts"), ["associated-node allowed 2"]);
+        assert_eq!(rig.counts("authorization_attempts"), ["associated-node allowed 2"]);
     }
 }
 
-/// Without the feature there is only the original mode.
+/// Without the feature only the legacy mode exists.
 #[tokio::test]
-async fn unconstrained() {
+async fn supports_only_legacy_mode_without_the_feature() {
     let me = User::new("me", &["system:authenticated"]);
     let user = ("Impersonate-User", "other");
     for (allows, sent, want) in [
@@ -363,9 +367,9 @@ async fn unconstrained() {
             ),
         ),
     ] {
-        let rig = Rig::with(KEPT, false, Allows(allows));
-        let got = rig.ask("/api/v1/nodes", &sent, &me).await;
+        let rig = Rig::with(CACHE_TTL, false, AllowList(allows));
+        let got = rig.impersonate("/api/v1/nodes", &sent, &me).await;
         assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{allows:?} {sent:?}");
-        assert!(rig.counted("attempts").is_empty());
+        assert!(rig.counts("attempts").is_empty());
     }
 }

@@ -1,5 +1,5 @@
 //! Impersonation without the constrained modes (`ConstrainedImpersonation=false`): one verb, independent of the
-//! request. Nearly the same as the legacy mode, with differences that clients can see.
+//! request. Nearly the same as the legacy mode, with differences that are visible to clients.
 
 use binnacle_authn::service_account::{groups as account_groups, split_username};
 use binnacle_authz::{Attributes, Authorizer, forbidden};
@@ -10,49 +10,54 @@ use binnacle_work::charge;
 use super::modes::{AUTHENTICATION, Mode, STEPS_PER_CHECK, complete_groups};
 
 /// Returns the user that the caller becomes.
-pub(super) async fn check(authorizer: &dyn Authorizer, wanted: &User, requestor: &User) -> Result<User, Status> {
-    let mut user = wanted.clone();
-    let asked = Attributes { verb: Mode::Legacy.verb(), is_resource_request: true, ..Attributes::nothing(requestor) };
-    let core = |resource: &'static str, name| Attributes { resource, name, ..asked };
-    let ours = |attributes| Attributes { api_group: AUTHENTICATION, api_version: "v1", ..attributes };
-    let name = match split_username(&wanted.name) {
+pub(super) async fn check(authorizer: &dyn Authorizer, target: &User, requestor: &User) -> Result<User, Status> {
+    let mut user = target.clone();
+    let base = Attributes { verb: Mode::Legacy.verb(), is_resource_request: true, ..Attributes::nothing(requestor) };
+    let in_core_group = |resource: &'static str, name| Attributes { resource, name, ..base };
+    let in_authentication_group =
+        |attributes| Attributes { api_group: AUTHENTICATION, api_version: "v1", ..attributes };
+    let name = match split_username(&target.name) {
         Some((namespace, name)) => {
-            if wanted.groups.is_empty() {
+            if target.groups.is_empty() {
                 user.groups = account_groups(namespace);
             }
-            Attributes { namespace, ..core("serviceaccounts", name) }
+            Attributes { namespace, ..in_core_group("serviceaccounts", name) }
         }
-        None => core("users", &wanted.name),
+        None => in_core_group("users", &target.name),
     };
-    allowed(authorizer, &name).await?;
-    for group in &wanted.groups {
-        allowed(authorizer, &core("groups", group)).await?;
+    authorize(authorizer, &name).await?;
+    for group in &target.groups {
+        authorize(authorizer, &in_core_group("groups", group)).await?;
     }
-    for (key, values) in &wanted.extra {
+    for (key, values) in &target.extra {
         for value in values {
-            allowed(authorizer, &Attributes { subresource: key, ..ours(core("userextras", value)) }).await?;
+            authorize(
+                authorizer,
+                &Attributes { subresource: key, ..in_authentication_group(in_core_group("userextras", value)) },
+            )
+            .await?;
         }
     }
-    if !wanted.uid.is_empty() {
-        allowed(authorizer, &ours(core("uids", &wanted.uid))).await?;
+    if !target.uid.is_empty() {
+        authorize(authorizer, &in_authentication_group(in_core_group("uids", &target.uid))).await?;
     }
     complete_groups(&mut user);
     Ok(user)
 }
 
 /// Returns the error for a user without a name: all its parts, as Go prints them.
-pub(super) fn nameless(wanted: &User) -> Status {
+pub(super) fn missing_name_error(target: &User) -> Status {
     let part = |kind: &str, name: &Text, version: &str, key: &str| format!("{{{kind}  {name}  {version}  {key}}}");
-    let groups = wanted.groups.iter().map(|group| part("Group", group, "", ""));
-    let extra = wanted.extra.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
+    let groups = target.groups.iter().map(|group| part("Group", group, "", ""));
+    let extra = target.extra.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
     let version = format!("{AUTHENTICATION}/v1");
     let extra = extra.map(|(key, value)| part("UserExtra", value, &version, key));
-    let uid = Some(&wanted.uid).filter(|uid| !uid.is_empty()).map(|uid| part("UID", uid, &version, ""));
+    let uid = Some(&target.uid).filter(|uid| !uid.is_empty()).map(|uid| part("UID", uid, &version, ""));
     let parts: Vec<String> = groups.chain(extra).chain(uid).collect();
     Status::bad_request(format!("requested [{}] without impersonating a user", parts.join(" ")))
 }
 
-async fn allowed(authorizer: &dyn Authorizer, attributes: &Attributes<'_>) -> Result<(), Status> {
+async fn authorize(authorizer: &dyn Authorizer, attributes: &Attributes<'_>) -> Result<(), Status> {
     charge(STEPS_PER_CHECK)?;
     match authorizer.authorize(attributes).await {
         Ok(Decision::Allow(_)) => Ok(()),

@@ -1,4 +1,4 @@
-//! The families of requests, authentication and authorization, and of the component: its build and features.
+//! The families of requests, authentication and authorization, and of the component: build information and features.
 
 use binnacle_metrics::{HistogramVec, families};
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, exponential_buckets, linear_buckets};
@@ -37,7 +37,7 @@ families! {
         pub(super) request_bodies: HistogramVec = "apiserver_request_body_size_bytes" by ["group", "resource", "verb"]
             buckets linear_buckets(50_000.0, 100_000.0, 31)?,
             "[ALPHA] Apiserver request body size in bytes broken out by resource and verb.";
-        /// Only has series for used values, as in Go.
+        /// Only has series for values that occurred, as in Go.
         pub(super) field_validation: HistogramVec = "field_validation_request_duration_seconds" by ["field_validation"]
             buckets &DURATION_BUCKETS[2..],
             "[ALPHA] Response latency distribution in seconds for each field validation value";

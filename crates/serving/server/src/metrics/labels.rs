@@ -1,4 +1,4 @@
-//! The values of labels, for which no client can make up more.
+//! Label values, which are restricted so that clients cannot create new ones.
 
 use binnacle_request::{Query, RequestInfo};
 use http::HeaderValue;
@@ -6,7 +6,7 @@ use http::HeaderValue;
 /// The label of requests for this server's own API.
 pub(super) const COMPONENT: &str = "apiserver";
 
-/// Returns the verb label of requests whose bodies are read as a whole.
+/// Returns the verb label of requests whose bodies are read completely.
 pub(super) fn verb_with_body(info: &RequestInfo, verb: &str) -> Option<&'static str> {
     match info.verb.as_str() {
         _ if !info.is_resource_request || verb == "CONNECT" => None,
@@ -19,7 +19,8 @@ pub(super) fn verb_with_body(info: &RequestInfo, verb: &str) -> Option<&'static 
     }
 }
 
-/// Returns the value of `fieldValidation` in a path and query; others than the three known values are invalid.
+/// Returns the value of `fieldValidation` in a path and query; values other than the three known ones are labeled as
+/// invalid.
 pub(super) fn field_validation(uri: &str) -> &'static str {
     let query = Query::parse(uri.split_once('?').map_or("", |(_, query)| query));
     let mut values = query.get_all("fieldValidation");
@@ -46,45 +47,49 @@ pub(super) fn names(info: &RequestInfo) -> [&str; 4] {
     }
 }
 
-/// Returns the label for the component, which Go leaves empty for health and OpenAPI.
+/// Returns the component label, which is empty for health and OpenAPI, as in Go.
 pub(super) fn component(info: &RequestInfo) -> &'static str {
     let unnamed = matches!(info.path.split('/').nth(1), Some("healthz" | "livez" | "readyz" | "openapi"));
     if unnamed && !info.is_resource_request { "" } else { COMPONENT }
 }
 
-/// The labels of a request that depend on which handler of kube-apiserver would have had it.
+/// The labels that depend on the handler which kube-apiserver would have used for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Handled {
+pub(super) struct HandlerLabels {
     pub(super) verb: &'static str,
     pub(super) scope: &'static str,
-    /// True if the size of the answer is counted: the handler is for reads, whatever the request does with it.
-    pub(super) reads: bool,
+    /// True if the size of the response is counted: the handler is for reads, regardless of the actual request.
+    pub(super) counts_response_size: bool,
 }
 
-impl Handled {
-    /// `verb` is the label from the request; `routed` is true if the resource is a built-in one.
+impl HandlerLabels {
+    /// `verb` is the label of the request; `routed` is true for built-in resources.
     pub(super) fn of(info: &RequestInfo, verb: &'static str, routed: bool) -> Self {
         if !info.is_resource_request {
-            return Self { verb, scope: "", reads: true };
+            return Self { verb, scope: "", counts_response_size: true };
         }
         if !routed {
-            return Self { verb, scope: info.scope(), reads: matches!(info.verb.as_str(), "get" | "list") };
+            return Self {
+                verb,
+                scope: info.scope(),
+                counts_response_size: matches!(info.verb.as_str(), "get" | "list"),
+            };
         }
         let scope = match () {
             () if info.parts.len() > 1 || info.verb == "create" => "resource",
             () if !info.namespace.is_empty() => "namespace",
             () => "cluster",
         };
-        // A name in the field selector does not make a list a get.
+        // A name in the field selector does not turn a list into a get.
         let verb = if verb == "GET" && scope != "resource" { "LIST" } else { verb };
         let version = if info.api_prefix == "api" { 2 } else { 3 };
-        let old_watch = info.path.split('/').nth(version + 1) == Some("watch");
-        let reads = matches!(verb, "GET" | "LIST") || verb == "WATCH" && !old_watch;
-        Self { verb, scope, reads }
+        let is_watch_path = info.path.split('/').nth(version + 1) == Some("watch");
+        let counts_response_size = matches!(verb, "GET" | "LIST") || verb == "WATCH" && !is_watch_path;
+        Self { verb, scope, counts_response_size }
     }
 }
 
-/// Formats three digits without an allocation; zero (no answer had begun) is `0`.
+/// Formats three digits without an allocation; zero (no response had started) is `0`.
 pub(super) fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
     if !(100..1000).contains(&code) {
         return "0";
@@ -93,7 +98,7 @@ pub(super) fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
     std::str::from_utf8(digits).unwrap_or("0")
 }
 
-/// Returns the label of the control plane's own clients; all others share one.
+/// Returns the label of clients of the control plane; all other clients share one.
 pub(super) fn system_client(agent: &HeaderValue) -> &'static str {
     match agent.to_str().ok().and_then(|agent| agent.split_once('/')).map(|(name, _)| name) {
         Some("kube-apiserver") => "kube-apiserver",
@@ -104,8 +109,8 @@ pub(super) fn system_client(agent: &HeaderValue) -> &'static str {
     }
 }
 
-/// Returns one of a few categories instead of a user name: metrics must neither grow with users nor reveal them.
-pub(super) fn compressed(name: &str) -> &'static str {
+/// Returns a category instead of a user name: metrics must neither grow with users nor reveal them.
+pub(super) fn username_category(name: &str) -> &'static str {
     match name {
         "admin" => "admin",
         "client" => "client",
@@ -122,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_field_validation() {
+    fn labels_field_validation() {
         for (uri, want) in [
             ("/a?fieldValidation=Strict", "Strict"),
             ("/a?fieldManager=x&fieldValidation=Warn", "Warn"),
@@ -136,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_paths() {
+    fn labels_paths_and_components() {
         for (path, names_wanted, component_wanted) in [
             ("/healthz", ["", "", "", "/healthz"], ""),
             ("/readyz/ping", ["", "", "", "/readyz/ping"], ""),
@@ -153,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn handlers() {
+    fn derives_labels_from_the_handler() {
         for (uri, verb, routed, want) in [
             ("/healthz", "PATCH", false, ("PATCH", "", true)),
             ("/api/v1/namespaces/a/pods", "LIST", true, ("LIST", "namespace", true)),
@@ -177,8 +182,8 @@ mod tests {
         ] {
             let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
             let info = RequestInfo::parse(&http::Method::GET, path, &Query::parse(query), uri).unwrap();
-            let handled = Handled::of(&info, verb, routed);
-            assert_eq!((handled.verb, handled.scope, handled.reads), want, "{uri}");
+            let labels = HandlerLabels::of(&info, verb, routed);
+            assert_eq!((labels.verb, labels.scope, labels.counts_response_size), want, "{uri}");
         }
     }
 }

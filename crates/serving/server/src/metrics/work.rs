@@ -18,7 +18,7 @@ families! {
 
 pub(crate) struct WorkMetrics {
     families: Families,
-    /// The values of `largest`, which most requests do not change.
+    /// The value of `largest`, which most requests do not change.
     steps: AtomicU64,
     bytes: AtomicU64,
 }
@@ -28,7 +28,7 @@ impl WorkMetrics {
         Ok(Self { families: Families::register(registry)?, steps: AtomicU64::new(0), bytes: AtomicU64::new(0) })
     }
 
-    /// Records the work of a request that has been answered.
+    /// Records the work of a completed request.
     pub(crate) fn record(&self, budget: &WorkBudget) {
         self.raise(&self.steps, "steps", budget.steps());
         self.raise(&self.bytes, "bytes", budget.most_memory() as u64);
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_largest_and_counts_the_exceeded() {
+    fn records_the_largest_work_and_exceeded_limits() {
         let metrics = WorkMetrics::register(&Registry::new()).expect("valid families");
         for steps in [5_000, 200_000, 10_000] {
             let budget = WorkBudget::new(WorkLimits { steps: 100_000, memory: 1 });

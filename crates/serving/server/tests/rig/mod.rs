@@ -1,4 +1,4 @@
-//! The server in this process, on a real socket, with handlers for the different behaviours.
+//! The server in this process, on a real socket, with handlers for the different behaviors.
 
 #![allow(
     dead_code,
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     pub request_timeout: Duration,
     /// A separate runtime for the listener.
     pub front: Option<Handle>,
-    /// The times of the supervision of the workers, which needs a separate runtime.
+    /// The thresholds of the supervision of workers, which needs a separate runtime.
     pub canary: Option<CanaryTimes>,
     pub fairness: Option<Arc<FlowControl>>,
 }
@@ -49,12 +49,12 @@ impl Default for Options {
     }
 }
 
-/// A link with a watch that sends one event and then waits for the shutdown, and some short requests.
-pub(crate) struct TestLink {
+/// A handler with a watch that sends one event and then waits for the shutdown, and with some short requests.
+pub(crate) struct TestHandler {
     /// Notified when the slow request is being handled.
     pub slow: Arc<Notify>,
     /// Ends requests that wait for it.
-    pub waited: Arc<Notify>,
+    pub end_wait: Arc<Notify>,
     pub freezer: Arc<Freezer>,
 }
 
@@ -79,7 +79,7 @@ impl Freezer {
     }
 }
 
-impl Link for TestLink {
+impl Link for TestHandler {
     fn claims(&self, _: &RequestInfo) -> bool {
         true
     }
@@ -108,7 +108,7 @@ impl Link for TestLink {
                     self.freezer.block();
                     Response::new(Body::from("released"))
                 }
-                _ if request.info.path == "/wait" => match waiting(self.waited.notified()).await {
+                _ if request.info.path == "/wait" => match waiting(self.end_wait.notified()).await {
                     Ok(()) => Response::new(Body::from("waited")),
                     Err(error) => json_failure(&error.into(), &Preferences::default()),
                 },
@@ -124,7 +124,7 @@ impl Link for TestLink {
     }
 }
 
-pub(crate) struct Running {
+pub(crate) struct TestServer {
     pub address: SocketAddr,
     pub authority: String,
     pub issuer: Issuer<'static, KeyPair>,
@@ -132,12 +132,12 @@ pub(crate) struct Running {
     pub done: JoinHandle<()>,
     pub slow: Arc<Notify>,
     /// Ends requests that wait for it.
-    pub waited: Arc<Notify>,
+    pub end_wait: Arc<Notify>,
     pub freezer: Arc<Freezer>,
     pub canary: Option<Arc<Canary>>,
 }
 
-impl Running {
+impl TestServer {
     pub(crate) async fn start() -> Self {
         Self::with(Options::default()).await
     }
@@ -179,15 +179,15 @@ impl Running {
             None => health.everywhere(Arc::new(PingCheck)),
         };
         let (slow, freezer) = (Arc::new(Notify::new()), Arc::new(Freezer::default()));
-        let waited = Arc::new(Notify::new());
-        let link = TestLink { slow: slow.clone(), waited: waited.clone(), freezer: freezer.clone() };
+        let end_wait = Arc::new(Notify::new());
+        let handler = TestHandler { slow: slow.clone(), end_wait: end_wait.clone(), freezer: freezer.clone() };
         let chain = Chain::new(ChainConfig {
             authentication: Authentication::by(Arc::new(FailFast(
                 Union::new(vec![Box::new(X509::new(authorities))]),
                 Anonymous::new(),
             ))),
             authorizer: Arc::new(AlwaysAllow),
-            links: Links::new(vec![Arc::new(health), Arc::new(link)]),
+            links: Links::new(vec![Arc::new(health), Arc::new(handler)]),
             failure: json_failure,
             metrics: Metrics::new().unwrap(),
             features: Arc::default(),
@@ -198,7 +198,7 @@ impl Running {
         let (stop, stopped) = oneshot::channel::<()>();
         let server = Server::new(listener, Arc::new(chain), trigger);
         let done = tokio::spawn(server.run(async { drop(stopped.await) }));
-        Self { address, authority, issuer, stop, done, slow, waited, freezer, canary }
+        Self { address, authority, issuer, stop, done, slow, end_wait, freezer, canary }
     }
 
     pub(crate) fn handshake(&self) -> Handshake {
@@ -213,7 +213,7 @@ impl Running {
         Client::connect(self.address, handshake).await.unwrap()
     }
 
-    /// Stops the server and returns the time that it took.
+    /// Stops the server and returns the duration.
     pub(crate) async fn stop(self) -> Duration {
         let began = Instant::now();
         self.stop.send(()).unwrap();

@@ -1,10 +1,12 @@
-//! Bindings of pods to nodes, which a scheduler sends to the pod's own path or to the collection of bindings.
+//! Bindings of pods to nodes, which a scheduler sends to the pod's binding subresource or to the collection of
+//! bindings.
 //!
-//! They bypass the rules for updates of pods, as their own are stricter: only a pod without a node can be bound.
+//! They bypass the validation of pod updates, because their own rules are stricter: only a pod without a node can be
+//! bound.
 
 use std::sync::Arc;
 
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_features::Features;
 use binnacle_fields::core::v1::{self, ObjectReference, Pod, PodSpec, PodStatus};
 use binnacle_fields::meta::v1::ObjectMeta;
@@ -16,28 +18,28 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value, value};
 
 use super::conditions;
-use crate::posted::{ExpectedKind, PostedObject};
+use crate::posted_object::{PostedKind, PostedObject};
 
-const KIND: ExpectedKind = ExpectedKind::new("", "v1", "Binding");
+const KIND: PostedKind = PostedKind::new("", "v1", "Binding");
 
 pub(crate) struct Binding {
-    kind: ExpectedKind,
+    kind: PostedKind,
     resources: Catalog,
     admission: Arc<dyn Admission>,
 }
 
 impl Binding {
-    /// `POST .../pods/NAME/binding`: a uid in the binding must be the pod's.
+    /// `POST .../pods/NAME/binding`: a uid in the binding must match the pod's.
     pub(crate) fn subresource(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
-        Self { kind: ExpectedKind { keeps_uid: true, ..KIND }, resources, admission }
+        Self { kind: PostedKind { keeps_uid: true, ..KIND }, resources, admission }
     }
 
-    /// `POST .../bindings`: the binding's name is the pod's, and its uid is ignored.
+    /// `POST .../bindings`: the binding has the name of the pod, and its uid is ignored.
     pub(crate) fn collection(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
         Self { kind: KIND, resources, admission }
     }
 
-    async fn bind(&self, call: UnstoredCall) -> Answer {
+    async fn bind(&self, call: SubresourceCall) -> HandlerResult {
         let posted = PostedObject::read(call, &self.kind, &self.admission).await?;
         if object::name(&posted.object) != posted.name() {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -49,12 +51,12 @@ impl Binding {
         posted.validate(&self.admission).await?;
         let pods = self.resources.require("", "v1", "pods")?;
         assign(self.resources.features(), &pods, &posted.context, &posted.object).await?;
-        Ok(posted.carried_out())
+        Ok(posted.success_response())
     }
 }
 
-impl UnstoredHandler for Binding {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for Binding {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(self.bind(call))
     }
 }
@@ -73,13 +75,13 @@ fn validate(binding: &Value) -> FieldErrors {
     errors
 }
 
-/// Writes the node to the pod.
+/// Sets the node of the pod.
 async fn assign(features: &Features, pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
     let name = object::name(binding);
     let now = rfc3339(context.now);
-    let wanted =
+    let preconditions =
         Preconditions { uid: object::uid(binding).into(), resource_version: object::resource_version(binding).into() };
-    pods.rewrite(context, name, &wanted, &mut |pod| match refusal(pod) {
+    pods.rewrite(context, name, &preconditions, &mut |pod| match bind_error(pod) {
         Some(why) => Err(Status::conflict(&GroupResource::new("", "pods/binding"), name, why)),
         None => {
             bind(features, pod, binding, &now);
@@ -90,7 +92,7 @@ async fn assign(features: &Features, pods: &Resource, context: &Context, binding
 }
 
 /// Returns the reason why a pod cannot be bound.
-fn refusal(pod: &Value) -> Option<String> {
+fn bind_error(pod: &Value) -> Option<String> {
     let name = object::name(pod);
     let pod_ref = FieldRef::<Pod>::root(pod);
     let spec = pod_ref.at(Pod::SPEC);
@@ -118,7 +120,7 @@ fn bind(features: &Features, pod: &mut Value, binding: &Value, now: &str) {
         }
     }
     let mut status = pod.entry(Pod::STATUS);
-    // The nominated node does not matter after the binding.
+    // The nominated node is obsolete after the binding.
     if features.enabled("ClearingNominatedNodeNameAfterBinding") {
         status.remove(PodStatus::NOMINATED_NODE_NAME);
     }
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals() {
+    fn refuses_bound_gated_and_deleted_pods() {
         for (pod, want) in [
             (value!({"metadata": {"name": "a"}}), None),
             (
@@ -146,12 +148,12 @@ mod tests {
                 Some("pod a has non-empty .spec.schedulingGates"),
             ),
         ] {
-            assert_eq!(refusal(&pod).as_deref(), want);
+            assert_eq!(bind_error(&pod).as_deref(), want);
         }
     }
 
     #[test]
-    fn what_changes() {
+    fn sets_node_labels_annotations_and_condition() {
         let mut pod = value!({
             "metadata": {"name": "a", "labels": {"a": "1", "b": "2"}},
             "status": {"nominatedNodeName": "m", "conditions": [
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_bindings() {
+    fn rejects_invalid_bindings() {
         for (binding, want) in [
             (
                 value!({"target": {"kind": "Pod"}}),

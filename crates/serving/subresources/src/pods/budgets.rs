@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets of a pod, and evictions that use them.
+//! The PodDisruptionBudgets of a pod, and their use by evictions.
 
 use std::time::SystemTime;
 
@@ -16,12 +16,12 @@ use binnacle_validation::selectors;
 
 use super::conditions;
 
-/// The most evictions that the disruption controller has not processed.
+/// The maximum number of evictions that the disruption controller has not processed.
 const MAX_DISRUPTED: usize = 2000;
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// The budgets that select a pod.
-pub(super) async fn of_pod(budgets: &Resource, pod: &Value) -> Result<Vec<Value>, Status> {
+/// Returns the budgets that select a pod.
+pub(super) async fn for_pod(budgets: &Resource, pod: &Value) -> Result<Vec<Value>, Status> {
     let context = Context::internal(object::namespace(pod));
     let mut page = budgets.list(&context, &ListOptions::default()).await?;
     let mut found = Vec::new();
@@ -36,18 +36,23 @@ pub(super) async fn of_pod(budgets: &Resource, pod: &Value) -> Result<Vec<Value>
     Ok(found)
 }
 
-/// Uses one disruption of a budget and records the pod, or refuses. A dry run writes nothing.
-pub(super) async fn take(budgets: &Resource, budget: &Value, pod: &Value, dry_run: bool) -> Result<(), Status> {
+/// Uses one disruption of a budget and records the pod, or rejects the eviction. A dry run writes nothing.
+pub(super) async fn use_disruption(
+    budgets: &Resource,
+    budget: &Value,
+    pod: &Value,
+    dry_run: bool,
+) -> Result<(), Status> {
     let name = object::name(budget);
     if dry_run {
-        return check(budget);
+        return check_disruption_allowed(budget);
     }
     let context = Context::internal(object::namespace(pod));
     let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
     let now = SystemTime::now();
     let mut change = |live: Option<&Value>| {
         let live = live.ok_or_else(|| Status::not_found(&budgets.group_resource(), name))?;
-        check(live)?;
+        check_disruption_allowed(live)?;
         let mut budget = live.clone();
         decrement(&mut budget, object::name(pod), &rfc3339(now));
         track_update(&budgets.update_by(&context, MANAGER, "status"), Some(live), &mut budget);
@@ -56,8 +61,8 @@ pub(super) async fn take(budgets: &Resource, budget: &Value, pod: &Value, dry_ru
     budgets.update(&context, name, &options, &mut change).await.map(|_| ())
 }
 
-/// Returns the error for an eviction that may be tried again later.
-pub(super) fn try_again(name: &str) -> Status {
+/// Returns the error for an eviction that can be retried later.
+pub(super) fn retry_later(name: &str) -> Status {
     let cause = format!("The disruption budget {name} is still being processed by the server.");
     Status::too_many_requests(VIOLATION, 10).with_cause("DisruptionBudget", &cause, "")
 }
@@ -71,15 +76,15 @@ fn selects(budget: &Value, pod: &Value) -> bool {
     selector.matches(|key| labels.key(key).get_str())
 }
 
-/// Checks that the budget has a disruption left.
-fn check(budget: &Value) -> Result<(), Status> {
+/// Checks that the budget allows a disruption.
+fn check_disruption_allowed(budget: &Value) -> Result<(), Status> {
     let name = object::name(budget);
     let budget_ref = FieldRef::<Budget>::root(budget);
     let status = budget_ref.at(Budget::STATUS);
     let number = |field| status.at(field).int_or_zero();
-    // The status is of an older spec.
+    // The status refers to an older spec.
     if number(BudgetStatus::OBSERVED_GENERATION) < object::generation(budget) {
-        return Err(try_again(name));
+        return Err(retry_later(name));
     }
     let forbidden = |why: &str| Status::forbidden(&GroupResource::new("policy", "poddisruptionbudget"), name, why);
     let allowed = number(BudgetStatus::DISRUPTIONS_ALLOWED);
@@ -101,7 +106,7 @@ fn check(budget: &Value) -> Result<(), Status> {
         .map(|condition| (condition.at(Condition::REASON).str(), condition.at(Condition::MESSAGE).str()))
         .filter(|(_, message)| !message.is_empty());
     let cause = match why {
-        // After a failed sync, the numbers may be wrong.
+        // After a failed sync, the numbers may be outdated.
         Some(("SyncFailed", message)) => {
             format!(
                 "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
@@ -118,14 +123,14 @@ fn check(budget: &Value) -> Result<(), Status> {
     Err(Status::too_many_requests(VIOLATION, 0).with_cause("DisruptionBudget", &cause, ""))
 }
 
-/// Decrements the disruptions, and records the pod for the controller, which then does not count it as healthy.
+/// Decrements the allowed disruptions, and records the pod for the controller, which then does not count it as healthy.
 fn decrement(budget: &mut Value, pod: &str, now: &str) {
     let mut budget = FieldMut::<Budget>::root(budget);
     let mut status = budget.entry(Budget::STATUS);
-    let left = status.read().at(BudgetStatus::DISRUPTIONS_ALLOWED).int_or_zero() - 1;
+    let remaining = status.read().at(BudgetStatus::DISRUPTIONS_ALLOWED).int_or_zero() - 1;
     let observed = status.read().at(BudgetStatus::OBSERVED_GENERATION).int_or_zero();
-    status.set(BudgetStatus::DISRUPTIONS_ALLOWED, left);
-    if left == 0 {
+    status.set(BudgetStatus::DISRUPTIONS_ALLOWED, remaining);
+    if remaining == 0 {
         let condition = value!({
             "type": "DisruptionAllowed", "status": "False", "observedGeneration": observed,
             "reason": "InsufficientPods", "message": ""
@@ -140,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selection() {
+    fn selects_pods_by_label_selector() {
         let pod = value!({"metadata": {"labels": {"app": "a", "tier": "x"}}});
         for (selector, want) in [
             (Value::Null, false),
@@ -156,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn refuses_disruptions_beyond_the_budget() {
         let budget = |generation: i64, status: Value| value!({"metadata": {"name": "b", "generation": generation}, "status": status});
         let condition = |reason: &str, message: &str| value!([{"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message}]);
         let cases = [
@@ -194,7 +199,7 @@ mod tests {
             ),
         ];
         for (budget, want) in cases {
-            let found = check(&budget).err().map(|status| {
+            let found = check_disruption_allowed(&budget).err().map(|status| {
                 let details = status.details().cloned().unwrap_or_default();
                 let cause = details.causes.first().map_or(status.message(), |cause| cause.message.as_str()).to_owned();
                 (status.code(), details.retry_after_seconds, cause)
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_disruption() {
+    fn last_disruption_sets_condition() {
         let mut budget = value!({"status": {"disruptionsAllowed": 1i64, "observedGeneration": 3i64}});
         decrement(&mut budget, "p", "now");
         let want = value!({"status": {

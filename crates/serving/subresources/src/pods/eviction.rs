@@ -1,9 +1,9 @@
-//! Eviction: a delete of a pod, limited by its disruption budget (KEP-85).
+//! Eviction: deletes a pod within the limits of its disruption budget (KEP-85).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_fields::core::v1::{Pod, PodCondition, PodStatus};
 use binnacle_fields::meta::v1;
 use binnacle_fields::policy::v1::{
@@ -18,12 +18,12 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
 use super::{budgets, conditions};
-use crate::posted::{ExpectedKind, PostedObject};
+use crate::posted_object::{PostedKind, PostedObject};
 
-const KIND: ExpectedKind = ExpectedKind { also: &["v1beta1"], ..ExpectedKind::new("policy", "v1", "Eviction") };
-/// The most attempts of a delete after conflicts, and the pause between them.
-const ATTEMPTS: u32 = 20;
-const PAUSE: Duration = Duration::from_millis(500);
+const KIND: PostedKind = PostedKind { other_versions: &["v1beta1"], ..PostedKind::new("policy", "v1", "Eviction") };
+/// The maximum number of attempts to delete after conflicts, and the delay between them.
+const MAX_ATTEMPTS: u32 = 20;
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) struct Eviction {
     resources: Catalog,
@@ -35,35 +35,35 @@ impl Eviction {
         Self { resources, admission }
     }
 
-    async fn evict(&self, call: UnstoredCall) -> Answer {
+    async fn evict(&self, call: SubresourceCall) -> HandlerResult {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
         let name = posted.name();
         if object::name(&posted.object) != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let options = options(&posted, name)?;
+        let options = delete_options(&posted, name)?;
         posted.validate(&self.admission).await?;
-        // The eviction itself was admitted.
+        // Only the eviction is subject to admission.
         let pods = self.resources.require("", "v1", "pods")?.with_admission(Arc::new(AdmitAll));
         let dry_run = !options.dry_run.is_empty();
         let context = Context::new(posted.context.user.clone(), posted.context.namespace.clone(), dry_run);
-        let order = Order { pods, context, options };
-        if let Some(pod) = order.delete_unguarded(name).await? {
+        let eviction = PodEviction { pods, context, options };
+        if let Some(pod) = eviction.delete_unguarded(name).await? {
             let budgets = self.resources.require("policy", "v1", "poddisruptionbudgets")?;
-            order.delete_guarded(&budgets, &pod).await?;
+            eviction.delete_guarded(&budgets, &pod).await?;
         }
-        Ok(posted.carried_out())
+        Ok(posted.success_response())
     }
 }
 
-impl UnstoredHandler for Eviction {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for Eviction {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(self.evict(call))
     }
 }
 
-/// Returns the options of the pod's deletion; a dry run may be requested in the query or in the body.
-fn options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
+/// Returns the options for deleting the pod; a dry run may be requested in the query or in the body.
+fn delete_options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
     let eviction = FieldRef::<policy::Eviction>::root(&posted.object);
     let sent = eviction.at(policy::Eviction::DELETE_OPTIONS);
     let ignores_errors = sent.at(v1::DeleteOptions::IGNORE_STORE_READ_ERROR_WITH_CLUSTER_BREAKING_POTENTIAL);
@@ -83,14 +83,15 @@ fn options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
 }
 
 /// An eviction in progress.
-struct Order {
+struct PodEviction {
     pods: Resource,
     context: Context,
     options: DeleteOptions,
 }
 
-impl Order {
-    /// Deletes a pod that counts for no budget: it has ended or not begun, or is being deleted. Returns any other pod.
+impl PodEviction {
+    /// Deletes a pod that no budget covers, because it has finished, has not started, or is being deleted. Returns any
+    /// other pod.
     async fn delete_unguarded(&self, name: &str) -> Result<Option<Value>, Status> {
         let mut attempt = 1;
         loop {
@@ -101,7 +102,7 @@ impl Order {
                 return Ok(Some(pod));
             }
             let mut options = self.options.clone();
-            // The delete must fail if the pod begins meanwhile.
+            // The delete must fail if the pod has started in the meantime.
             if !has_ended && options.resource_version.is_none() {
                 options.resource_version = Some(object::resource_version(&pod).into());
             }
@@ -109,20 +110,20 @@ impl Order {
                 Err(status)
                     if status.is(StatusReason::Conflict)
                         && self.options.resource_version.is_none()
-                        && attempt < ATTEMPTS =>
+                        && attempt < MAX_ATTEMPTS =>
                 {
                     attempt += 1;
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
                 deleted => return deleted.map(|()| None),
             }
         }
     }
 
-    /// Deletes a pod that may count for a budget, if that allows it.
+    /// Deletes a pod that a budget may cover, if the budget allows it.
     async fn delete_guarded(&self, budgets: &Resource, pod: &Value) -> Result<(), Status> {
         let name = object::name(pod);
-        let mut found = budgets::of_pod(budgets, pod).await?;
+        let mut found = budgets::for_pod(budgets, pod).await?;
         let budget = match found.len() {
             0 => return self.delete(name, self.options.clone()).await,
             1 => found.remove(0),
@@ -132,21 +133,21 @@ impl Order {
                 return Err(Status::unknown(500, why));
             }
         };
-        if !is_ready(pod) && spares_unready(&budget) {
-            // The delete must fail if the pod has become ready.
+        if !is_ready(pod) && exempts_unready(&budget) {
+            // The delete must fail if the pod has become ready in the meantime.
             let mut options = self.options.clone();
-            let is_ours = options.resource_version.is_none();
+            let is_version_added = options.resource_version.is_none();
             options.resource_version = Some(object::resource_version(pod).into());
             return match self.delete(name, options).await {
-                Err(status) if status.is(StatusReason::Conflict) && is_ours => {
-                    Err(budgets::try_again(object::name(&budget)))
+                Err(status) if status.is(StatusReason::Conflict) && is_version_added => {
+                    Err(budgets::retry_later(object::name(&budget)))
                 }
                 deleted => deleted,
             };
         }
         // An eviction with invalid options fails, so it must not use the budget.
-        let spares_budget = self.context.dry_run || self.options.validate().is_err();
-        budgets::take(budgets, &budget, pod, spares_budget).await?;
+        let skips_budget = self.context.dry_run || self.options.validate().is_err();
+        budgets::use_disruption(budgets, &budget, pod, skips_budget).await?;
         self.delete(name, self.options.clone()).await
     }
 
@@ -157,7 +158,7 @@ impl Order {
             let mut change = |live: Option<&Value>| {
                 let live = live.ok_or_else(|| Status::not_found(&self.pods.group_resource(), name))?;
                 check_preconditions(live, &options)?;
-                // kube-apiserver validates the options only after it has written the condition.
+                // kube-apiserver validates the options only after writing the condition.
                 options.validate()?;
                 let mut pod = live.clone();
                 let condition = value!({
@@ -180,8 +181,8 @@ impl Order {
 
 fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let conflict = |why: String| Status::conflict(&GroupResource::new("", "Pod"), object::name(pod), why);
-    let wanted = |option: &Option<Text>| option.as_ref().filter(|text| !text.is_empty()).cloned();
-    if let Some(uid) = wanted(&options.uid)
+    let precondition = |option: &Option<Text>| option.as_ref().filter(|text| !text.is_empty()).cloned();
+    if let Some(uid) = precondition(&options.uid)
         && uid != object::uid(pod)
     {
         return Err(conflict(format!(
@@ -189,7 +190,7 @@ fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), Statu
             object::uid(pod)
         )));
     }
-    if let Some(version) = wanted(&options.resource_version)
+    if let Some(version) = precondition(&options.resource_version)
         && version != object::resource_version(pod)
     {
         return Err(conflict(format!(
@@ -208,9 +209,9 @@ fn is_ready(pod: &Value) -> bool {
     ready.is_some_and(|ready| ready.at(PodCondition::STATUS).str() == "True")
 }
 
-/// Returns true if a pod that is not ready does not use the budget (KEP-3017): always, or while there are enough
-/// healthy ones.
-fn spares_unready(budget: &Value) -> bool {
+/// Returns true if a pod that is not ready does not use the budget (KEP-3017): always, or while enough pods are
+/// healthy.
+fn exempts_unready(budget: &Value) -> bool {
     let budget = FieldRef::<Budget>::root(budget);
     let status = budget.at(Budget::STATUS);
     let desired = status.at(BudgetStatus::DESIRED_HEALTHY).int_or_zero();

@@ -1,4 +1,4 @@
-//! Names with a scheme and a port: `name`, `name:port`, `scheme:name:port`.
+//! Names with an optional scheme and port: `name`, `name:port`, `scheme:name:port`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) struct Location<'a> {
     /// `http`, `https`, or empty.
     pub(super) scheme: &'a str,
     pub(super) name: &'a str,
-    /// A number or a name; empty if not given.
+    /// A number or a name; empty if absent.
     pub(super) port: &'a str,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Location<'a> {
         (self.scheme == "https").then(|| config.clone())
     }
 
-    /// Returns the port, which must be a number.
+    /// Returns the port, which must be numeric.
     pub(super) fn numeric_port(&self) -> Result<Option<u16>, Status> {
         if self.port.is_empty() {
             return Ok(None);
@@ -44,8 +44,8 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Returns the target of a server in the cluster, with one address.
-pub(super) fn at(ip: &str, port: Option<u16>, tls: Option<Arc<ClientConfig>>) -> Target {
+/// Returns the target for a server in the cluster, with a single address.
+pub(super) fn target_at(ip: &str, port: Option<u16>, tls: Option<Arc<ClientConfig>>) -> Target {
     Target { host: ip.to_owned(), port, tls, addresses: None, server_name: None, way: Way::default() }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn parses_scheme_name_and_port() {
         let location = |scheme, name, port| Some(Location { scheme, name, port });
         for (id, want) in [
             ("a", location("", "a", "")),

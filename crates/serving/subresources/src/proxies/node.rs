@@ -1,4 +1,4 @@
-//! Proxy of a node: its kubelet, or another port of the host.
+//! Proxy of a node: to its kubelet, or to another port of the host.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
         return Err(Status::bad_request("address not allowed"));
     }
     let own_port = kubelet.port.map(|port| port.to_string()).unwrap_or_default();
-    // The checked addresses are dialed, as the name may resolve differently a moment later.
+    // The checked addresses are dialed, because the name could later resolve to different ones.
     let addresses = Some(addresses);
     if location.port.is_empty() || location.port == own_port {
         return Ok(Target { addresses, ..kubelet });

@@ -1,4 +1,4 @@
-//! Proxy of a pod, by the pod's address.
+//! Proxy of a pod, by its address.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 use rustls::ClientConfig;
 
-use super::location::{Location, at};
+use super::location::{Location, target_at};
 use crate::streams::Nodes;
 
 pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientConfig>) -> Result<Target, Status> {
@@ -24,7 +24,7 @@ fn target(location: &Location<'_>, pod: &Value, tls: &Arc<ClientConfig>) -> Resu
     let pod = FieldRef::<Pod>::root(pod);
     let status = pod.at(Pod::STATUS);
     let ip = status.at(PodStatus::POD_IPS).item(0).map_or("", |ip| ip.at(PodIP::IP).str());
-    // A pod's status may be forged: its address must not be of this machine.
+    // The status of a pod may be forged, so its address must not be one of this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Err(Status::bad_request("address not allowed"));
     }
@@ -32,7 +32,7 @@ fn target(location: &Location<'_>, pod: &Value, tls: &Arc<ClientConfig>) -> Resu
         Some(port) => Some(port),
         None => first_port(pod.at(Pod::SPEC)),
     };
-    Ok(at(ip, port, location.tls(tls)))
+    Ok(target_at(ip, port, location.tls(tls)))
 }
 
 /// Returns the first port of any container.
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets() {
+    fn locates_pods_by_address_and_port() {
         let tls = client_config(Verification::None, None).unwrap();
         let ports =
             value!([{"name": "c"}, {"name": "d", "ports": [{"containerPort": 8080i64}, {"containerPort": 1i64}]}]);

@@ -1,4 +1,4 @@
-//! Proxy of a service: one of its endpoints, which must be the address of a pod.
+//! Proxy of a service: to one of its endpoints, whose address must belong to a pod.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 use rustls::ClientConfig;
 
-use super::location::{Location, at};
+use super::location::{Location, target_at};
 use crate::streams::Nodes;
 
 pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientConfig>) -> Result<Target, Status> {
@@ -37,7 +37,7 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
     for candidate in candidates(endpoints, &port_name, random()) {
         if is_of_pod(nodes, info, candidate.address).await? {
             let port = u16::try_from(candidate.port).ok();
-            return Ok(at(candidate.address.at(EndpointAddress::IP).str(), port, location.tls(tls)));
+            return Ok(target_at(candidate.address.at(EndpointAddress::IP).str(), port, location.tls(tls)));
         }
     }
     Err(none(id))
@@ -72,8 +72,8 @@ fn candidates<'a>(endpoints: FieldRef<'_, 'a, Endpoints>, port_name: &str, rando
     found
 }
 
-/// Returns true if the address is that of a pod in the same namespace, as callers who may not write pods may write
-/// endpoints.
+/// Returns true if the address belongs to a pod in the same namespace, since callers who may not write pods may be
+/// allowed to write endpoints.
 async fn is_of_pod(
     nodes: &Nodes,
     info: &RequestInfo,
@@ -82,7 +82,7 @@ async fn is_of_pod(
     let ip = address.at(EndpointAddress::IP).str();
     let target = address.at(EndpointAddress::TARGET_REF);
     let pod_name = target.at(ObjectReference::NAME).str();
-    // A pod's status may be forged: its address must not be of this machine.
+    // The status of a pod may be forged, so its address must not be one of this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Ok(false);
     }
@@ -93,21 +93,21 @@ async fn is_of_pod(
         Ok(pod) => {
             let pod = FieldRef::<Pod>::root(&pod);
             let status = pod.at(Pod::STATUS);
-            Ok(status.at(PodStatus::POD_IPS).items().any(|own| own.at(PodIP::IP).str() == ip))
+            Ok(status.at(PodStatus::POD_IPS).items().any(|pod_ip| pod_ip.at(PodIP::IP).str() == ip))
         }
         Err(status) if status.code() == 404 => Ok(false),
         Err(status) => Err(status),
     }
 }
 
-/// Returns the items of a list, starting at any one.
+/// Returns the items of a list, rotated by a number of items.
 fn rotated<'a, T>(list: FieldRef<'_, 'a, List<T>>, by: usize) -> impl Iterator<Item = FieldRef<'static, 'a, T>> {
     let list = list.list();
     let start = if list.is_empty() { 0 } else { by % list.len() };
     list[start..].iter().chain(&list[..start]).map(FieldRef::root)
 }
 
-/// Returns a random number: each hasher of the standard library has its own keys.
+/// Returns a random number, from the keys of a new hasher.
 fn random() -> usize {
     RandomState::new().hash_one(0u8) as usize
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_by_number() {
+    fn finds_port_names_by_number() {
         let service = value!({
             "metadata": {"name": "s"}, "spec": {"ports": [{"name": "web", "port": 80i64}, {"port": 81i64}]}
         });
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_endpoint_is_tried_once() {
+    fn tries_every_endpoint_once() {
         let endpoints = value!({"subsets": [
             {"addresses": [{"ip": "1"}, {"ip": "2"}], "ports": [{"name": "web", "port": 8080i64}]},
             {"addresses": [{"ip": "3"}], "ports": [{"name": "web", "port": 9090i64}, {"name": "x", "port": 1i64}]},
@@ -145,8 +145,8 @@ mod tests {
         ] {
             let found = candidates(FieldRef::root(&endpoints), name, random);
             let ip = |candidate: &Candidate<'_>| candidate.address.at(EndpointAddress::IP).str().to_owned();
-            let shown: Vec<_> = found.iter().map(|found| format!("{}:{}", ip(found), found.port)).collect();
-            assert_eq!(shown.join(" "), want, "{name} {random}");
+            let addresses: Vec<_> = found.iter().map(|found| format!("{}:{}", ip(found), found.port)).collect();
+            assert_eq!(addresses.join(" "), want, "{name} {random}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! SubjectAccessReview and its variants: whether a user may do an action.
+//! SubjectAccessReview and its variants: whether a user is allowed to perform an action.
 
 use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_fields::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReview as Review, SubjectAccessReviewSpec as Spec,
     SubjectAccessReviewStatus as ReviewStatus,
@@ -17,16 +17,16 @@ use binnacle_request::{BoxFuture, Decision};
 use binnacle_schema::{Value, canonical, json, value};
 
 use super::{attributes, selectors, user};
-use crate::posted::{ExpectedKind, PostedObject};
+use crate::posted_object::{PostedKind, PostedObject};
 
 const GROUP: &str = "authorization.k8s.io";
 
-/// The user that a review is about.
+/// The subject of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// The user of the spec.
+    /// The user in the spec.
     Named,
-    /// The user of the spec, for actions in the review's namespace.
+    /// The user in the spec, for actions in the review's namespace.
     NamedIn,
     /// The caller.
     Caller,
@@ -43,8 +43,8 @@ impl AccessReview {
         Self { subject, admission, authorizer }
     }
 
-    fn kind(&self) -> ExpectedKind {
-        ExpectedKind::new(
+    fn kind(&self) -> PostedKind {
+        PostedKind::new(
             GROUP,
             "v1",
             match self.subject {
@@ -55,11 +55,11 @@ impl AccessReview {
         )
     }
 
-    async fn review(&self, call: UnstoredCall) -> Answer {
+    async fn review(&self, call: SubresourceCall) -> HandlerResult {
         let mut posted = PostedObject::read(call, &self.kind(), &self.admission).await?;
         let errors = validate(self.subject, &posted.object, posted.message);
         if !errors.is_empty() {
-            // kube-apiserver reads the kind from the object, where it is already empty.
+            // kube-apiserver reads the kind from the object, where it was already removed.
             return Err(Status::invalid(&GroupKind::new(GROUP, ""), "", &errors));
         }
         let namespace = &posted.context.namespace;
@@ -73,7 +73,7 @@ impl AccessReview {
         let spec = request.at(Review::SPEC);
         let subject = match self.subject {
             Subject::Caller => posted.context.user.clone(),
-            Subject::Named | Subject::NamedIn => user::named(spec),
+            Subject::Named | Subject::NamedIn => user::from_spec(spec),
         };
         let status = self.status(spec, &subject).await;
         let mut review = std::mem::take(&mut *posted.object);
@@ -82,10 +82,10 @@ impl AccessReview {
     }
 
     async fn status(&self, spec: FieldRef<'_, '_, Spec>, subject: &binnacle_request::User) -> Value {
-        let asked = attributes::ReviewedAction::of(&spec);
-        let decision = self.authorizer.authorize(&asked.attributes(subject)).await;
+        let action = attributes::ReviewedAction::of(&spec);
+        let decision = self.authorizer.authorize(&action.attributes(subject)).await;
         let failure = decision.as_ref().err().map(|error| error.message.clone());
-        let errors: Vec<String> = failure.into_iter().chain(asked.ignored().map(str::to_owned)).collect();
+        let errors: Vec<String> = failure.into_iter().chain(action.selector_errors().map(str::to_owned)).collect();
         let mut object = value!({"allowed": (decision.as_ref().is_ok_and(Decision::is_allow))});
         let mut status = FieldMut::<ReviewStatus>::root(&mut object);
         let (denied, reason) = match &decision {
@@ -105,32 +105,32 @@ impl AccessReview {
     }
 }
 
-impl UnstoredHandler for AccessReview {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for AccessReview {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(self.review(call))
     }
 }
 
 fn validate(subject: Subject, review: &Value, message: &binnacle_schema::Message) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    // Reviews of other kinds have the same fields, or fewer.
+    // Reviews of other kinds have the same fields, or a subset.
     let fields = FieldRef::<Review>::root(review);
     let (metadata, spec) = (fields.at(Review::METADATA), fields.at(Review::SPEC));
     let (resource, path) = (spec.at(Spec::RESOURCE_ATTRIBUTES), spec.at(Spec::NON_RESOURCE_ATTRIBUTES));
     if resource.is_set() && path.is_set() {
         let detail = "cannot be specified in combination with resourceAttributes";
-        errors.push(path.invalid_as(shown_path(path), detail));
+        errors.push(path.invalid_as(path_error_value(path), detail));
     }
     if !resource.is_set() && !path.is_set() {
         let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.push(resource.invalid_as(shown_path(path), detail));
+        errors.push(resource.invalid_as(path_error_value(path), detail));
     }
     let user = spec.at(Spec::USER);
     if subject != Subject::Caller && user.is_empty() && spec.at(Spec::GROUPS).is_empty() {
         errors.push(user.invalid_as("", "at least one of user or group must be specified"));
     }
     selectors::validate(resource, &mut errors);
-    let may_have: &[&str] = match subject {
+    let allowed_members: &[&str] = match subject {
         Subject::NamedIn => &[ObjectMeta::MANAGED_FIELDS.name(), ObjectMeta::NAMESPACE.name()],
         Subject::Named | Subject::Caller => &[ObjectMeta::MANAGED_FIELDS.name()],
     };
@@ -141,12 +141,12 @@ fn validate(subject: Subject, review: &Value, message: &binnacle_schema::Message
         Value::Object(members) => members.is_empty(),
         _ => false,
     };
-    let more = metadata.object().is_some_and(|members| {
-        members.iter().any(|(name, value)| !may_have.contains(&name.as_str()) && !is_empty(value))
+    let has_other_members = metadata.object().is_some_and(|members| {
+        members.iter().any(|(name, value)| !allowed_members.contains(&name.as_str()) && !is_empty(value))
     });
-    if more {
+    if has_other_members {
         let detail = if subject == Subject::NamedIn { "must be empty except for namespace" } else { "must be empty" };
-        errors.push(metadata.invalid_as(shown_metadata(review, message), detail));
+        errors.push(metadata.invalid_as(metadata_error_value(review, message), detail));
     }
     if subject == Subject::NamedIn {
         let namespace = resource.at(ResourceAttributes::NAMESPACE);
@@ -154,21 +154,21 @@ fn validate(subject: Subject, review: &Value, message: &binnacle_schema::Message
             errors.push(namespace.invalid_as(namespace.str(), "must match metadata.namespace"));
         }
         if path.is_set() {
-            errors.push(path.invalid_as(shown_path(path), "disallowed on this kind of request"));
+            errors.push(path.invalid_as(path_error_value(path), "disallowed on this kind of request"));
         }
     }
     errors
 }
 
-/// Returns the attributes of a path as kube-apiserver's internal type prints them.
-fn shown_path(attributes: FieldRef<NonResourceAttributes>) -> ErrorValue {
+/// Returns the attributes of a path in the format of kube-apiserver's internal type.
+fn path_error_value(attributes: FieldRef<NonResourceAttributes>) -> ErrorValue {
     let Some(attributes) = attributes.set() else { return ErrorValue::raw("null") };
     let path = attributes.at(NonResourceAttributes::PATH).str();
     let verb = attributes.at(NonResourceAttributes::VERB).str();
     ErrorValue::raw(json::to_string(&value!({"Path": path, "Verb": verb})))
 }
 
-fn shown_metadata(review: &Value, message: &binnacle_schema::Message) -> ErrorValue {
+fn metadata_error_value(review: &Value, message: &binnacle_schema::Message) -> ErrorValue {
     let mut shown = value!({"metadata": (object::metadata(review).clone())});
     canonical::canonicalize(&mut shown, message);
     ErrorValue::raw(json::to_string(object::metadata(&shown)))
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_access_reviews() {
         let pods = || value!({"verb": "get", "resource": "pods", "namespace": "a"});
         let path = || value!({"verb": "get", "path": "/"});
         let cases = [
@@ -220,7 +220,7 @@ mod tests {
                 ],
             ),
         ];
-        let message = ExpectedKind::new(GROUP, "v1", "SubjectAccessReview").message().unwrap();
+        let message = PostedKind::new(GROUP, "v1", "SubjectAccessReview").message().unwrap();
         for (subject, review, want) in cases {
             let errors: Vec<_> = validate(subject, &review, message).iter().map(ToString::to_string).collect();
             assert_eq!(errors, want);

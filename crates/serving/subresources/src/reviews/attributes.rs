@@ -1,4 +1,4 @@
-//! The action of a review, as attributes for authorizers.
+//! The action of a review, as authorization attributes.
 
 use binnacle_authz::Attributes;
 use binnacle_fields::FieldRef;
@@ -7,14 +7,14 @@ use binnacle_fields::authorization::v1::{
 };
 use binnacle_request::User;
 
-use super::selectors::{self, Selected};
+use super::selectors::{self, ParsedSelector};
 
 /// An action, with the errors of its selectors.
 pub(super) struct ReviewedAction<'a> {
     resource: Option<FieldRef<'a, 'a, Resource>>,
     path: FieldRef<'a, 'a, NonResourceAttributes>,
-    fields: Selected,
-    labels: Selected,
+    fields: ParsedSelector,
+    labels: ParsedSelector,
 }
 
 impl<'a> ReviewedAction<'a> {
@@ -28,11 +28,11 @@ impl<'a> ReviewedAction<'a> {
         }
     }
 
-    /// Returns the attributes for the authorization of `user`.
+    /// Returns the attributes for authorizing `user`.
     pub(super) fn attributes<'b>(&'b self, user: &'b User) -> Attributes<'b> {
         let of_resource = |field| self.resource.map_or("", |resource| resource.at(field).str());
         let of_path = |field| if self.resource.is_some() { "" } else { self.path.at(field).str() };
-        // A review without a version is about all versions.
+        // A review without a version applies to all versions.
         let version = match of_resource(Resource::VERSION) {
             "" if self.resource.is_some() => "*",
             version => version,
@@ -56,8 +56,8 @@ impl<'a> ReviewedAction<'a> {
         }
     }
 
-    /// Returns messages about ignored selectors or requirements. To ignore one asks for more rights, never for less.
-    pub(super) fn ignored(&self) -> impl Iterator<Item = &'static str> {
+    /// Returns messages about ignored selectors and requirements. Ignoring one requires more permissions, never fewer.
+    pub(super) fn selector_errors(&self) -> impl Iterator<Item = &'static str> {
         let fields = self.fields.failed.then_some(if self.fields.text.is_empty() {
             "spec.resourceAttributes.fieldSelector ignored due to parse error"
         } else {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions() {
+    fn converts_reviews_to_authorizer_attributes() {
         let user = User::new("x", &[]);
         let spec = value!({"resourceAttributes": {"verb": "list", "group": "apps", "resource": "deployments",
         "fieldSelector": {"rawSelector": "a=b"},
@@ -88,29 +88,29 @@ mod tests {
             {"key": "c", "operator": "DoesNotExist"}
         ]}}});
         let spec = FieldRef::root(&spec);
-        let asked = ReviewedAction::of(&spec);
-        let attributes = asked.attributes(&user);
+        let action = ReviewedAction::of(&spec);
+        let attributes = action.attributes(&user);
         assert_eq!(
             (attributes.verb, attributes.api_group, attributes.api_version, attributes.resource),
             ("list", "apps", "*", "deployments")
         );
         assert_eq!(attributes.label_selector, "a in (b,c),!c");
         assert_eq!(
-            asked.ignored().collect::<Vec<_>>(),
+            action.selector_errors().collect::<Vec<_>>(),
             ["spec.resourceAttributes.labelSelector partially ignored due to parse error"]
         );
         let spec = value!({"resourceAttributes": {"version": "v1", "fieldSelector": {"rawSelector": "nothing"}}});
         let spec = FieldRef::root(&spec);
-        let asked = ReviewedAction::of(&spec);
-        assert_eq!((asked.attributes(&user).api_version, asked.attributes(&user).field_selector), ("v1", ""));
+        let action = ReviewedAction::of(&spec);
+        assert_eq!((action.attributes(&user).api_version, action.attributes(&user).field_selector), ("v1", ""));
         assert_eq!(
-            asked.ignored().collect::<Vec<_>>(),
+            action.selector_errors().collect::<Vec<_>>(),
             ["spec.resourceAttributes.fieldSelector ignored due to parse error"]
         );
         let spec = value!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}});
         let spec = FieldRef::root(&spec);
-        let asked = ReviewedAction::of(&spec);
-        let attributes = asked.attributes(&user);
+        let action = ReviewedAction::of(&spec);
+        let attributes = action.attributes(&user);
         assert_eq!(
             (attributes.is_resource_request, attributes.verb, attributes.path, attributes.api_version),
             (false, "get", "/metrics", "")

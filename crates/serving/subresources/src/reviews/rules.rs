@@ -1,9 +1,10 @@
-//! SelfSubjectRulesReview: the actions that the caller may do in a namespace, as far as they can be listed.
+//! SelfSubjectRulesReview: the actions that the caller is allowed to perform in a namespace, as far as they can be
+//! listed.
 
 use std::sync::Arc;
 
 use binnacle_authz::{Authorizer, Rule, Rules};
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_fields::authorization::v1::{
     NonResourceRule, ResourceRule, SelfSubjectRulesReview as Review, SelfSubjectRulesReviewSpec as Spec,
     SubjectRulesReviewStatus as ReviewStatus,
@@ -16,9 +17,9 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value, value};
 use binnacle_work::{Exceeded, allocate, charge, pace};
 
-use crate::posted::{ExpectedKind, PostedObject};
+use crate::posted_object::{PostedKind, PostedObject};
 
-const KIND: ExpectedKind = ExpectedKind::new("authorization.k8s.io", "v1", "SelfSubjectRulesReview");
+const KIND: PostedKind = PostedKind::new("authorization.k8s.io", "v1", "SelfSubjectRulesReview");
 
 pub(crate) struct RulesReview {
     admission: Arc<dyn Admission>,
@@ -30,7 +31,7 @@ impl RulesReview {
         Self { admission, authorizer }
     }
 
-    async fn review(&self, call: UnstoredCall) -> Answer {
+    async fn review(&self, call: SubresourceCall) -> HandlerResult {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
         let namespace = FieldRef::<Review>::root(&posted.object).at(Review::SPEC).at(Spec::NAMESPACE).str();
         if namespace.is_empty() {
@@ -45,16 +46,16 @@ impl RulesReview {
     }
 }
 
-impl UnstoredHandler for RulesReview {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for RulesReview {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(self.review(call))
     }
 }
 
-/// Roles are limited one by one, and a user may have any number of them: the answer is limited by the work budget.
+/// Each role is limited, but a user may have any number of roles, so the work budget limits the result.
 fn status(rules: &Rules) -> Result<Value, Exceeded> {
     for role in &rules.roles {
-        // The values, and their encoding.
+        // The values and their encoding.
         charge(role.steps())?;
         allocate(2 * role.bytes())?;
     }
@@ -72,23 +73,23 @@ fn status(rules: &Rules) -> Result<Value, Exceeded> {
 
 fn resource_rule(rule: &Rule) -> Value {
     let mut object = Value::Object(Object::new());
-    let mut shown = FieldMut::<ResourceRule>::root(&mut object);
-    put(&mut shown, ResourceRule::VERBS, &rule.verbs);
-    put(&mut shown, ResourceRule::API_GROUPS, &rule.api_groups);
-    put(&mut shown, ResourceRule::RESOURCES, &rule.resources);
-    put(&mut shown, ResourceRule::RESOURCE_NAMES, &rule.resource_names);
+    let mut built = FieldMut::<ResourceRule>::root(&mut object);
+    set_texts(&mut built, ResourceRule::VERBS, &rule.verbs);
+    set_texts(&mut built, ResourceRule::API_GROUPS, &rule.api_groups);
+    set_texts(&mut built, ResourceRule::RESOURCES, &rule.resources);
+    set_texts(&mut built, ResourceRule::RESOURCE_NAMES, &rule.resource_names);
     object
 }
 
 fn path_rule(rule: &Rule) -> Value {
     let mut object = Value::Object(Object::new());
-    let mut shown = FieldMut::<NonResourceRule>::root(&mut object);
-    put(&mut shown, NonResourceRule::VERBS, &rule.verbs);
-    put(&mut shown, NonResourceRule::NON_RESOURCE_URLS, &rule.paths);
+    let mut built = FieldMut::<NonResourceRule>::root(&mut object);
+    set_texts(&mut built, NonResourceRule::VERBS, &rule.verbs);
+    set_texts(&mut built, NonResourceRule::NON_RESOURCE_URLS, &rule.paths);
     object
 }
 
-fn put<M>(rule: &mut FieldMut<M>, field: Field<M, List<Str>>, texts: &[Text]) {
+fn set_texts<M>(rule: &mut FieldMut<M>, field: Field<M, List<Str>>, texts: &[Text]) {
     if !texts.is_empty() {
         pace(texts.len() as u64);
         rule.set(field, texts.to_vec());
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_rules_of_resources_and_paths() {
+    fn lists_rules_of_resources_and_paths() {
         let rule = |rule: Value| Rule::read(&rule);
         let all = vec![
             rule(value!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]})),
@@ -124,18 +125,18 @@ mod tests {
         assert_eq!(status(&rules).unwrap(), want);
     }
 
-    /// Each role has about 1.4 MB as JSON. The same role may be bound many times; here all are different.
+    /// Each role has about 1.4 MB as JSON. The same role may be bound many times; here all roles differ.
     #[test]
-    fn refuses_what_is_too_large_before_it_is_made() {
+    fn rejects_oversized_rules_before_building_them() {
         let (usual, large) = (role(50), role(50_000));
         for (roles, fits) in
             [(vec![usual.clone(); 200], true), (vec![large.clone(); 3], true), (vec![large; 90], false)]
         {
             let budget = WorkBudget::new(WorkLimits::REQUEST);
             let rules = Rules { roles, ..Rules::default() };
-            let shown = budget.enter(|| status(&rules));
-            assert_eq!(shown.is_ok(), fits, "{shown:?}");
-            if let Err(exceeded) = shown {
+            let built = budget.enter(|| status(&rules));
+            assert_eq!(built.is_ok(), fits, "{built:?}");
+            if let Err(exceeded) = built {
                 assert_eq!(Status::from(exceeded).code(), 413);
                 assert!(budget.steps() < 20_000_000, "{}", budget.steps());
             }

@@ -1,4 +1,4 @@
-//! The selectors of a review (KEP-4601): their validation, and their text.
+//! The selectors of a review (KEP-4601): validation, and their text.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::authorization::v1::{
@@ -12,14 +12,14 @@ use binnacle_work::pace;
 
 /// The text of a selector, without requirements that could not be parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Selected {
+pub(super) struct ParsedSelector {
     pub(super) text: String,
     pub(super) failed: bool,
 }
 
 /// Validates `fieldSelector` and `labelSelector`.
 pub(super) fn validate(resource: FieldRef<ResourceAttributes>, errors: &mut FieldErrors) {
-    // Both selectors have the same fields, and so have their requirements.
+    // Both selectors and their requirements have the same fields.
     let fields = resource.at(ResourceAttributes::FIELD_SELECTOR).cast();
     let labels = resource.at(ResourceAttributes::LABEL_SELECTOR);
     for (selector, of_requirement) in
@@ -42,7 +42,7 @@ pub(super) fn validate(resource: FieldRef<ResourceAttributes>, errors: &mut Fiel
     }
 }
 
-/// Validates an operator. Unknown ones, perhaps of newer servers, are allowed: their requirements are ignored.
+/// Validates an operator. Unknown ones, perhaps from newer servers, are allowed; their requirements are ignored.
 fn operator(requirement: FieldRef<OfLabel>, errors: &mut FieldErrors) {
     let values = requirement.at(OfLabel::VALUES);
     pace(steps(values.len()));
@@ -74,24 +74,24 @@ fn field_requirement(requirement: FieldRef<OfLabel>, errors: &mut FieldErrors) {
     operator(requirement, errors);
 }
 
-/// Returns the steps of reading a requirement with so many values.
+/// Returns the steps for parsing a requirement with this number of values.
 fn steps(values: usize) -> u64 {
     10 + 10 * values as u64
 }
 
 /// Returns the text of `labelSelector`.
-pub(super) fn labels(resource: FieldRef<ResourceAttributes>) -> Selected {
+pub(super) fn labels(resource: FieldRef<ResourceAttributes>) -> ParsedSelector {
     let selector = resource.at(ResourceAttributes::LABEL_SELECTOR);
     let requirements = selector.at(LabelAttributes::REQUIREMENTS);
     if requirements.is_empty() {
         let raw = selector.at(LabelAttributes::RAW_SELECTOR).str();
         pace(raw.len() as u64);
         return match LabelSelector::parse(raw) {
-            Ok(parsed) => Selected { text: parsed.to_string(), failed: false },
-            Err(_) => Selected { failed: true, ..Selected::default() },
+            Ok(parsed) => ParsedSelector { text: parsed.to_string(), failed: false },
+            Err(_) => ParsedSelector { failed: true, ..ParsedSelector::default() },
         };
     }
-    let (mut good, mut failed) = (Vec::new(), false);
+    let (mut valid, mut failed) = (Vec::new(), false);
     for requirement in requirements.items() {
         let values = requirement.at(OfLabel::VALUES);
         pace(steps(values.len()));
@@ -104,27 +104,27 @@ pub(super) fn labels(resource: FieldRef<ResourceAttributes>) -> Selected {
         };
         let values = values.strs().map(Text::from).collect();
         match operator.map(|operator| Requirement::new(requirement.at(OfLabel::KEY).str(), operator, values)) {
-            Some(Ok(requirement)) => good.push(requirement),
+            Some(Ok(requirement)) => valid.push(requirement),
             _ => failed = true,
         }
     }
-    let text = if good.is_empty() { String::new() } else { LabelSelector::new(good).to_string() };
-    Selected { text, failed }
+    let text = if valid.is_empty() { String::new() } else { LabelSelector::new(valid).to_string() };
+    ParsedSelector { text, failed }
 }
 
 /// Returns the text of `fieldSelector`.
-pub(super) fn fields(resource: FieldRef<ResourceAttributes>) -> Selected {
+pub(super) fn fields(resource: FieldRef<ResourceAttributes>) -> ParsedSelector {
     let selector = resource.at(ResourceAttributes::FIELD_SELECTOR);
     let requirements = selector.at(FieldAttributes::REQUIREMENTS);
     if requirements.is_empty() {
         let raw = selector.at(FieldAttributes::RAW_SELECTOR).str();
         pace(raw.len() as u64);
         return match FieldSelector::parse(raw) {
-            Ok(parsed) => Selected { text: parsed.to_string(), failed: false },
-            Err(_) => Selected { failed: true, ..Selected::default() },
+            Ok(parsed) => ParsedSelector { text: parsed.to_string(), failed: false },
+            Err(_) => ParsedSelector { failed: true, ..ParsedSelector::default() },
         };
     }
-    let (mut good, mut failed) = (Vec::new(), false);
+    let (mut valid, mut failed) = (Vec::new(), false);
     for requirement in requirements.items() {
         let values = requirement.at(OfField::VALUES).list();
         pace(steps(values.len()));
@@ -137,11 +137,11 @@ pub(super) fn fields(resource: FieldRef<ResourceAttributes>) -> Selected {
         match (negated, values) {
             (Some(negated), [Value::Str(value)]) => {
                 let field = requirement.at(OfField::KEY).str().into();
-                good.push(FieldTerm { field, value: value.clone(), negated });
+                valid.push(FieldTerm { field, value: value.clone(), negated });
             }
             _ => failed = true,
         }
     }
-    let text = if good.is_empty() { String::new() } else { FieldSelector::new(good).to_string() };
-    Selected { text, failed }
+    let text = if valid.is_empty() { String::new() } else { FieldSelector::new(valid).to_string() };
+    ParsedSelector { text, failed }
 }

@@ -1,17 +1,17 @@
-//! SelfSubjectReview: the user that the caller is (KEP-3325).
+//! SelfSubjectReview: the authenticated user of the request (KEP-3325).
 
 use std::sync::Arc;
 
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::rfc3339;
 use binnacle_request::BoxFuture;
 use binnacle_schema::value;
 
 use super::user;
-use crate::posted::{ExpectedKind, PostedObject};
+use crate::posted_object::{PostedKind, PostedObject};
 
-const KIND: ExpectedKind = ExpectedKind::new("authentication.k8s.io", "v1", "SelfSubjectReview");
+const KIND: PostedKind = PostedKind::new("authentication.k8s.io", "v1", "SelfSubjectReview");
 
 pub(crate) struct SelfReview {
     admission: Arc<dyn Admission>,
@@ -22,10 +22,10 @@ impl SelfReview {
         Self { admission }
     }
 
-    async fn review(&self, call: UnstoredCall) -> Answer {
+    async fn review(&self, call: SubresourceCall) -> HandlerResult {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
         posted.validate(&self.admission).await?;
-        // The response has nothing of the request's object.
+        // The response contains nothing of the request's object.
         let review = value!({
             "kind": (KIND.kind), "apiVersion": "authentication.k8s.io/v1",
             "metadata": {"creationTimestamp": (rfc3339(posted.context.now))},
@@ -35,8 +35,8 @@ impl SelfReview {
     }
 }
 
-impl UnstoredHandler for SelfReview {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for SelfReview {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(self.review(call))
     }
 }

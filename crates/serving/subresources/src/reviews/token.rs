@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_authn::{Authenticator, Credentials};
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_fields::authentication::v1::{self, TokenReviewSpec as Spec, TokenReviewStatus};
 use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Status, Text};
@@ -13,9 +13,9 @@ use binnacle_schema::{Value, value};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::user;
-use crate::posted::{ExpectedKind, PostedObject};
+use crate::posted_object::{PostedKind, PostedObject};
 
-const KIND: ExpectedKind = ExpectedKind::new("authentication.k8s.io", "v1", "TokenReview");
+const KIND: PostedKind = PostedKind::new("authentication.k8s.io", "v1", "TokenReview");
 /// The authenticators' error for an unknown token.
 const INVALID: &str = "invalid bearer token";
 
@@ -34,7 +34,7 @@ impl TokenReview {
         Self { admission, authenticator, audiences }
     }
 
-    async fn review(&self, call: UnstoredCall) -> Answer {
+    async fn review(&self, call: SubresourceCall) -> HandlerResult {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
         let request = FieldRef::<v1::TokenReview>::root(&posted.object);
         let spec = request.at(v1::TokenReview::SPEC);
@@ -43,31 +43,31 @@ impl TokenReview {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
         posted.validate(&self.admission).await?;
-        let mut wanted: Vec<Text> = spec.at(Spec::AUDIENCES).strs().map(Text::from).collect();
-        if wanted.is_empty() {
-            wanted.clone_from(&self.audiences);
+        let mut audiences: Vec<Text> = spec.at(Spec::AUDIENCES).strs().map(Text::from).collect();
+        if audiences.is_empty() {
+            audiences.clone_from(&self.audiences);
         }
         let mut review = Value::clone(&posted.object);
-        FieldMut::root(&mut review).set(v1::TokenReview::STATUS, self.status(token, &wanted).await?);
+        FieldMut::root(&mut review).set(v1::TokenReview::STATUS, self.status(token, &audiences).await?);
         posted.respond(review)
     }
 
-    /// Returns the outcome of the server's own authenticators for a request with only the token.
-    async fn status(&self, token: &str, wanted: &[Text]) -> Result<Value, Status> {
+    /// Returns the result of the server's own authenticators for a request with only the token.
+    async fn status(&self, token: &str, audiences: &[Text]) -> Result<Value, Status> {
         let mut object = value!({"user": {}});
         let mut status = FieldMut::<TokenReviewStatus>::root(&mut object);
-        // White space at the end of a header does not count. A token that is no valid header is unknown.
+        // Trailing white space of a header is ignored. A token that is not a valid header value is unknown.
         let Ok(header) = HeaderValue::from_str(&format!("Bearer {}", token.trim_end())) else {
             status.set(TokenReviewStatus::ERROR, INVALID);
             return Ok(object);
         };
         let headers: HeaderMap = [(AUTHORIZATION, header)].into_iter().collect();
         let connection = ConnectionInfo::default();
-        let credentials = Credentials { headers: &headers, connection: &connection, path: "", audiences: wanted };
+        let credentials = Credentials { headers: &headers, connection: &connection, path: "", audiences };
         match self.authenticator.authenticate(credentials).await {
             Ok(Some(holder)) => {
-                if !wanted.is_empty() && !holder.audiences.iter().any(|audience| wanted.contains(audience)) {
-                    tracing::error!("error validating audience. want={wanted:?} got={:?}", holder.audiences);
+                if !audiences.is_empty() && !holder.audiences.iter().any(|audience| audiences.contains(audience)) {
+                    tracing::error!("error validating audience. want={audiences:?} got={:?}", holder.audiences);
                     return Err(Status::internal("error validating audience"));
                 }
                 status.set(TokenReviewStatus::AUTHENTICATED, true);
@@ -83,8 +83,8 @@ impl TokenReview {
     }
 }
 
-impl UnstoredHandler for TokenReview {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for TokenReview {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(self.review(call))
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn info(user: &User) -> Value {
 }
 
 /// Returns the user of a spec.
-pub(super) fn named(spec: FieldRef<Spec>) -> User {
+pub(super) fn from_spec(spec: FieldRef<Spec>) -> User {
     let text = |value: &Value| if let Value::Str(text) = value { Some(text.clone()) } else { None };
     let texts = |value: &Value| -> Vec<Text> {
         let list = value.as_list().unwrap_or(&[]);

@@ -6,20 +6,20 @@ use binnacle_meta::Status;
 use binnacle_registry::object;
 use binnacle_schema::Value;
 
-/// Returns the requested container, or the pod's only one.
-pub(super) fn choose<'a>(asked: &'a str, pod: &'a Value) -> Result<&'a str, Status> {
+/// Returns the requested container, or the only container of the pod.
+pub(super) fn choose<'a>(requested: &'a str, pod: &'a Value) -> Result<&'a str, Status> {
     let pod_name = object::name(pod);
     let pod = FieldRef::<Pod>::root(pod);
     let spec = pod.at(Pod::SPEC);
     let containers = spec.at(PodSpec::CONTAINERS);
-    // Ephemeral containers have the fields of the others.
+    // Ephemeral containers have the same fields as other containers.
     let lists = [spec.at(PodSpec::INIT_CONTAINERS), containers, spec.at(PodSpec::EPHEMERAL_CONTAINERS).cast()];
     let name = |container: FieldRef<'_, 'a, Container>| container.at(Container::NAME).str();
     let all = || lists.iter().flat_map(FieldRef::items).map(name);
-    if !asked.is_empty() {
-        return match all().any(|name| name == asked) {
-            true => Ok(asked),
-            false => Err(Status::bad_request(format!("container {asked} is not valid for pod {pod_name}"))),
+    if !requested.is_empty() {
+        return match all().any(|name| name == requested) {
+            true => Ok(requested),
+            false => Err(Status::bad_request(format!("container {requested} is not valid for pod {pod_name}"))),
         };
     }
     match (containers.len(), containers.item(0)) {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices() {
+    fn chooses_requested_or_only_container() {
         let pod = |containers: &[&str]| {
             let containers: Vec<Value> = containers.iter().map(|name| value!({"name": (*name)})).collect();
             value!({
@@ -53,7 +53,7 @@ mod tests {
                 }
             })
         };
-        for (asked, containers, want) in [
+        for (requested, containers, want) in [
             ("", &["a"][..], Ok("a")),
             ("a", &["a"], Ok("a")),
             ("init", &["a"], Ok("init")),
@@ -63,8 +63,8 @@ mod tests {
             ("", &[], Err("a container name must be specified for pod p")),
         ] {
             let pod = pod(containers);
-            let chosen = choose(asked, &pod);
-            assert_eq!(chosen.as_ref().map_err(Status::message), want.as_ref().map_err(|text| *text), "{asked}");
+            let chosen = choose(requested, &pod);
+            assert_eq!(chosen.as_ref().map_err(Status::message), want.as_ref().map_err(|text| *text), "{requested}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The log of a container, streamed from its kubelet.
 
 use binnacle_client::{SendError, Target};
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Pod, PodSpec};
 use binnacle_meta::{GroupResource, Status};
@@ -14,10 +14,10 @@ use http::header::{CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
 
 use super::log_options::LogOptions;
 use super::{Nodes, StreamMetrics, container};
-use crate::connect::unless_stopped;
+use crate::connect::until_shutdown;
 
-/// The most bytes of a kubelet's error that are shown.
-const MAX_COMPLAINT: usize = 50_000;
+/// The maximum number of bytes of a kubelet's error that are returned.
+const MAX_ERROR_BYTES: usize = 50_000;
 
 pub(crate) struct Log {
     nodes: Nodes,
@@ -29,30 +29,33 @@ impl Log {
         Self { nodes, metrics }
     }
 
-    async fn answer(&self, request: Request) -> Answer {
+    async fn stream_log(&self, request: Request) -> HandlerResult {
         let info = request.info.clone();
         let options = LogOptions::of(
             &request.query,
             &info.name,
             self.nodes.resources.features().enabled("PodLogsQuerySplitStreams"),
         )?;
-        let skips = options.insecure_skip_tls_verify_backend;
-        self.metrics.logs_usage.with_label_values(&[if skips { "skip_tls_allowed" } else { "enforce_tls" }]).inc();
+        let skips_verification = options.insecure_skip_tls_verify_backend;
+        self.metrics
+            .logs_usage
+            .with_label_values(&[if skips_verification { "skip_tls_allowed" } else { "enforce_tls" }])
+            .inc();
 
         let pod = self.nodes.pod(&info).await?;
         let container = container::choose(&options.container, &pod)?;
         let node = FieldRef::<Pod>::root(&pod).at(Pod::SPEC).at(PodSpec::NODE_NAME).str();
         if node.is_empty() {
-            // A pod without a node does not run, and has no log.
+            // A pod without a node does not run and has no log.
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             return Ok(response);
         }
         let kubelet = self.nodes.kubelet(&info, node).await?;
-        let target = if skips { &kubelet.unverified } else { &kubelet.target };
+        let target = if skips_verification { &kubelet.unverified } else { &kubelet.target };
         let path = format!("/containerLogs/{}/{}/{container}", info.namespace, object::name(&pod));
-        let answer = self.ask(target, &format!("{path}{}", options.query()), &info.name).await?;
-        let body = until_stopped(answer, &request.shutdown, Broken::Ends);
+        let log = self.request_log(target, &format!("{path}{}", options.query()), &info.name).await?;
+        let body = until_stopped(log, &request.shutdown, Broken::Ends);
         if is_websocket(&request.headers) {
             return as_messages(request, body);
         }
@@ -61,13 +64,13 @@ impl Log {
         Ok(response)
     }
 
-    async fn ask(&self, target: &Target, path_and_query: &str, pod: &str) -> Result<Body, Status> {
+    async fn request_log(&self, target: &Target, path_and_query: &str, pod: &str) -> Result<Body, Status> {
         let failed = |why: &str| Status::unknown(500, why);
         let get = |why: &str| failed(&format!("Get {}: {why}", binnacle_meta::go_quote(&target.url(path_and_query))));
-        let mut ask = http::Request::new(Body::empty());
-        *ask.uri_mut() = path_and_query.parse().map_err(|_| Status::bad_request("invalid path"))?;
-        ask.headers_mut().insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
-        let answer = binnacle_client::send(target, ask).await.map_err(|error| {
+        let mut log_request = http::Request::new(Body::empty());
+        *log_request.uri_mut() = path_and_query.parse().map_err(|_| Status::bad_request("invalid path"))?;
+        log_request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
+        let response = binnacle_client::send(target, log_request).await.map_err(|error| {
             if let SendError::Dial(dial) = &error
                 && dial.unverified
             {
@@ -75,25 +78,25 @@ impl Log {
             }
             get(&error.to_string())
         })?;
-        let code = answer.status();
+        let code = response.status();
         if code.is_redirection()
-            && let Some(location) = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok())
+            && let Some(location) = response.headers().get(LOCATION).and_then(|location| location.to_str().ok())
         {
             return Err(failed(&format!("Get {}: redirects forbidden", binnacle_meta::go_quote(location))));
         }
-        let body = Body::new(answer.into_body());
+        let body = Body::new(response.into_body());
         if (200..=206).contains(&code.as_u16()) {
             return Ok(body);
         }
-        Err(complaint(code.as_u16(), &beginning(body).await?, pod))
+        Err(failure_status(code.as_u16(), &read_prefix(body).await?, pod))
     }
 }
 
-impl UnstoredHandler for Log {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for Log {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(async move {
             let shutdown = call.request.shutdown.clone();
-            unless_stopped(&shutdown, self.answer(call.request)).await
+            until_shutdown(&shutdown, self.stream_log(call.request)).await
         })
     }
 
@@ -103,22 +106,22 @@ impl UnstoredHandler for Log {
 }
 
 /// Returns the first bytes of a body, as text.
-async fn beginning(mut body: Body) -> Result<String, Status> {
+async fn read_prefix(mut body: Body) -> Result<String, Status> {
     use http_body_util::BodyExt;
     let mut bytes = Vec::new();
-    while bytes.len() < MAX_COMPLAINT
+    while bytes.len() < MAX_ERROR_BYTES
         && let Some(frame) = body.frame().await
     {
         if let Ok(data) = frame.map_err(Status::internal)?.into_data() {
             data.iter().for_each(|piece| bytes.extend_from_slice(piece));
         }
     }
-    bytes.truncate(MAX_COMPLAINT);
+    bytes.truncate(MAX_ERROR_BYTES);
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the status for a kubelet's failure.
-fn complaint(code: u16, text: &str, pod: &str) -> Status {
+/// Returns the status for an error of the kubelet.
+fn failure_status(code: u16, text: &str, pod: &str) -> Status {
     match code {
         500 => Status::internal(text),
         400 => Status::bad_request(text),
@@ -131,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints() {
+    fn maps_kubelet_failures_to_statuses() {
         for (code, text, want) in [
             (400, "no such container", "400 no such container"),
             (500, "broken", "500 Internal error occurred: broken"),
@@ -148,7 +151,7 @@ mod tests {
             ),
             (403, "Forbidden (user=x)", "403 Forbidden (user=x) ( pods/log p)"),
         ] {
-            let status = complaint(code, text, "p");
+            let status = failure_status(code, text, "p");
             assert_eq!(format!("{} {}", status.code(), status.message()), want);
         }
     }

@@ -20,9 +20,9 @@ pub(super) struct LogOptions {
 }
 
 impl LogOptions {
-    /// Parses and validates the options; `pod` is the name for errors. With `splits` (`PodLogsQuerySplitStreams`) one
-    /// of the container's streams can be requested.
-    pub(super) fn of(query: &Query, pod: &str, splits: bool) -> Result<Self, Status> {
+    /// Parses and validates the options; `pod` is the name for errors. With `split_streams`
+    /// (`PodLogsQuerySplitStreams`) one of the container's streams can be selected.
+    pub(super) fn of(query: &Query, pod: &str, split_streams: bool) -> Result<Self, Status> {
         let since_time = match query.get("sinceTime") {
             None | Some("" | "null") => query.contains("sinceTime").then(|| Time::from_unix(ZERO_TIME, 0)),
             Some(text) => Some(Time::parse(text).map_err(|error| Status::bad_request(error.to_string()))?),
@@ -37,9 +37,9 @@ impl LogOptions {
             tail_lines: integer(query, "tailLines")?,
             limit_bytes: integer(query, "limitBytes")?,
             insecure_skip_tls_verify_backend: query.flag("insecureSkipTLSVerifyBackend"),
-            stream: query.get("stream").or(splits.then_some("All")).map(str::to_owned),
+            stream: query.get("stream").or(split_streams.then_some("All")).map(str::to_owned),
         };
-        let errors = options.validate(splits);
+        let errors = options.validate(split_streams);
         if errors.is_empty() {
             Ok(options)
         } else {
@@ -47,7 +47,7 @@ impl LogOptions {
         }
     }
 
-    fn validate(&self, splits: bool) -> FieldErrors {
+    fn validate(&self, split_streams: bool) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let at = FieldPath::new;
         if let Some(lines) = self.tail_lines.filter(|lines| *lines < 0) {
@@ -68,7 +68,7 @@ impl LogOptions {
             _ => {}
         }
         match self.stream.as_deref() {
-            Some(_) if !splits => errors.push(FieldError::forbidden(&at("stream"), "may not be specified")),
+            Some(_) if !split_streams => errors.push(FieldError::forbidden(&at("stream"), "may not be specified")),
             Some(stream) => {
                 if !STREAMS.contains(&stream) {
                     errors.push(FieldError::not_supported(&at("stream"), stream, &STREAMS));
@@ -110,7 +110,7 @@ impl LogOptions {
 
 const STREAMS: [&str; 3] = ["All", "Stderr", "Stdout"];
 
-/// Go's zero time, year 1: the value of an empty time.
+/// Go's zero time in the year 1, which is the value of an empty time.
 const ZERO_TIME: i64 = -62_135_596_800;
 
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options() {
+    fn validates_log_options() {
         for (query, want) in [
             ("", Ok("")),
             ("follow=true&container=c&previous=false", Ok("?follow=true")),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn split_streams() {
+    fn validates_stream_option() {
         for (query, want) in [
             ("", Ok("?stream=All")),
             ("stream=Stdout", Ok("?stream=Stdout")),

@@ -4,13 +4,13 @@ use binnacle_metrics::families;
 use prometheus::IntCounterVec;
 
 families! {
-    /// Metrics of streams, shared by clones.
+    /// The metrics of streams. Clones share them.
     #[derive(Clone)]
     pub(crate) struct StreamMetrics {
         pub(super) logs_usage: IntCounterVec = "kube_apiserver_pod_logs_insecure_backend_total" by ["usage"],
             "[ALPHA] Total number of requests for pods/logs sliced by usage type: enforce_tls, skip_tls_allowed, \
              skip_tls_denied";
-        /// Has its only series when something was counted.
+        /// Has no series until something was counted.
         pub(super) logs_tls_failures: IntCounterVec = "kube_apiserver_pod_logs_backend_tls_failure_total" by [],
             "[ALPHA] Total number of requests for pods/logs that failed due to kubelet server TLS verification";
         pub(super) websockets: IntCounterVec = "apiserver_websocket_streaming_requests_total"

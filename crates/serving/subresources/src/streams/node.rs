@@ -1,4 +1,4 @@
-//! Look-up of pods and of their nodes' kubelets.
+//! Look-up of pods, and of the kubelets of their nodes.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Returns the object of a request, or one that it refers to. As in kube-apiserver, the error for a missing one has
-    /// the resource of the request.
+    /// Returns the object of a request, or one that it refers to. As in kube-apiserver, the error for a missing object
+    /// names the resource of the request.
     pub(crate) async fn find(&self, info: &RequestInfo, plural: &str, name: &str) -> Result<Value, Status> {
         let resource = self.resources.require("", "v1", plural)?;
         let namespace = if resource.description.namespaced { info.namespace.as_str() } else { "" };

@@ -65,7 +65,7 @@ impl StreamOptions {
     /// Returns the options as an object, for admission.
     pub(super) fn object(&self, kind: &str) -> Value {
         let mut object = value!({"kind": kind, "apiVersion": "v1"});
-        // Options to attach have the same fields, except for the command.
+        // The options of attach have the same fields, except for the command.
         let mut options = FieldMut::<PodExecOptions>::root(&mut object);
         for (is_set, field) in [
             (self.stdin, PodExecOptions::STDIN),
@@ -91,7 +91,7 @@ impl StreamOptions {
     }
 }
 
-/// Returns a query string with its `?`, sorted by key; empty without pairs.
+/// Returns a query string including its `?`, sorted by key; empty without pairs.
 pub(super) fn encode(pairs: &[(&str, String)]) -> String {
     encode_query(pairs.iter().map(|(key, value)| (*key, value.as_str())).collect())
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kubelet_is_told() {
+    fn encodes_command_options_for_kubelet() {
         for (query, want) in [
             ("", ""),
             ("stdin=true&stdout=1&stderr&tty=false", "?error=1&input=1&output=1"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn ports() {
+    fn encodes_ports_for_kubelet() {
         for (query, want) in [
             ("", Ok("")),
             ("ports=80", Ok("?port=80")),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
-use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_endpoints::{HandlerResult, SubresourceCall, SubresourceHandler};
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Pod, PodSpec};
 use binnacle_kubelet::Kubelet;
@@ -14,7 +14,7 @@ use binnacle_request::{BoxFuture, Request, RequestInfo};
 use binnacle_streams::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
 
 use super::{Nodes, StreamMetrics, StreamOptions, container};
-use crate::connect::{Caller, may_create, unless_stopped};
+use crate::connect::{Caller, require_create, until_shutdown};
 
 /// The subresource of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum Session {
     PortForward,
 }
 
-pub(crate) struct Remote {
+pub(crate) struct RemoteHandler {
     session: Session,
     nodes: Nodes,
     admission: Arc<dyn Admission>,
@@ -32,7 +32,7 @@ pub(crate) struct Remote {
     metrics: StreamMetrics,
 }
 
-impl Remote {
+impl RemoteHandler {
     pub(crate) fn new(
         session: Session,
         nodes: Nodes,
@@ -43,8 +43,8 @@ impl Remote {
         Self { session, nodes, admission, authorizer, metrics }
     }
 
-    async fn connect(&self, call: UnstoredCall) -> Answer {
-        let UnstoredCall { request, warnings, .. } = call;
+    async fn connect(&self, call: SubresourceCall) -> HandlerResult {
+        let SubresourceCall { request, warnings, .. } = call;
         let options = match self.session {
             Session::Exec => StreamOptions::of_command(&request.query, true),
             Session::Attach => StreamOptions::of_command(&request.query, false),
@@ -52,7 +52,7 @@ impl Remote {
         };
         let caller = Caller::of(&request, warnings)?;
         caller.admit(&self.admission, options.object(self.session.options_kind())).await?;
-        may_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
+        require_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
         let (kubelet, path_and_query) = self.locate(&caller.info, &options).await?;
         self.stream(request, kubelet, path_and_query, &options).await
     }
@@ -69,8 +69,8 @@ impl Remote {
             return Err(Status::bad_request(format!("pod {} does not have a host assigned", info.name)));
         }
         let kubelet = self.nodes.kubelet(info, node).await?;
-        let place = self.session.path();
-        let path = format!("/{place}/{}/{}{container}{}", info.namespace, object::name(&pod), options.query());
+        let endpoint = self.session.path();
+        let path = format!("/{endpoint}/{}/{}{container}{}", info.namespace, object::name(&pod), options.query());
         Ok((kubelet, path))
     }
 
@@ -80,14 +80,14 @@ impl Remote {
         kubelet: Kubelet,
         path_and_query: String,
         options: &StreamOptions,
-    ) -> Answer {
+    ) -> HandlerResult {
         let headers = &request.headers;
         let (gate, features) = (self.session.gate(), self.nodes.resources.features());
         if features.enabled(gate) {
-            let as_it_is = kubelet.takes_websockets && features.enabled("ExtendWebSocketsToKubelet");
-            let proxied = if as_it_is { "proxied_to_kubelet" } else { "translated_at_apiserver" };
-            self.metrics.websockets.with_label_values(&[self.session.subresource(), proxied]).inc();
-            if as_it_is && is_upgrade(headers) {
+            let passes_through = kubelet.takes_websockets && features.enabled("ExtendWebSocketsToKubelet");
+            let proxy_type = if passes_through { "proxied_to_kubelet" } else { "translated_at_apiserver" };
+            self.metrics.websockets.with_label_values(&[self.session.subresource(), proxy_type]).inc();
+            if passes_through && is_upgrade(headers) {
                 return pass_through(request, &kubelet.target, &path_and_query).await;
             }
         }
@@ -99,23 +99,24 @@ impl Remote {
                 let StreamOptions { stdin, stdout, stderr, tty, .. } = *options;
                 let streams = Streams { stdin, stdout, stderr, tty };
                 let counter = self.metrics.translated.clone();
-                let ended = move |code: u16| counter.with_label_values(&[code.to_string().as_str()]).inc();
-                translate(request, kubelet.target, path_and_query, streams, ended)
+                let count_result = move |code: u16| counter.with_label_values(&[code.to_string().as_str()]).inc();
+                translate(request, kubelet.target, path_and_query, streams, count_result)
             }
             Session::PortForward if features.enabled(gate) && wants_tunnel(headers) => {
-                let told = |code: u16| self.metrics.tunnelled.with_label_values(&[code.to_string().as_str()]).inc();
-                tunnel(request, &kubelet.target, &path_and_query, told).await
+                let count_result =
+                    |code: u16| self.metrics.tunnelled.with_label_values(&[code.to_string().as_str()]).inc();
+                tunnel(request, &kubelet.target, &path_and_query, count_result).await
             }
             _ => pass_through(request, &kubelet.target, &path_and_query).await,
         }
     }
 }
 
-impl UnstoredHandler for Remote {
-    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+impl SubresourceHandler for RemoteHandler {
+    fn handle(&self, call: SubresourceCall) -> BoxFuture<'_, HandlerResult> {
         Box::pin(async move {
             let shutdown = call.request.shutdown.clone();
-            unless_stopped(&shutdown, self.connect(call)).await
+            until_shutdown(&shutdown, self.connect(call)).await
         })
     }
 
@@ -133,7 +134,7 @@ impl Session {
         }
     }
 
-    /// Returns the feature gate of the translation of WebSockets.
+    /// Returns the feature gate for translating WebSockets.
     fn gate(self) -> &'static str {
         match self {
             Self::Exec | Self::Attach => "TranslateStreamCloseWebsocketRequests",

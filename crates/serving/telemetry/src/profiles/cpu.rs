@@ -1,4 +1,4 @@
-//! The CPU profile: a signal interrupts the running code a hundred times for each second of CPU time, and its handler
+//! The CPU profile: a signal interrupts the running code a hundred times per second of CPU time, and its handler
 //! records the stack.
 
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub enum CpuError {
 pub async fn cpu(duration: Duration) -> Result<Vec<u8>, CpuError> {
     let guard = ProfilerGuardBuilder::default()
         .frequency(HERTZ)
-        // Stacks are not unwound in these libraries, which may hold locks that unwinding needs.
+        // Stacks in these libraries are not unwound, since they may hold locks that the unwinder needs.
         .blocklist(&["libc", "libgcc", "pthread", "vdso"])
         .build()
         .map_err(|error| match error {
@@ -32,9 +32,9 @@ pub async fn cpu(duration: Duration) -> Result<Vec<u8>, CpuError> {
             error => CpuError::Failed(error.to_string()),
         })?;
     tokio::time::sleep(duration).await;
-    // Resolving symbols takes a while.
-    let made = tokio::task::spawn_blocking(move || encode(&guard, duration)).await;
-    made.map_err(|error| CpuError::Failed(error.to_string()))?
+    // Symbol resolution blocks for a while.
+    let encoded = tokio::task::spawn_blocking(move || encode(&guard, duration)).await;
+    encoded.map_err(|error| CpuError::Failed(error.to_string()))?
 }
 
 fn encode(guard: &ProfilerGuard<'_>, duration: Duration) -> Result<Vec<u8>, CpuError> {
@@ -50,7 +50,7 @@ fn encode(guard: &ProfilerGuard<'_>, duration: Duration) -> Result<Vec<u8>, CpuE
             file: symbol.filename().into_owned(),
             line: symbol.lineno(),
         });
-        // The thread distinguishes workers from the listener and the logger.
+        // The thread name distinguishes workers from the listener and the logger.
         let thread = Frame { function: format!("thread {}", frames.thread_name_or_id()), ..Frame::default() };
         stacks.add(stack.chain([thread]).collect(), vec![count, count.saturating_mul(PERIOD_NANOS)]);
     }

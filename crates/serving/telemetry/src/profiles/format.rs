@@ -1,4 +1,4 @@
-//! The part of pprof's `profile.proto` for stacks with counts, compressed as its readers expect.
+//! The subset of pprof's `profile.proto` for stacks with counts, compressed as pprof expects.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -28,7 +28,7 @@ pub struct Stacks {
     types: Vec<ValueType>,
     period: (ValueType, i64),
     duration: Duration,
-    /// Stacks, innermost function first, each with a value for each type.
+    /// Stacks, innermost function first, with one value per type.
     samples: Vec<(Vec<Frame>, Vec<i64>)>,
 }
 
@@ -44,7 +44,7 @@ impl Stacks {
         Self { duration, ..self }
     }
 
-    /// Adds a stack, the innermost function first, with a value for each type.
+    /// Adds a stack, innermost function first, with one value per type.
     pub fn add(&mut self, stack: Vec<Frame>, values: Vec<i64>) {
         self.samples.push((stack, values));
     }
@@ -54,7 +54,7 @@ impl Stacks {
         self.samples.iter().filter_map(|(_, values)| values.first()).sum()
     }
 
-    /// Formats the profile for people, like Go's `debug=1`.
+    /// Formats the profile as text, like Go's `debug=1`.
     pub fn text(&self, name: &str) -> String {
         let mut text = format!("{name} profile: total {}\n", self.total());
         for (stack, values) in &self.samples {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_share_what_they_have_in_common() {
+    fn shares_functions_and_locations_of_stacks() {
         let frame = |name: &str, line| Frame { function: name.to_owned(), line, ..Frame::default() };
         let mut stacks = Stacks::new(vec![("samples", "count")], (("cpu", "nanoseconds"), 10));
         stacks.add(vec![frame("leaf", 1), frame("root", 7)], vec![2]);

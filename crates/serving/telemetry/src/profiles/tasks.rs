@@ -1,5 +1,5 @@
-//! Profiles of tasks, in place of Go's goroutines: the tasks of the runtime, with the names of the supervised ones; and
-//! the threads that run them.
+//! Profiles of tasks, in place of Go's goroutines: the tasks of the runtime, with the names of supervised ones; and the
+//! threads that run them.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub fn tasks() -> Stacks {
         named += running;
         stacks.add(vec![frame(name), frame("tasks that go on for as long as the server")], vec![count(running)]);
     }
-    // Supervised tasks may also run in other runtimes, or be threads.
-    let others = Handle::current().metrics().num_alive_tasks().saturating_sub(named);
-    stacks.add(vec![frame("connections, requests and what they wait for")], vec![count(others)]);
+    // Supervised tasks may also run in other runtimes or on their own threads.
+    let other_tasks = Handle::current().metrics().num_alive_tasks().saturating_sub(named);
+    stacks.add(vec![frame("connections, requests and what they wait for")], vec![count(other_tasks)]);
     stacks
 }
 
@@ -26,7 +26,7 @@ pub fn tasks() -> Stacks {
 pub fn threads() -> std::io::Result<Stacks> {
     let mut names = BTreeMap::<String, i64>::new();
     for entry in std::fs::read_dir("/proc/self/task")? {
-        // A thread that has ended in the meantime has no name.
+        // A thread that has exited in the meantime has no name.
         if let Ok(name) = std::fs::read_to_string(entry?.path().join("comm")) {
             *names.entry(name.trim_end().to_owned()).or_default() += 1;
         }

@@ -13,7 +13,7 @@ const FORMAT: Format = Format {
     scheme: "k8s.io/apiserver/pkg/server/options/tracing.go:49",
     fields: |_| vec![text("endpoint"), Field::new("samplingRatePerMillion", Ty::Int32)],
 };
-const MOST: i64 = 1_000_000;
+const MAX_PER_MILLION: i64 = 1_000_000;
 /// The default address of collectors.
 const DEFAULT_ENDPOINT: &str = "localhost:4317";
 
@@ -52,18 +52,18 @@ impl TracingConfig {
             .map_err(|error| ConfigError::Read(format!("unable to decode tracing configuration data: {}", error.0)))?;
         let rate = file.get("samplingRatePerMillion").and_then(Value::as_i64).unwrap_or(0);
         let endpoint = file.get("endpoint").and_then(Value::as_str).map(str::to_owned);
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         if rate < 0 {
-            wrong.push(format!("samplingRatePerMillion: Invalid value: {rate}: sampling rate must be positive"));
+            errors.push(format!("samplingRatePerMillion: Invalid value: {rate}: sampling rate must be positive"));
         }
-        if rate > MOST {
-            wrong.push(format!(
+        if rate > MAX_PER_MILLION {
+            errors.push(format!(
                 "samplingRatePerMillion: Invalid value: {rate}: sampling rate per million must be less than or equal to one \
                  million"
             ));
         }
-        wrong.extend(endpoint.as_deref().and_then(wrong_endpoint));
-        match wrong.as_slice() {
+        errors.extend(endpoint.as_deref().and_then(endpoint_error));
+        match errors.as_slice() {
             [] => {}
             [one] => return Err(ConfigError::Invalid(one.clone())),
             several => return Err(ConfigError::Invalid(format!("[{}]", several.join(", ")))),
@@ -73,20 +73,20 @@ impl TracingConfig {
     }
 }
 
-fn wrong_endpoint(endpoint: &str) -> Option<String> {
+fn endpoint_error(endpoint: &str) -> Option<String> {
     if !endpoint.contains("//") {
         return None;
     }
     let shown = go_quote(endpoint);
     let invalid = |why: &str| Some(format!("endpoint: Invalid value: {shown}: {why}"));
     let scheme = endpoint.split("//").next().unwrap_or_default().trim_end_matches(':');
-    let letters = |scheme: &str| {
+    let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     };
     match scheme.to_ascii_lowercase().as_str() {
         "dns" | "unix" | "unix-abstract" => None,
-        _ if !scheme.is_empty() && !letters(scheme) => {
+        _ if !scheme.is_empty() && !is_scheme(scheme) => {
             invalid(&format!("parse {shown}: first path segment in URL cannot contain colon"))
         }
         scheme => invalid(&format!(
@@ -101,11 +101,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files() {
+    fn parses_and_validates_config_files() {
         let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n";
         let good = |endpoint: &str, per_million| Ok(TracingConfig { endpoint: endpoint.to_owned(), per_million });
         let invalid = |why: &str| Err(format!("failed to validate tracing configuration: {why}"));
-        let unread = |why: &str| {
+        let undecodable = |why: &str| {
             Err(format!("failed to read tracing config: unable to decode tracing configuration data: {why}"))
         };
         let scheme = |scheme: &str| {
@@ -134,7 +134,7 @@ mod tests {
                     "endpoint: Invalid value: \"a b://x\": parse \"a b://x\": first path segment in URL cannot contain colon",
                 ),
             ),
-            ("bogus: 1", unread("strict decoding error: unknown field \"bogus\"")),
+            ("bogus: 1", undecodable("strict decoding error: unknown field \"bogus\"")),
         ] {
             let got = TracingConfig::parse(format!("{head}{text}").as_bytes()).map_err(|error| error.to_string());
             assert_eq!(got, want, "{text}");

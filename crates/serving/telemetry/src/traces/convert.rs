@@ -16,15 +16,18 @@ const SCOPE: &str = "k8s.io/component-base/tracing";
 pub(crate) fn request(resource: &[(&'static str, String)], spans: Vec<Span>) -> ExportTraceServiceRequest {
     let attributes = resource.iter().map(|(name, value)| pair(name, Attribute::Text(value.clone()))).collect();
     let scope = InstrumentationScope { name: SCOPE.to_owned(), ..InstrumentationScope::default() };
-    let scoped = otlp::ScopeSpans {
+    let scope_spans = otlp::ScopeSpans {
         scope: Some(scope),
         spans: spans.into_iter().map(span).collect(),
         ..otlp::ScopeSpans::default()
     };
     let resource = Resource { attributes, ..Resource::default() };
-    let of_resource =
-        otlp::ResourceSpans { resource: Some(resource), scope_spans: vec![scoped], ..otlp::ResourceSpans::default() };
-    ExportTraceServiceRequest { resource_spans: vec![of_resource] }
+    let resource_spans = otlp::ResourceSpans {
+        resource: Some(resource),
+        scope_spans: vec![scope_spans],
+        ..otlp::ResourceSpans::default()
+    };
+    ExportTraceServiceRequest { resource_spans: vec![resource_spans] }
 }
 
 fn span(span: Span) -> otlp::Span {

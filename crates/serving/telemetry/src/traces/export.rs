@@ -1,5 +1,5 @@
-//! Export of spans to a collector, in batches from a bounded queue. If a collector is slow or unreachable, spans are
-//! lost, but no request waits for it.
+//! Export of spans to a collector, in batches from a bounded queue. If the collector is slow or unreachable, spans are
+//! dropped; requests never wait.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::SocketAddr;
@@ -21,14 +21,14 @@ use tower::service_fn;
 use crate::traces::convert::request;
 
 /// The maximum numbers of queued spans and of spans in a batch: the values of Go's batch processor.
-const QUEUE: usize = 2048;
-const BATCH: usize = 512;
+const QUEUE_CAPACITY: usize = 2048;
+const MAX_BATCH: usize = 512;
 /// The maximum time that the first span of a batch waits for others.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_BATCH_DELAY: Duration = Duration::from_secs(5);
 /// The timeout of an export request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The interval at which lost spans are logged.
-const TOLD_EVERY: Duration = Duration::from_secs(60);
+/// The interval at which dropped spans are logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Queues spans for export.
 pub struct Exporter {
@@ -36,7 +36,7 @@ pub struct Exporter {
     lost: AtomicU64,
 }
 
-/// The error of an invalid collector.
+/// The error for an invalid collector address.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot send traces to {endpoint}: {why}")]
 pub struct ExporterError {
@@ -45,8 +45,8 @@ pub struct ExporterError {
 }
 
 impl Exporter {
-    /// Returns an exporter, and the task that sends its spans until shutdown. `resource` identifies this server. With a
-    /// dialer the collector is reached through a proxy, unless its address is a unix socket.
+    /// Returns an exporter, and the task that sends its spans until shutdown. `resource` identifies this server. A
+    /// dialer connects to the collector through a proxy, unless the address is a unix socket.
     pub fn new(
         endpoint: &str,
         dialer: Option<Arc<Dialer>>,
@@ -54,7 +54,7 @@ impl Exporter {
         shutdown: Shutdown,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + use<>), ExporterError> {
         let channel = channel(endpoint, dialer).map_err(|why| ExporterError { endpoint: endpoint.to_owned(), why })?;
-        let (queue, spans) = mpsc::channel(QUEUE);
+        let (queue, spans) = mpsc::channel(QUEUE_CAPACITY);
         let exporter = Arc::new(Self { queue, lost: AtomicU64::new(0) });
         let task = send(TraceServiceClient::new(channel), resource, spans, exporter.clone(), shutdown);
         Ok((exporter, task))
@@ -113,49 +113,49 @@ async fn send(
     exporter: Arc<Exporter>,
     shutdown: Shutdown,
 ) {
-    let mut told: Option<Instant> = None;
+    let mut last_logged: Option<Instant> = None;
     loop {
         let mut batch = Vec::new();
-        let ends = tokio::select! {
+        let is_shutting_down = tokio::select! {
             () = collect(&mut spans, &mut batch) => false,
             () = shutdown.fired() => true,
         };
-        if ends {
+        if is_shutting_down {
             while let Ok(span) = spans.try_recv() {
                 batch.push(span);
             }
         }
         while !batch.is_empty() {
-            let rest = batch.split_off(batch.len().min(BATCH));
+            let rest = batch.split_off(batch.len().min(MAX_BATCH));
             let count = batch.len() as u64;
             if let Err(status) = client.export(request(&resource, std::mem::replace(&mut batch, rest))).await {
                 exporter.lost.fetch_add(count, Ordering::Relaxed);
-                if ends || told.is_none_or(|at| at.elapsed() >= TOLD_EVERY) {
-                    told = Some(Instant::now());
+                if is_shutting_down || last_logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+                    last_logged = Some(Instant::now());
                     let lost = exporter.lost.swap(0, Ordering::Relaxed);
                     tracing::warn!(err = %status, lost, "spans of traces were lost");
                 }
-                if ends {
+                if is_shutting_down {
                     return;
                 }
             }
         }
-        if ends {
+        if is_shutting_down {
             return;
         }
     }
 }
 
-/// Waits for a batch. If the future is dropped, `batch` has the spans so far.
+/// Waits for a batch. If the future is dropped, `batch` holds the spans received so far.
 async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
     match spans.recv().await {
         Some(span) => batch.push(span),
-        // No sender is left.
+        // All senders were dropped.
         None => std::future::pending().await,
     }
-    let until = Instant::now() + PATIENCE;
-    while batch.len() < BATCH {
-        match tokio::time::timeout_at(until, spans.recv_many(batch, BATCH - batch.len())).await {
+    let until = Instant::now() + MAX_BATCH_DELAY;
+    while batch.len() < MAX_BATCH {
+        match tokio::time::timeout_at(until, spans.recv_many(batch, MAX_BATCH - batch.len())).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }

@@ -9,19 +9,19 @@ use tokio::sync::{AcquireError, Notify, Semaphore, SemaphorePermit};
 
 use super::Connections;
 
-/// The longest time for the head of a request to arrive, and for the first request to begin (Go's `ReadHeaderTimeout`).
+/// The timeout for the head of a request, and for the start of the first request (Go's `ReadHeaderTimeout`).
 const HEAD_MS: u64 = 32_000;
-/// The longest idle time of a connection between requests (Go's `IdleTimeout`).
+/// The idle timeout of a connection between requests (Go's `IdleTimeout`).
 const IDLE_MS: u64 = 90_000;
-/// The longest time in which a client reads nothing of its answer. Vanished clients are detected sooner, by pings.
+/// The maximum time in which a client reads no bytes of a response. Disconnected clients are detected sooner, by pings.
 const STALL_MS: u64 = 60_000;
-/// The time for the client to close a connection that was told to close, once no requests are in progress.
-const LEAVING_MS: u64 = 1_000;
-/// The number of requests that run at once on an unauthenticated connection; others wait.
-const UNKNOWN_STREAMS: usize = 16;
+/// The time for the client to close a connection that is shutting down, once it has no active requests.
+const SHUTDOWN_MS: u64 = 1_000;
+/// The number of requests that run concurrently on an unauthenticated connection; further ones wait.
+const UNAUTHENTICATED_STREAMS: usize = 16;
 
 /// Milliseconds; zero means never.
-type Moment = AtomicU64;
+type Timestamp = AtomicU64;
 
 /// One connection.
 pub(crate) struct Connection {
@@ -29,31 +29,31 @@ pub(crate) struct Connection {
     pub(super) peer: IpAddr,
     began: Instant,
     protocol: AtomicU8,
-    known: AtomicBool,
+    authenticated: AtomicBool,
     upgraded: AtomicBool,
     closed: AtomicBool,
-    /// The number of requests that were taken off the connection and have not begun.
-    taken: AtomicU32,
-    /// The number of requests in progress.
-    open: AtomicU32,
-    begun: AtomicU64,
-    /// The time at which a request last began or ended, initially the start of the connection.
-    active: Moment,
+    /// The number of received requests that have not started.
+    pending_requests: AtomicU32,
+    /// The number of active requests.
+    active_requests: AtomicU32,
+    started_requests: AtomicU64,
+    /// The time at which a request last started or ended, initially the start of the connection.
+    active_at: Timestamp,
     /// The time at which bytes were last received.
-    heard: Moment,
+    received_at: Timestamp,
     /// The time since which the head of a request is incomplete (HTTP/1).
-    head: Moment,
-    /// The time by which the answer must have been sent (HTTP/1; HTTP/2 streams have their own).
-    send_by: Moment,
+    head_since: Timestamp,
+    /// The time by which the response must have been sent (HTTP/1; HTTP/2 streams have their own).
+    send_by: Timestamp,
     /// The time since which the socket has accepted none of the pending bytes.
-    stalled: Moment,
+    stalled_since: Timestamp,
     /// The time since which written bytes have been pending.
-    behind: Moment,
-    /// The time at which the connection was told to close.
-    left: Moment,
+    unflushed_since: Timestamp,
+    /// The time at which the shutdown of the connection started.
+    shutdown_at: Timestamp,
     close: Notify,
-    leave: Notify,
-    turns: Semaphore,
+    shutdown: Notify,
+    request_permits: Semaphore,
 }
 
 /// The protocol of a connection.
@@ -65,19 +65,19 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// The way to end a connection after a timeout.
+/// The action after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
-    /// The client is told to close it.
-    Leave,
+pub(super) enum TimeoutAction {
+    /// Shuts down the connection gracefully.
+    Shutdown,
     Close,
 }
 
-/// A guard for a request that has not begun.
-pub(crate) struct Taken(Arc<Connection>);
+/// A guard for a request that has not started.
+pub(crate) struct PendingRequest(Arc<Connection>);
 
-/// A guard for a request in progress.
-pub(crate) struct Answering(Arc<Connection>);
+/// A guard for an active request.
+pub(crate) struct ActiveRequest(Arc<Connection>);
 
 impl Connection {
     pub(super) fn new(id: u64, peer: IpAddr, began: Instant, now: u64) -> Self {
@@ -86,22 +86,22 @@ impl Connection {
             peer,
             began,
             protocol: AtomicU8::new(Protocol::Unknown as u8),
-            known: AtomicBool::default(),
+            authenticated: AtomicBool::default(),
             upgraded: AtomicBool::default(),
             closed: AtomicBool::default(),
-            taken: AtomicU32::default(),
-            open: AtomicU32::default(),
-            begun: AtomicU64::default(),
-            active: Moment::new(now),
-            heard: Moment::new(now),
-            head: Moment::default(),
-            send_by: Moment::default(),
-            stalled: Moment::default(),
-            behind: Moment::default(),
-            left: Moment::default(),
+            pending_requests: AtomicU32::default(),
+            active_requests: AtomicU32::default(),
+            started_requests: AtomicU64::default(),
+            active_at: Timestamp::new(now),
+            received_at: Timestamp::new(now),
+            head_since: Timestamp::default(),
+            send_by: Timestamp::default(),
+            stalled_since: Timestamp::default(),
+            unflushed_since: Timestamp::default(),
+            shutdown_at: Timestamp::default(),
             close: Notify::new(),
-            leave: Notify::new(),
-            turns: Semaphore::new(UNKNOWN_STREAMS),
+            shutdown: Notify::new(),
+            request_permits: Semaphore::new(UNAUTHENTICATED_STREAMS),
         }
     }
 
@@ -109,37 +109,37 @@ impl Connection {
         self.began.elapsed().as_millis() as u64 + 1
     }
 
-    pub(crate) fn speaks(&self, protocol: Protocol) {
+    pub(crate) fn set_protocol(&self, protocol: Protocol) {
         self.protocol.store(protocol as u8, Ordering::Relaxed);
     }
 
     /// Marks the connection as authenticated.
-    pub(crate) fn identified(&self) {
-        if !self.known.swap(true, Ordering::Relaxed) {
-            self.turns.add_permits(1 << 20);
+    pub(crate) fn mark_authenticated(&self) {
+        if !self.authenticated.swap(true, Ordering::Relaxed) {
+            self.request_permits.add_permits(1 << 20);
         }
     }
 
-    pub(crate) fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.authenticated.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 0
+        self.active_requests.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns true while more than one request is in progress, or one is about to begin. Many are answered as soon as they
-    /// begin, and are never in progress at the same time.
-    pub(crate) fn answers_several(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 1 || self.taken.load(Ordering::Relaxed) > 0
+    /// Returns true while more than one request is active, or one is about to start. Many requests complete
+    /// immediately, so they are never active at the same time.
+    pub(crate) fn has_several_requests(&self) -> bool {
+        self.active_requests.load(Ordering::Relaxed) > 1 || self.pending_requests.load(Ordering::Relaxed) > 0
     }
 
     pub(super) fn last_active(&self) -> u64 {
-        self.active.load(Ordering::Relaxed)
+        self.active_at.load(Ordering::Relaxed)
     }
 
-    /// Marks the connection as upgraded: it is no longer HTTP, and its new owner closes it.
-    pub(crate) fn upgraded(&self) {
+    /// Marks the connection as upgraded: it no longer carries HTTP, and its new owner closes it.
+    pub(crate) fn mark_upgraded(&self) {
         self.upgraded.store(true, Ordering::Relaxed);
     }
 
@@ -147,111 +147,111 @@ impl Connection {
         self.upgraded.load(Ordering::Relaxed)
     }
 
-    /// Waits while too many requests of an unauthenticated connection run. Fails if the connection is told to close.
-    pub(crate) async fn turn(&self) -> Result<Option<SemaphorePermit<'_>>, AcquireError> {
-        if self.is_known() {
+    /// Waits while too many requests of an unauthenticated connection run. Fails if the connection shuts down.
+    pub(crate) async fn acquire_request_permit(&self) -> Result<Option<SemaphorePermit<'_>>, AcquireError> {
+        if self.is_authenticated() {
             return Ok(None);
         }
-        self.turns.acquire().await.map(Some)
+        self.request_permits.acquire().await.map(Some)
     }
 
-    /// Notes that a request was taken off the connection. Returns a guard for the time until it begins.
-    pub(crate) fn take(self: &Arc<Self>) -> Taken {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        Taken(self.clone())
+    /// Records that a request was received. Returns a guard for the time until it starts.
+    pub(crate) fn add_pending_request(self: &Arc<Self>) -> PendingRequest {
+        self.pending_requests.fetch_add(1, Ordering::Relaxed);
+        PendingRequest(self.clone())
     }
 
-    /// Notes that a request begins. Returns a guard for its duration.
-    pub(crate) fn begin(self: &Arc<Self>) -> Answering {
-        self.open.fetch_add(1, Ordering::Relaxed);
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        self.head.store(0, Ordering::Relaxed);
+    /// Records that a request starts. Returns a guard for its duration.
+    pub(crate) fn begin_request(self: &Arc<Self>) -> ActiveRequest {
+        self.active_requests.fetch_add(1, Ordering::Relaxed);
+        self.started_requests.fetch_add(1, Ordering::Relaxed);
+        self.head_since.store(0, Ordering::Relaxed);
         self.send_by.store(0, Ordering::Relaxed);
-        self.active.store(self.now(), Ordering::Relaxed);
-        Answering(self.clone())
+        self.active_at.store(self.now(), Ordering::Relaxed);
+        ActiveRequest(self.clone())
     }
 
-    /// Sets the deadline for sending the answer.
+    /// Sets the deadline for sending the response.
     pub(crate) fn send_by(&self, deadline: Instant) {
         let at = deadline.saturating_duration_since(self.began).as_millis() as u64 + 1;
         self.send_by.store(at, Ordering::Relaxed);
     }
 
-    /// Notes that bytes were received.
-    pub(crate) fn heard(&self) {
+    /// Records that bytes were received.
+    pub(crate) fn mark_received(&self) {
         let now = self.now();
-        self.heard.store(now, Ordering::Relaxed);
+        self.received_at.store(now, Ordering::Relaxed);
         if self.protocol.load(Ordering::Relaxed) == Protocol::Http1 as u8
             && !self.is_busy()
-            && self.head.load(Ordering::Relaxed) == 0
+            && self.head_since.load(Ordering::Relaxed) == 0
         {
-            self.head.store(now, Ordering::Relaxed);
+            self.head_since.store(now, Ordering::Relaxed);
         }
     }
 
     /// Returns the time since bytes were last received, in milliseconds.
     pub(crate) fn silent_ms(&self) -> u64 {
-        self.now().saturating_sub(self.heard.load(Ordering::Relaxed))
+        self.now().saturating_sub(self.received_at.load(Ordering::Relaxed))
     }
 
-    /// Notes that written bytes are pending.
-    pub(crate) fn owes(&self) {
-        if self.behind.load(Ordering::Relaxed) == 0 {
-            self.behind.store(self.now(), Ordering::Relaxed);
+    /// Records that written bytes are pending.
+    pub(crate) fn mark_unflushed(&self) {
+        if self.unflushed_since.load(Ordering::Relaxed) == 0 {
+            self.unflushed_since.store(self.now(), Ordering::Relaxed);
         }
     }
 
-    /// Notes that the socket accepts no bytes.
-    pub(crate) fn stalls(&self) {
-        self.owes();
-        if self.stalled.load(Ordering::Relaxed) == 0 {
-            self.stalled.store(self.now(), Ordering::Relaxed);
+    /// Records that the socket accepts no bytes.
+    pub(crate) fn mark_stalled(&self) {
+        self.mark_unflushed();
+        if self.stalled_since.load(Ordering::Relaxed) == 0 {
+            self.stalled_since.store(self.now(), Ordering::Relaxed);
         }
     }
 
-    /// Notes that the socket accepts bytes again.
-    pub(crate) fn moves(&self) {
-        self.stalled.store(0, Ordering::Relaxed);
+    /// Records that the socket accepts bytes again.
+    pub(crate) fn clear_stalled(&self) {
+        self.stalled_since.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that all written bytes have been sent.
-    pub(crate) fn sent(&self) {
-        self.stalled.store(0, Ordering::Relaxed);
-        self.behind.store(0, Ordering::Relaxed);
+    /// Records that all written bytes have been sent.
+    pub(crate) fn mark_flushed(&self) {
+        self.stalled_since.store(0, Ordering::Relaxed);
+        self.unflushed_since.store(0, Ordering::Relaxed);
         if !self.is_busy() {
             self.send_by.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Tells the connection to take no further requests.
-    pub(crate) fn leave(&self) {
-        if self.left.load(Ordering::Relaxed) == 0 {
-            self.left.store(self.now(), Ordering::Relaxed);
-            self.leave.notify_one();
-            if !self.is_known() {
-                self.turns.close();
+    /// Starts a graceful shutdown: the connection accepts no further requests.
+    pub(crate) fn begin_shutdown(&self) {
+        if self.shutdown_at.load(Ordering::Relaxed) == 0 {
+            self.shutdown_at.store(self.now(), Ordering::Relaxed);
+            self.shutdown.notify_one();
+            if !self.is_authenticated() {
+                self.request_permits.close();
             }
         }
     }
 
-    /// Notes that the connection was told to close by other means.
-    pub(crate) fn leaves(&self) {
-        if self.left.load(Ordering::Relaxed) == 0 {
-            self.left.store(self.now(), Ordering::Relaxed);
+    /// Records that the connection is shutting down for other reasons.
+    pub(crate) fn mark_shutdown(&self) {
+        if self.shutdown_at.load(Ordering::Relaxed) == 0 {
+            self.shutdown_at.store(self.now(), Ordering::Relaxed);
         }
     }
 
-    pub(crate) async fn told_to_leave(&self) {
-        self.leave.notified().await;
+    pub(crate) async fn shutdown_requested(&self) {
+        self.shutdown.notified().await;
     }
 
-    /// Closes the connection at once.
+    /// Closes the connection immediately.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.close.notify_one();
     }
 
-    pub(crate) async fn closing(&self) {
+    pub(crate) async fn close_requested(&self) {
         self.close.notified().await;
     }
 
@@ -260,9 +260,9 @@ impl Connection {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Returns the way to end the connection if a timeout has expired.
-    pub(super) fn due(&self, now: u64) -> Option<Due> {
-        let since = |moment: &Moment| match moment.load(Ordering::Relaxed) {
+    /// Returns the action for an expired timeout, if any.
+    pub(super) fn timeout_action(&self, now: u64) -> Option<TimeoutAction> {
+        let since = |timestamp: &Timestamp| match timestamp.load(Ordering::Relaxed) {
             0 => 0,
             at => now.saturating_sub(at),
         };
@@ -271,44 +271,46 @@ impl Connection {
         }
         let is_http1 = self.protocol.load(Ordering::Relaxed) == Protocol::Http1 as u8;
         let send_by = self.send_by.load(Ordering::Relaxed);
-        let (busy, idle) = (self.is_busy(), since(&self.active));
-        let overdue = since(&self.stalled) > STALL_MS
-            || since(&self.head) > HEAD_MS
+        let (busy, idle) = (self.is_busy(), since(&self.active_at));
+        let overdue = since(&self.stalled_since) > STALL_MS
+            || since(&self.head_since) > HEAD_MS
             || (send_by > 0 && now > send_by)
-            || (!busy && since(&self.behind) > STALL_MS)
-            || (!busy && is_http1 && self.begun.load(Ordering::Relaxed) == 0 && idle > HEAD_MS)
-            || (!busy && self.left.load(Ordering::Relaxed) > 0 && since(&self.left).min(idle) > LEAVING_MS);
+            || (!busy && since(&self.unflushed_since) > STALL_MS)
+            || (!busy && is_http1 && self.started_requests.load(Ordering::Relaxed) == 0 && idle > HEAD_MS)
+            || (!busy
+                && self.shutdown_at.load(Ordering::Relaxed) > 0
+                && since(&self.shutdown_at).min(idle) > SHUTDOWN_MS);
         match () {
-            () if overdue => Some(Due::Close),
-            () if busy || idle <= IDLE_MS || self.left.load(Ordering::Relaxed) > 0 => None,
-            () if is_http1 => Some(Due::Close),
-            () => Some(Due::Leave),
+            () if overdue => Some(TimeoutAction::Close),
+            () if busy || idle <= IDLE_MS || self.shutdown_at.load(Ordering::Relaxed) > 0 => None,
+            () if is_http1 => Some(TimeoutAction::Close),
+            () => Some(TimeoutAction::Shutdown),
         }
     }
 
-    pub(super) fn end(&self, due: Due) {
-        match due {
-            Due::Leave => self.leave(),
-            Due::Close => self.close(),
+    pub(super) fn apply(&self, action: TimeoutAction) {
+        match action {
+            TimeoutAction::Shutdown => self.begin_shutdown(),
+            TimeoutAction::Close => self.close(),
         }
     }
 }
 
-impl Drop for Taken {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+        self.0.pending_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Answering {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let connection = &self.0;
-        connection.active.store(connection.now(), Ordering::Relaxed);
-        connection.open.fetch_sub(1, Ordering::Relaxed);
+        connection.active_at.store(connection.now(), Ordering::Relaxed);
+        connection.active_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A place among the connections, which is released on drop.
+/// A slot among the connections, which is released on drop.
 pub(crate) struct Slot {
     all: Arc<Connections>,
     connection: Arc<Connection>,
@@ -326,7 +328,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.all.ended(&self.connection);
+        self.all.remove_ended(&self.connection);
     }
 }
 
@@ -335,62 +337,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_that_end_at_once_are_several() {
+    fn counts_pending_requests_as_several() {
         let connection = Arc::new(Connection::new(0, [127, 0, 0, 1].into(), Instant::now(), 1));
-        let mut taken: Vec<_> = (0..3).map(|_| connection.take()).collect();
+        let mut pending_requests: Vec<_> = (0..3).map(|_| connection.add_pending_request()).collect();
         let mut several = Vec::new();
-        while let Some(next) = taken.pop() {
-            let answering = connection.begin();
+        while let Some(next) = pending_requests.pop() {
+            let active = connection.begin_request();
             drop(next);
-            drop(answering);
-            several.push(connection.answers_several());
+            drop(active);
+            several.push(connection.has_several_requests());
         }
         assert_eq!(several, [true, true, false]);
-        let _watches = (connection.begin(), connection.begin());
-        assert!(connection.answers_several());
+        let _watches = (connection.begin_request(), connection.begin_request());
+        assert!(connection.has_several_requests());
     }
 
-    /// A connection and its events: `(event, second of the check, way to end)`.
+    /// A connection with its events, as `(event, second of the check, action)`.
     #[test]
-    fn what_lasts_too_long() {
-        let made = |protocol| {
+    fn timeouts_end_idle_stalled_and_overdue_connections() {
+        let connection_of = |protocol| {
             let connection = Arc::new(Connection::new(0, [127, 0, 0, 1].into(), Instant::now(), 1));
-            connection.speaks(protocol);
+            connection.set_protocol(protocol);
             connection
         };
-        let at = |connection: &Connection, seconds: u64| connection.due(seconds * 1000 + 500);
-        let silent = made(Protocol::Http1);
-        assert_eq!((at(&silent, 31), at(&silent, 33)), (None, Some(Due::Close)));
-        let silent = made(Protocol::Http2);
-        assert_eq!((at(&silent, 89), at(&silent, 91)), (None, Some(Due::Leave)));
-        silent.leave();
-        assert_eq!(at(&silent, 92), Some(Due::Close));
-        let half = made(Protocol::Http1);
-        drop(half.begin());
-        assert_eq!((at(&half, 89), at(&half, 91)), (None, Some(Due::Close)));
-        half.heard();
-        assert_eq!((at(&half, 31), at(&half, 33)), (None, Some(Due::Close)));
-        let request = half.begin();
+        let at = |connection: &Connection, seconds: u64| connection.timeout_action(seconds * 1000 + 500);
+        let silent = connection_of(Protocol::Http1);
+        assert_eq!((at(&silent, 31), at(&silent, 33)), (None, Some(TimeoutAction::Close)));
+        let silent = connection_of(Protocol::Http2);
+        assert_eq!((at(&silent, 89), at(&silent, 91)), (None, Some(TimeoutAction::Shutdown)));
+        silent.begin_shutdown();
+        assert_eq!(at(&silent, 92), Some(TimeoutAction::Close));
+        let half = connection_of(Protocol::Http1);
+        drop(half.begin_request());
+        assert_eq!((at(&half, 89), at(&half, 91)), (None, Some(TimeoutAction::Close)));
+        half.mark_received();
+        assert_eq!((at(&half, 31), at(&half, 33)), (None, Some(TimeoutAction::Close)));
+        let request = half.begin_request();
         assert_eq!(at(&half, 3600), None);
         half.send_by(half.began + std::time::Duration::from_secs(60));
-        assert_eq!((at(&half, 59), at(&half, 61)), (None, Some(Due::Close)));
+        assert_eq!((at(&half, 59), at(&half, 61)), (None, Some(TimeoutAction::Close)));
         drop(request);
-        // Buffered bytes must be read as well.
-        assert_eq!(at(&half, 61), Some(Due::Close));
-        half.sent();
+        // Buffered bytes must be read too.
+        assert_eq!(at(&half, 61), Some(TimeoutAction::Close));
+        half.mark_flushed();
         assert_eq!(at(&half, 61), None);
-        let unread = made(Protocol::Http2);
-        let watch = unread.begin();
-        unread.stalls();
-        assert_eq!((at(&unread, 59), at(&unread, 61)), (None, Some(Due::Close)));
-        unread.moves();
+        let unread = connection_of(Protocol::Http2);
+        let watch = unread.begin_request();
+        unread.mark_stalled();
+        assert_eq!((at(&unread, 59), at(&unread, 61)), (None, Some(TimeoutAction::Close)));
+        unread.clear_stalled();
         assert_eq!(at(&unread, 3600), None);
-        unread.leave();
+        unread.begin_shutdown();
         assert_eq!(at(&unread, 3600), None);
         drop(watch);
-        assert_eq!(at(&unread, 3), Some(Due::Close));
-        // Unless it is upgraded.
-        unread.upgraded();
+        assert_eq!(at(&unread, 3), Some(TimeoutAction::Close));
+        // Upgraded connections are exempt.
+        unread.mark_upgraded();
         assert_eq!(at(&unread, 3600), None);
     }
 }

@@ -9,14 +9,14 @@ use h2::RecvStream;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::runtime::Handle;
 
-/// The limits in time and bytes on reading the rest of an unneeded body.
-const DRAIN_FOR: Duration = Duration::from_secs(1);
+/// The limits in time and bytes for reading the rest of an unused body.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: usize = 8 * 1024 * 1024;
 
-/// A body. On drop, the rest of it is read and discarded for a while: if a stream is reset while its client still
-/// sends, many clients, curl among them, discard the unread answer.
+/// A body. On drop, the rest of it is read and discarded for some time: if a stream is reset while its client still
+/// sends, many clients, such as curl, discard the unread response.
 pub(super) struct Incoming {
-    /// `None` once it has been handed on or has failed.
+    /// `None` once it has been handed over or has failed.
     stream: Option<RecvStream>,
     length: Option<u64>,
     runtime: Handle,
@@ -38,7 +38,7 @@ impl HttpBody for Incoming {
         match ready!(stream.poll_data(cx)) {
             Some(Ok(data)) => {
                 let count = data.len();
-                // It only fails if more than the received bytes are released.
+                // This fails only if more bytes are released than were received.
                 let _ = stream.flow_control().release_capacity(count);
                 if let Some(length) = &mut self.length {
                     *length = length.saturating_sub(count as u64);
@@ -66,17 +66,17 @@ impl HttpBody for Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         if let Some(stream) = self.stream.take().filter(|stream| !stream.is_end_stream()) {
-            drop(self.runtime.spawn(tokio::time::timeout(DRAIN_FOR, drain(stream))));
+            drop(self.runtime.spawn(tokio::time::timeout(DRAIN_TIMEOUT, drain(stream))));
         }
     }
 }
 
 async fn drain(mut stream: RecvStream) {
-    let mut left = DRAIN_BYTES;
+    let mut remaining = DRAIN_BYTES;
     while let Some(Ok(data)) = stream.data().await {
         let _ = stream.flow_control().release_capacity(data.len());
-        left = left.saturating_sub(data.len());
-        if left == 0 {
+        remaining = remaining.saturating_sub(data.len());
+        if remaining == 0 {
             return;
         }
     }

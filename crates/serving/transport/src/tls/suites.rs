@@ -1,4 +1,4 @@
-//! Names of versions, cipher suites and key exchanges in flags, and their counterparts in this server.
+//! The names of versions, cipher suites and key exchanges in flags, and their implementations.
 
 use rustls::crypto::ring::{cipher_suite as suite, kx_group as group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
@@ -7,16 +7,16 @@ use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion, versio
 /// The TLS versions and suites that the listener accepts. The defaults are 1.2 and 1.3 with every safe suite.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
-    /// Only version 1.3.
+    /// True if only version 1.3 is accepted.
     pub only_tls13: bool,
-    /// The suites of version 1.2; those of 1.3 cannot be chosen, as in Go.
+    /// The suites of version 1.2. As in Go, those of 1.3 are not configurable.
     pub suites: Option<Vec<SupportedCipherSuite>>,
     pub groups: Option<Vec<&'static dyn SupportedKxGroup>>,
     /// True if HTTP/2 is not offered.
     pub without_http2: bool,
 }
 
-/// The supported suites, and Go's alternative names for them.
+/// The supported suites, with Go's alternative names.
 const SUITES: [(&str, SupportedCipherSuite); 11] = [
     ("TLS_AES_128_GCM_SHA256", suite::TLS13_AES_128_GCM_SHA256),
     ("TLS_AES_256_GCM_SHA384", suite::TLS13_AES_256_GCM_SHA384),
@@ -31,8 +31,8 @@ const SUITES: [(&str, SupportedCipherSuite); 11] = [
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// Suites of Go that this server does not support because they are weak (no forward secrecy, no authenticated
-/// encryption, or both).
+/// Suites of Go that are not supported because they are weak (without forward secrecy, authenticated encryption, or
+/// both).
 const WEAK_SUITES: [&str; 17] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
@@ -53,13 +53,13 @@ const WEAK_SUITES: [&str; 17] = [
     "TLS_ECDHE_ECDSA_WITH_3DES_EDE_CBC_SHA",
 ];
 
-/// Key exchanges by their numbers in Go.
+/// Key exchanges by Go's numbers.
 const GROUPS: [(i64, &dyn SupportedKxGroup); 3] = [(23, group::SECP256R1), (24, group::SECP384R1), (29, group::X25519)];
-/// Numbers of Go's key exchanges that this server does not support: P-521 and the hybrids with ML-KEM.
+/// Go's numbers of unsupported key exchanges: P-521 and the hybrids with ML-KEM.
 const OTHER_GROUPS: [i64; 4] = [25, 4587, 4588, 4589];
 
-/// The order of the suites that both sides support. The server decides, as in Go: AES with the shorter key first if
-/// both have AES instructions, otherwise ChaCha20.
+/// The order of the suites that both sides support. As in Go, the server decides: AES with the shorter key first if
+/// both sides have AES instructions, otherwise ChaCha20.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preference {
     Aes,
@@ -67,13 +67,13 @@ pub(super) enum Preference {
 }
 
 impl Preference {
-    /// `offered` are a client's suites in its order: a client without AES instructions does not begin with AES.
+    /// `offered` are the client's suites in its order: clients without AES instructions do not list AES first.
     pub(super) fn of_client(offered: &[CipherSuite]) -> Self {
         let first = offered.iter().find_map(CipherSuite::as_str);
         if has_aes() && first.is_some_and(|name| name.contains("_GCM_")) { Self::Aes } else { Self::ChaCha }
     }
 
-    /// Returns the rank of a suite; the lowest is preferred.
+    /// Returns the rank of a suite; the lowest rank is preferred.
     fn rank(self, suite: &SupportedCipherSuite) -> (bool, bool) {
         let name = suite.suite().as_str().unwrap_or_default();
         (name.contains("CHACHA20") == (self == Self::Aes), name.contains("_256_"))
@@ -102,7 +102,7 @@ impl TlsSettings {
         Ok(())
     }
 
-    /// Sets the suites by name. Unsupported ones are ignored with a warning; none left is an error.
+    /// Sets the suites by name. Unsupported ones are ignored with a warning; it is an error if none is left.
     pub fn set_suites(&mut self, names: &[&str]) -> Result<(), String> {
         let mut chosen = Vec::new();
         for name in names {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions() {
+    fn sets_minimum_version() {
         let mut settings = TlsSettings::default();
         for (name, want) in [("", 2), ("VersionTLS10", 2), ("VersionTLS12", 2), ("VersionTLS13", 1)] {
             settings.set_min_version(name).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn suites() {
+    fn sets_suites_by_name() {
         let of = |names: &[&str]| {
             let mut settings = TlsSettings::default();
             settings
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn preference() {
+    fn prefers_aes_with_hardware_support() {
         use CipherSuite as C;
         let (aes128, aes256) = (C::TLS13_AES_128_GCM_SHA256, C::TLS13_AES_256_GCM_SHA384);
         let (chacha, cbc) = (C::TLS13_CHACHA20_POLY1305_SHA256, C::TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA);
@@ -206,13 +206,13 @@ mod tests {
             (&[], Preference::ChaCha, chacha),
         ] {
             assert_eq!(Preference::of_client(offered), want, "{offered:?}");
-            let taken = TlsSettings::default().provider(want).cipher_suites[0].suite();
-            assert_eq!(taken, if has_aes() { first } else { chacha }, "{offered:?}");
+            let first_suite = TlsSettings::default().provider(want).cipher_suites[0].suite();
+            assert_eq!(first_suite, if has_aes() { first } else { chacha }, "{offered:?}");
         }
     }
 
     #[test]
-    fn groups() {
+    fn sets_groups_by_number() {
         let of = |numbers: &[i64]| {
             let mut settings = TlsSettings::default();
             settings.set_groups(numbers).map(|()| settings.provider(Preference::Aes).kx_groups.len())
