@@ -6,7 +6,7 @@ use std::time::Duration;
 use binnacle_egress::Dialer;
 use binnacle_webhook::{Client, load};
 
-use crate::conditions::Conditions;
+use crate::match_conditions::Conditions;
 use crate::config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig};
 use crate::webhook::{Webhook, WebhookOptions};
 use crate::{

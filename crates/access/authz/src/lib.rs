@@ -9,16 +9,16 @@ mod attributes;
 mod authorizer;
 mod by_name;
 mod chain;
-mod conditions;
+mod match_conditions;
 mod config;
 mod forbidden;
 mod metrics;
 mod node;
-mod paths;
+mod always_allow_paths;
 mod permits;
 mod privileged;
 mod rbac;
-mod ready;
+mod readiness;
 mod reload;
 mod rules;
 mod signers;
@@ -35,13 +35,13 @@ pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigEr
 pub use forbidden::forbidden;
 pub use metrics::{Counted, Metrics};
 pub use node::{GraphKind, Node, NodeFeatures, NodeGraph};
-pub use paths::AlwaysAllowPaths;
+pub use always_allow_paths::AlwaysAllowPaths;
 pub use permits::{ask, permit_create};
 pub use privileged::PrivilegedGroups;
 pub use rbac::{
     Escalation, NoRole, Rbac, RbacIndex, RbacKind, RoleRef, RoleRules, Rule, confirm_no_escalation, quoted, uncovered,
 };
-pub use ready::Ready;
+pub use readiness::Ready;
 pub use reload::{ConfigFile, Reloading};
 pub use rules::Rules;
 pub use signers::is_allowed_for_signer;

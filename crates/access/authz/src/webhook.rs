@@ -11,7 +11,7 @@ use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_webhook::{Answers, Backoff, Client, WebhookError};
 
-use crate::conditions::Conditions;
+use crate::match_conditions::Conditions;
 use crate::{Attributes, Authorizer, AuthzError, Metrics, Rules};
 pub(crate) use review::Review;
 pub use review::ReviewVersion;

@@ -7,7 +7,7 @@ use binnacle_validation::names;
 
 use super::AuthorizerMode;
 use super::load::{Written, WrittenWebhook};
-use crate::conditions::Conditions;
+use crate::match_conditions::Conditions;
 
 const MAX_TIMEOUT: i64 = 30_000_000_000;
 const MAX_CONDITIONS: usize = 64;
