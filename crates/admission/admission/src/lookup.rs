@@ -10,7 +10,7 @@ use binnacle_request::{BoxFuture, CreatePermit};
 use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
 
-use crate::decoded::Decoded;
+use crate::decoded_cache::Decoded;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
