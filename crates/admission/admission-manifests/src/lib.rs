@@ -6,19 +6,19 @@
 
 mod documents;
 mod files;
-mod followed;
-mod judge;
+mod reload;
+mod validate;
 mod metrics;
-mod sort;
+mod manifest_type;
 
 use std::path::Path;
 
 use binnacle_meta::go_quote;
 use binnacle_schema::Value;
 
-pub use followed::{Directory, Followed};
+pub use reload::{Directory, Followed};
 pub use metrics::Metrics;
-pub use sort::{Manifests, StoredTypes};
+pub use manifest_type::{Manifests, StoredTypes};
 
 /// The objects of a directory.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use binnacle_metrics::{Registry, families};
 use parking_lot::Mutex;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
-use crate::sort::Manifests;
+use crate::manifest_type::Manifests;
 
 families! {
     #[derive(Clone)]

@@ -11,7 +11,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::files::{Look, look};
 use crate::metrics::Metrics;
-use crate::sort::{Manifests, StoredTypes};
+use crate::manifest_type::{Manifests, StoredTypes};
 use crate::{LoadError, Loaded, load};
 
 /// The interval between checks of names, times and lengths of the files.

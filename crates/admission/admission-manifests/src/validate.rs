@@ -11,7 +11,7 @@ use binnacle_validation::metadata;
 
 use crate::documents::{Object, objects};
 use crate::files::Document;
-use crate::sort::{Manifests, StoredTypes};
+use crate::manifest_type::{Manifests, StoredTypes};
 
 /// The required suffix of names, which is reserved for manifests.
 const SUFFIX: &str = ".static.k8s.io";
