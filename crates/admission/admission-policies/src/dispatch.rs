@@ -12,7 +12,7 @@ use binnacle_registry::{Catalog, Context, Match};
 use binnacle_schema::Value;
 use tokio::sync::OnceCell;
 
-use crate::elsewhere::OtherServers;
+use crate::remote::OtherServers;
 use crate::index::Hook;
 use crate::params::{self, Param};
 use crate::policies::Policies;

@@ -5,7 +5,7 @@
 //! stored objects.
 
 mod dispatch;
-mod elsewhere;
+mod remote;
 mod evaluators;
 mod index;
 mod mutating;
@@ -17,7 +17,7 @@ mod type_check;
 mod validating;
 
 pub use dispatch::Surroundings;
-pub use elsewhere::{OtherObjects, OtherServers};
+pub use remote::{OtherObjects, OtherServers};
 
 pub use mutating::{MutatingAdmissionPolicy, MutatingMetrics};
 pub use policies::Policies;

@@ -3,7 +3,7 @@
 mod metrics;
 mod refusals;
 mod reinvocation;
-mod working;
+mod versioned_object;
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use binnacle_schema::Value;
 pub use self::metrics::MutatingMetrics;
 use self::refusals::Refusals;
 use self::reinvocation::Invocations;
-use self::working::Working;
+use self::versioned_object::Working;
 use crate::dispatch::{Dispatch, Misfit, Surroundings};
 use crate::evaluators::patch::Failure;
 use crate::evaluators::schema::Schema;

@@ -10,7 +10,7 @@ use binnacle_registry::{Context, ListOptions, Match, Resource, Snapshot};
 use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
 
-use crate::elsewhere::{OtherObjects, OtherServers};
+use crate::remote::{OtherObjects, OtherServers};
 use crate::policy::{ParamKind, ParamRef, Which};
 
 /// A parameter object; `None` if the policy or its binding has none.

@@ -1,7 +1,7 @@
 //! Type checking of a policy's expressions against the kinds that it matches. Policies are stored whatever the result,
 //! since their rules can also match kinds that do not exist yet.
 
-mod documents;
+mod openapi;
 mod types;
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use binnacle_registry::Snapshot;
 use binnacle_schema::Value;
 use binnacle_work::WorkLimits;
 
-use crate::elsewhere::OtherServers;
+use crate::remote::OtherServers;
 
 /// A warning about one expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
