@@ -12,7 +12,7 @@ use binnacle_webhook::WebhookError;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::answer::{Answer, BadAnswer};
+use crate::response::{Answer, BadAnswer};
 use crate::backends::{Backend, LONGEST_CALL};
 use crate::hook::Hook;
 use crate::metrics::{Metrics, PassedOver, Rejection, Type};

@@ -4,22 +4,22 @@
 //! the plugins. A call (`call`) takes no longer than the request's remaining time, and after repeated slow failures a
 //! backend is not called for a while (`breaker`).
 
-mod answer;
+mod response;
 mod audit;
 mod backends;
 mod breaker;
 mod call;
-mod forms;
+mod encodings;
 mod hook;
 mod managed_fields;
 mod matching;
 mod metrics;
 mod mutating;
-mod patching;
+mod patch;
 mod refusal;
 mod review;
 mod table;
-mod untyped;
+mod type_meta;
 mod validating;
 mod webhooks;
 
@@ -37,9 +37,9 @@ pub use webhooks::{WebhookKind, Webhooks};
 /// unusable response. For tests with arbitrary bytes.
 pub fn read_answer(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
     [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
-        match answer::Answer::read(kinds, body, version, "", mutating) {
+        match response::Answer::read(kinds, body, version, "", mutating) {
             Ok(answer) => Ok(refusal::refusal("w", answer.status.as_ref())),
-            Err(answer::BadAnswer::Unreadable(why) | answer::BadAnswer::Invalid(why)) => Err(why),
+            Err(response::BadAnswer::Unreadable(why) | response::BadAnswer::Invalid(why)) => Err(why),
         }
     })
 }

@@ -16,13 +16,13 @@ use binnacle_schema::Value;
 
 use crate::audit::{Round, annotate, note_mutation, note_open_mutation, note_patch};
 use crate::call::{Call, CallOf, Failure, Time, timed_out};
-use crate::forms::{Forms, text};
+use crate::encodings::{Forms, text};
 use crate::hook::Hook;
 use crate::managed_fields::restore_unreadable;
 use crate::matching::{Comparison, Surroundings};
 use crate::metrics::Type;
-use crate::patching::{Patched, patched};
-use crate::untyped::Untyped;
+use crate::patch::{Patched, patched};
+use crate::type_meta::Untyped;
 use crate::webhooks::Webhooks;
 
 const NAME: &str = "MutatingAdmissionWebhook";

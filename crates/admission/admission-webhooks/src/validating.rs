@@ -16,7 +16,7 @@ use futures::stream::FuturesUnordered;
 
 use crate::audit::{annotate, note_open_validation};
 use crate::call::{Call, CallOf, Time, timed_out};
-use crate::forms::{Forms, text};
+use crate::encodings::{Forms, text};
 use crate::hook::Hook;
 use crate::matching::{Comparison, Surroundings};
 use crate::metrics::Type;

@@ -5,12 +5,12 @@ use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_patch::json_patch;
 use binnacle_schema::{JsonError, Value, decode, json};
 
-use crate::answer::Answer;
+use crate::response::Answer;
 use crate::call::Failure;
-use crate::forms::as_written;
+use crate::encodings::as_written;
 use crate::hook::Hook;
 use crate::refusal::refusal;
-use crate::untyped::Untyped;
+use crate::type_meta::Untyped;
 
 /// The place in kube-apiserver's sources where its kinds are registered.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";

@@ -8,7 +8,7 @@ use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Value, json};
 
-use crate::untyped::Untyped;
+use crate::type_meta::Untyped;
 
 /// The encoded forms of one object.
 #[derive(Default)]
