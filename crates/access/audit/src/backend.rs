@@ -26,11 +26,11 @@ pub(crate) struct Union(pub(crate) Vec<Box<dyn Backend>>);
 impl Backend for Union {
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
         Box::pin(async move {
-            let mut taken = true;
+            let mut accepted = true;
             for backend in &self.0 {
-                taken &= backend.process(events.clone()).await;
+                accepted &= backend.process(events.clone()).await;
             }
-            taken
+            accepted
         })
     }
 
@@ -90,13 +90,13 @@ pub(crate) mod tests {
 
     /// A backend that records the audit IDs of each batch, and accepts it or not.
     #[derive(Default)]
-    pub(crate) struct Seen {
+    pub(crate) struct RecordingBackend {
         pub(crate) batches: Mutex<Vec<Vec<String>>>,
         pub(crate) events: Mutex<Vec<Arc<Event>>>,
         pub(crate) refuses: bool,
     }
 
-    impl Backend for Arc<Seen> {
+    impl Backend for Arc<RecordingBackend> {
         fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
             self.batches.lock().push(events.iter().map(|event| event.audit_id.to_string()).collect());
             self.events.lock().extend(events);
@@ -109,10 +109,10 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn all_are_told_and_any_can_refuse() {
-        let good = Arc::new(Seen::default());
-        let bad = Arc::new(Seen { refuses: true, ..Seen::default() });
-        let event = Arc::new(crate::event::tests::full());
+    async fn union_passes_events_to_all_and_any_can_refuse() {
+        let good = Arc::new(RecordingBackend::default());
+        let bad = Arc::new(RecordingBackend { refuses: true, ..RecordingBackend::default() });
+        let event = Arc::new(crate::event::tests::full_event());
         let union = Union(vec![Box::new(bad.clone()), Box::new(good.clone())]);
         assert!(!union.process(vec![event.clone()]).await);
         assert_eq!((good.batches.lock().len(), bad.batches.lock().len()), (1, 1));

@@ -12,7 +12,7 @@ use binnacle_meta::{MicroTime, Status, Text};
 use binnacle_request::{AuditLevel, Impersonated, User};
 use bytes::Bytes;
 
-pub(crate) use json::{encode_item, encode_line, encode_list, encode_list_of, encoded_size};
+pub(crate) use json::{encode_item, encode_line, encode_list, encode_list_of_items, encoded_size};
 pub(crate) use legacy::line as legacy_line;
 
 /// The stage of a request for which an event is created.
@@ -157,7 +157,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Returns an event with all members.
-    pub(crate) fn full() -> Event {
+    pub(crate) fn full_event() -> Event {
         let mut user = User::new("jane", &["dev", "system:authenticated"]);
         user.uid = "7".into();
         user.extra.insert("scopes".into(), vec!["a".into(), "b".into()]);
@@ -192,7 +192,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn sets_of_stages() {
+    fn stages_contain_members_and_parse_is_case_sensitive() {
         let set: Stages = [Stage::Panic, Stage::RequestReceived].into_iter().collect();
         assert!(set.contains(Stage::Panic) && !set.contains(Stage::ResponseComplete));
         assert!(set.union([Stage::ResponseComplete].into_iter().collect()).contains(Stage::ResponseComplete));

@@ -22,6 +22,6 @@ pub use event::{Event, ObjectReference, ResponseStatus, Stage, Stages};
 pub use options::{
     AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, OptionsError, TruncateOptions, WebhookOptions,
 };
-pub use policy::{Policy, PolicyError, Treatment};
+pub use policy::{Policy, PolicyError, RequestAuditConfig};
 pub use spill::SpillOptions;
 pub use trail::{Answered, Trail};

@@ -153,8 +153,8 @@ impl AuditOptions {
         if let Some(log) = &self.log {
             let file = Log::open(log, metrics.clone()).map_err(OptionsError::LogFile)?;
             // Concurrent writes to one file would only wait for each other.
-            let waiting = with_mode(Box::new(file), log.mode, &log.batch, false, &metrics);
-            backends.push(with_truncation(waiting, &log.truncate, &metrics));
+            let backend = with_mode(Box::new(file), log.mode, &log.batch, false, &metrics);
+            backends.push(with_truncation(backend, &log.truncate, &metrics));
         }
         if let Some(webhook) = &self.webhook {
             let sender = Webhook::open(webhook, metrics.clone()).map_err(OptionsError::Webhook)?;
@@ -162,14 +162,14 @@ impl AuditOptions {
                 Some(options) => Some(open_spill(options, &sender, &webhook.batch, registry)?),
                 None => None,
             };
-            let waiting: Box<dyn Backend> = match (webhook.mode, spill) {
+            let backend: Box<dyn Backend> = match (webhook.mode, spill) {
                 (Mode::Batch, Some(spill)) => {
                     let queue = Buffered::new(Box::new(sender), &webhook.batch, true, metrics.clone());
-                    Box::new(queue.spilling(spill))
+                    Box::new(queue.with_spill(spill))
                 }
                 (mode, _) => with_mode(Box::new(sender), mode, &webhook.batch, true, &metrics),
             };
-            backends.push(with_truncation(waiting, &webhook.truncate, &metrics));
+            backends.push(with_truncation(backend, &webhook.truncate, &metrics));
         }
         let backend: Box<dyn Backend> = match backends.len() {
             0 => return Ok(None),
@@ -239,7 +239,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_built() {
+    async fn builds_the_backend_of_each_mode() {
         let directory = tempfile::tempdir().unwrap();
         let policy = directory.path().join("policy.yaml");
         std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]").unwrap();

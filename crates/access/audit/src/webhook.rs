@@ -7,9 +7,9 @@ use binnacle_request::BoxFuture;
 use binnacle_webhook::{Backoff, Client, load};
 use bytes::Bytes;
 
-use crate::event::{encode_list, encode_list_of};
+use crate::event::{encode_list, encode_list_of_items};
 use crate::metrics::Metrics;
-use crate::spill::Replay;
+use crate::spill::ReplaySink;
 use crate::{Backend, Event, WebhookOptions};
 
 const PLUGIN: &str = "webhook";
@@ -22,7 +22,7 @@ pub(crate) struct Webhook {
     backoff: Backoff,
     metrics: Metrics,
     /// True if the caller keeps events that are refused.
-    keeps: bool,
+    caller_spills: bool,
 }
 
 impl Webhook {
@@ -30,8 +30,8 @@ impl Webhook {
         let mut target = load(&options.config_file).map_err(|error| error.to_string())?;
         target.dialer = options.dialer.clone();
         let client = Client::new(target, TIMEOUT).map_err(|error| error.to_string())?;
-        let keeps = options.spill.is_some();
-        Ok(Self { client, backoff: Backoff::starting_at(options.initial_backoff), metrics, keeps })
+        let caller_spills = options.spill.is_some();
+        Ok(Self { client, backoff: Backoff::starting_at(options.initial_backoff), metrics, caller_spills })
     }
 }
 
@@ -42,7 +42,7 @@ impl Backend for Webhook {
             // All failures are treated as transient, since events should hardly ever be lost.
             match self.backoff.run_while(|_| true, || self.client.post(list.clone())).await {
                 Ok(_) => true,
-                Err(error) if self.keeps => {
+                Err(error) if self.caller_spills => {
                     tracing::warn!(%error, events = events.len(), "audit events wait on disk until the webhook answers");
                     false
                 }
@@ -59,9 +59,9 @@ impl Backend for Webhook {
     }
 }
 
-impl Replay for Webhook {
+impl ReplaySink for Webhook {
     fn replay<'a>(&'a self, events: &'a [Vec<u8>]) -> BoxFuture<'a, bool> {
-        Box::pin(async move { self.client.post(encode_list_of(events)).await.is_ok() })
+        Box::pin(async move { self.client.post(encode_list_of_items(events)).await.is_ok() })
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::event::tests::full;
+    use crate::event::tests::full_event;
     use crate::options::tests::log_options;
 
     async fn webhook(answers: &'static [u16]) -> (Webhook, Hook, Arc<Mutex<Vec<serde_json::Value>>>, Metrics) {
@@ -118,12 +118,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_of_events_are_sent_and_sent_again() {
-        for (answers, taken, calls, errors) in
+    async fn sends_event_lists_with_retries() {
+        for (answers, accepted, calls, errors) in
             [(&[200][..], true, 1, 0), (&[400, 500, 200], true, 3, 0), (&[403], false, 5, 2)]
         {
             let (webhook, _hook, seen, metrics) = webhook(answers).await;
-            assert_eq!(webhook.process(vec![Arc::new(full()), Arc::new(full())]).await, taken, "{answers:?}");
+            assert_eq!(
+                webhook.process(vec![Arc::new(full_event()), Arc::new(full_event())]).await,
+                accepted,
+                "{answers:?}"
+            );
             let seen = seen.lock();
             assert_eq!((seen.len(), metrics.errors("webhook")), (calls, errors), "{answers:?}");
             assert_eq!(seen[0]["kind"], "EventList");
