@@ -36,9 +36,9 @@ impl Authenticator for Anonymous {
         &'a self,
         credentials: Credentials<'a>,
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        let open = self.paths.is_empty() || self.paths.iter().any(|path| path == credentials.path);
+        let is_allowed = self.paths.is_empty() || self.paths.iter().any(|path| path == credentials.path);
         Box::pin(async move {
-            Ok(open.then(|| Authenticated {
+            Ok(is_allowed.then(|| Authenticated {
                 audiences: credentials.audiences.to_vec(),
                 ..Authenticated::new(self.user.clone())
             }))
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn paths() {
+    async fn accepts_only_configured_paths() {
         let some = || Anonymous::for_paths(vec!["/livez".to_owned(), "/readyz".to_owned()]);
         for (anonymous, path, want) in [
             (Anonymous::new(), "/api", true),

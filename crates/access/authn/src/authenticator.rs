@@ -83,10 +83,10 @@ impl Authenticated {
         Self { user, audiences: Vec::new(), notes: Notes::default(), live: false }
     }
 
-    /// Returns a user whose token is good for all audiences of the server, `own`; `None` if `wanted` has only others.
-    pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], wanted: &[Text]) -> Option<Self> {
-        let audiences = intersection(own, wanted);
-        (wanted.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })
+    /// Returns a user whose token is good for all audiences of the server, `own`; `None` if `requested` has only others.
+    pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], requested: &[Text]) -> Option<Self> {
+        let audiences = intersection(own, requested);
+        (requested.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })
     }
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn intersection(first: &[Text], second: &[Text]) -> Vec<Text> {
 
 /// Adds the group `system:authenticated`, unless the user is anonymous or already in this group or
 /// `system:unauthenticated`.
-pub(crate) fn authenticated(mut user: User) -> Arc<User> {
+pub(crate) fn with_authenticated_group(mut user: User) -> Arc<User> {
     if user.name != User::ANONYMOUS && !user.is_in(User::AUTHENTICATED) && !user.is_in(User::UNAUTHENTICATED) {
         user.groups.push(Text::new_static(User::AUTHENTICATED));
     }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parsed_tokens_take_work_and_memory() {
+    fn charges_work_and_memory_of_parsed_tokens() {
         let budget = WorkBudget::new(WorkLimits { steps: 1_000_000, memory: 1 << 20 });
         assert!(budget.enter(|| parse(&"x".repeat(60_000))).is_none());
         assert!(budget.steps() >= 30_000);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn intersections_of_long_lists_take_one_walk_of_each() {
+    fn intersects_long_lists_in_linear_time() {
         let texts = |range: std::ops::Range<u32>| range.map(|n| Text::from(n.to_string())).collect::<Vec<_>>();
         assert_eq!(intersection(&texts(0..5), &texts(3..8)), texts(3..5));
         let budget = WorkBudget::new(WorkLimits::REQUEST);

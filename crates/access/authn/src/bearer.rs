@@ -30,9 +30,9 @@ impl<T: TokenAuthenticator> Bearer<T> {
     }
 
     /// Authenticates a token. An unknown token is an error, unlike a missing one.
-    async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
-        let holder = self.tokens.authenticate_token(token, audiences).await?;
-        holder.ok_or_else(|| AuthnError::new(INVALID))
+    async fn authenticate_bearer(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
+        let response = self.tokens.authenticate_token(token, audiences).await?;
+        response.ok_or_else(|| AuthnError::new(INVALID))
     }
 }
 
@@ -53,7 +53,7 @@ impl TokenAuthenticator for TokenUnion {
             let mut errors = vec![INVALID.to_owned()];
             for member in &self.members {
                 match member.authenticate_token(token, audiences).await {
-                    Ok(Some(holder)) => return Ok(Some(holder)),
+                    Ok(Some(response)) => return Ok(Some(response)),
                     Ok(None) => {}
                     Err(error) => errors.push(error.0),
                 }
@@ -77,18 +77,18 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
             if let Some(token) = header_token(credentials.headers) {
                 // A token that is not UTF-8 is unknown.
                 let outcome = match std::str::from_utf8(token) {
-                    Ok(token) => self.holder(token, credentials.audiences).await,
+                    Ok(token) => self.authenticate_bearer(token, credentials.audiences).await,
                     Err(_) => Err(AuthnError::new(INVALID)),
                 };
                 match outcome {
-                    Ok(known) => return Ok(Some(known)),
+                    Ok(response) => return Ok(Some(response)),
                     Err(error) => errors.push(error.0),
                 }
             }
             match protocol_token(credentials.headers) {
                 Ok(None) => {}
-                Ok(Some(token)) => match self.holder(&token, credentials.audiences).await {
-                    Ok(known) => return Ok(Some(known)),
+                Ok(Some(token)) => match self.authenticate_bearer(&token, credentials.audiences).await {
+                    Ok(response) => return Ok(Some(response)),
                     Err(error) => errors.push(error.0),
                 },
                 Err(error) => errors.push(error.0),
@@ -167,17 +167,17 @@ mod tests {
     use super::*;
     use crate::TokenFile;
 
-    async fn ask(headers: &HeaderMap) -> Result<Option<String>, String> {
+    async fn authenticate(headers: &HeaderMap) -> Result<Option<String>, String> {
         let tokens = TokenFile::parse("tokens", b"secret,me,1\n").unwrap();
         let bearer = Bearer::new(TokenUnion::new(vec![Box::new(tokens)]));
         let connection = ConnectionInfo::default();
         let credentials = Credentials { headers, connection: &connection, path: "/", audiences: &[] };
         let result = bearer.authenticate(credentials).await;
-        result.map(|holder| holder.map(|holder| holder.user.name.to_string())).map_err(|error| error.0)
+        result.map(|response| response.map(|response| response.user.name.to_string())).map_err(|error| error.0)
     }
 
     #[tokio::test]
-    async fn headers() {
+    async fn reads_token_of_the_first_authorization_header() {
         for (header, want) in [
             (None, Ok(None)),
             (Some(&b""[..]), Ok(None)),
@@ -193,18 +193,22 @@ mod tests {
             if let Some(value) = header {
                 headers.insert(AUTHORIZATION, value.try_into().unwrap());
             }
-            assert_eq!(ask(&headers).await, want.map(|n| n.map(str::to_owned)).map_err(str::to_owned), "{header:?}");
+            assert_eq!(
+                authenticate(&headers).await,
+                want.map(|n| n.map(str::to_owned)).map_err(str::to_owned),
+                "{header:?}"
+            );
             assert_eq!(ignored_token(&headers).is_some(), header == Some(b"Bearer  secret"), "{header:?}");
         }
         // Only the first header counts: a proxy in front may have looked at that one.
         let mut headers = HeaderMap::new();
         headers.append(AUTHORIZATION, "Bearer wrong".parse().unwrap());
         headers.append(AUTHORIZATION, "Bearer secret".parse().unwrap());
-        assert_eq!(ask(&headers).await, Err(INVALID.to_owned()));
+        assert_eq!(authenticate(&headers).await, Err(INVALID.to_owned()));
     }
 
     #[tokio::test]
-    async fn subprotocols() {
+    async fn reads_token_of_websocket_subprotocols() {
         let token = |token: &[u8]| format!("{TOKEN_PROTOCOL}{}", BASE64_URL_SAFE_NO_PAD.encode(token));
         let good = token(b"secret");
         for (protocols, want) in [
@@ -233,7 +237,7 @@ mod tests {
                 }
                 let want = if upgrades { want } else { Ok(None) };
                 let want = want.map(|name| name.map(str::to_owned)).map_err(str::to_owned);
-                assert_eq!(ask(&headers).await, want, "{protocols:?}");
+                assert_eq!(authenticate(&headers).await, want, "{protocols:?}");
             }
         }
     }

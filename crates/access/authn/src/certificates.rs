@@ -25,7 +25,7 @@ use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::AuthnError;
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 
 /// The attribute of a subject that carries a user's UID (KEP-4328 registered the arc for Kubernetes).
 const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
@@ -39,10 +39,10 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 /// Authorities whose client certificates are accepted. They can be replaced while they are in use.
 pub struct Authorities {
     path: String,
-    current: ArcSwap<Current>,
+    current: ArcSwap<AuthoritySet>,
 }
 
-struct Current {
+struct AuthoritySet {
     verifier: Arc<dyn ClientCertVerifier>,
     /// For certificates of version 1, which the verifier does not read.
     authorities: Vec<CertificateDer<'static>>,
@@ -61,7 +61,7 @@ pub enum AuthoritiesError {
     #[error("error loading CA bundle for \"{path}\": data does not contain any valid RSA or ECDSA certificates")]
     Empty { path: String },
     #[error("error loading CA bundle for \"{path}\": {error}")]
-    Broken { path: String, error: String },
+    Invalid { path: String, error: String },
 }
 
 /// A certificate that one of the authorities has signed.
@@ -76,11 +76,11 @@ pub(crate) struct Leaf {
 
 /// The outcomes of verifying a connection's chain, by authorities.
 #[derive(Default)]
-struct Chains(Mutex<Vec<Judged>>);
+struct VerificationCache(Mutex<Vec<CachedVerification>>);
 
-struct Judged {
-    by: u64,
-    until: SystemTime,
+struct CachedVerification {
+    authorities_id: u64,
+    expires: SystemTime,
     outcome: Result<Arc<Leaf>, AuthnError>,
 }
 
@@ -93,7 +93,7 @@ impl Authorities {
 
     /// Reads the authorities of a bundle; `path` is for messages.
     pub fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
-        Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(Current::from_pem(path, pem)?) })
+        Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(AuthoritySet::from_pem(path, pem)?) })
     }
 
     /// Returns the path of the bundle, for messages.
@@ -103,7 +103,7 @@ impl Authorities {
 
     /// Replaces the trusted authorities. On an error, nothing changes.
     pub fn replace(&self, pem: &[u8]) -> Result<(), AuthoritiesError> {
-        self.current.store(Arc::new(Current::from_pem(&self.path, pem)?));
+        self.current.store(Arc::new(AuthoritySet::from_pem(&self.path, pem)?));
         Ok(())
     }
 
@@ -131,37 +131,38 @@ impl Authorities {
         let Some((leaf, intermediates)) = connection.peer_certificates.split_first() else { return Ok(None) };
         let current = self.current.load();
         let now = SystemTime::now();
-        let chains = connection.remembered::<Chains>().unwrap_or_else(|| {
-            let chains = Arc::new(Chains::default());
-            connection.remember(chains.clone());
-            chains
+        let cache = connection.remembered::<VerificationCache>().unwrap_or_else(|| {
+            let cache = Arc::new(VerificationCache::default());
+            connection.remember(cache.clone());
+            cache
         });
-        let mut judged = chains.0.lock();
-        if let Some(known) = judged.iter().find(|judged| judged.by == current.id && now <= judged.until) {
-            return known.outcome.clone().map(Some);
+        let mut entries = cache.0.lock();
+        if let Some(cached) = entries.iter().find(|entry| entry.authorities_id == current.id && now <= entries.expires)
+        {
+            return cached.outcome.clone().map(Some);
         }
-        let (outcome, until) = match current.judge(leaf, intermediates, now) {
+        let (outcome, expires) = match current.verify(leaf, intermediates, now) {
             Ok((leaf, not_after)) => (Ok(Arc::new(leaf)), not_after),
             Err(error) => (Err(error), now + FAILURE_LIFE),
         };
         // Outcomes of replaced authorities are dropped.
-        judged.retain(|judged| judged.by != current.id && now <= judged.until);
-        judged.truncate(8);
-        judged.push(Judged { by: current.id, until, outcome: outcome.clone() });
+        entries.retain(|entry| entry.authorities_id != current.id && now <= entries.expires);
+        entries.truncate(8);
+        entries.push(CachedVerification { authorities_id: current.id, expires, outcome: outcome.clone() });
         outcome.map(Some)
     }
 }
 
-impl Current {
+impl AuthoritySet {
     fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
-        let broken = |error: String| AuthoritiesError::Broken { path: path.to_owned(), error };
-        let (mut authorities, mut kept, mut keys) = (RootCertStore::empty(), Vec::new(), Vec::new());
+        let invalid = |error: String| AuthoritiesError::Invalid { path: path.to_owned(), error };
+        let (mut authorities, mut certificates, mut keys) = (RootCertStore::empty(), Vec::new(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| broken(error.to_string()))?;
-            let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|error| broken(error.to_string()))?;
+            let certificate = certificate.map_err(|error| invalid(error.to_string()))?;
+            let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|error| invalid(error.to_string()))?;
             keys.push(parsed.public_key().raw.to_vec());
-            kept.push(certificate.clone());
-            authorities.add(certificate).map_err(|error| broken(error.to_string()))?;
+            certificates.push(certificate.clone());
+            authorities.add(certificate).map_err(|error| invalid(error.to_string()))?;
         }
         if authorities.is_empty() {
             return Err(AuthoritiesError::Empty { path: path.to_owned() });
@@ -169,13 +170,13 @@ impl Current {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
             .build()
-            .map_err(|error| broken(error.to_string()))?;
+            .map_err(|error| invalid(error.to_string()))?;
         let names = verifier.root_hint_subjects().into();
-        Ok(Self { verifier, authorities: kept, names, keys, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
+        Ok(Self { verifier, authorities: certificates, names, keys, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// Verifies a chain, and returns the leaf's contents and the time until which the chain is valid.
-    fn judge(
+    fn verify(
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
@@ -218,7 +219,7 @@ fn not_after(certificate: &X509Certificate<'_>) -> SystemTime {
 fn subject(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Leaf {
     let names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
     let common_name = names.last().unwrap_or_default().into();
-    let read = |reads_uid: bool| user(certificate, der, reads_uid).map(|user| user.map(authenticated));
+    let read = |reads_uid: bool| user(certificate, der, reads_uid).map(|user| user.map(with_authenticated_group));
     let user = read(true);
     let has_uid = certificate.subject().iter_attributes().any(|attribute| *attribute.attr_type() == UID);
     let user_without_uid = if has_uid { read(false) } else { user.clone() };

@@ -9,10 +9,10 @@ use crate::claims::Claims;
 
 const CLAIMS: &str = "claims";
 
-static OF_CLAIMS: LazyLock<Environment> =
+static CLAIMS_ENVIRONMENT: LazyLock<Environment> =
     LazyLock::new(|| Environment::new(Version::STORED).with_data(CLAIMS, &DeclType::map(DeclType::new(Shape::Any))));
 
-static OF_USER: LazyLock<Environment> = LazyLock::new(|| {
+static USER_ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
     let text = || DeclType::new(Shape::String);
     let texts = || DeclType::list(text());
     let fields = [("username", text()), ("uid", text()), ("groups", texts()), ("extra", DeclType::map(texts()))];
@@ -42,13 +42,13 @@ pub(crate) struct Expression {
 }
 
 impl Rules {
-    pub(super) fn use_claims(&self) -> bool {
+    pub(super) fn uses_claims(&self) -> bool {
         let one = [&self.username, &self.groups, &self.uid].into_iter().any(Option::is_some);
         one || !self.extra.is_empty() || !self.claims.is_empty()
     }
 
     /// Returns true unless users are named by an email address and no expression checks that it is verified.
-    pub(crate) fn check_of_email(&self) -> bool {
+    pub(crate) fn checks_email_verified(&self) -> bool {
         let named_by_email = self.username.as_ref().is_some_and(|expression| expression.uses_email);
         let extra = self.extra.iter().map(|(_, expression)| expression);
         let claims = self.claims.iter().map(|(expression, _)| expression);
@@ -59,17 +59,17 @@ impl Rules {
 impl Expression {
     /// Compiles an expression that maps claims. The error is a message of validation.
     pub(crate) fn of_claims(text: &str) -> Result<Self, String> {
-        Self::compile(text, &OF_CLAIMS, false)
+        Self::compile(text, &CLAIMS_ENVIRONMENT, false)
     }
 
     /// Compiles a validation rule for claims.
     pub(crate) fn rule_of_claims(text: &str) -> Result<Self, String> {
-        Self::compile(text, &OF_CLAIMS, true)
+        Self::compile(text, &CLAIMS_ENVIRONMENT, true)
     }
 
     /// Compiles a validation rule for a user.
     pub(crate) fn rule_of_user(text: &str) -> Result<Self, String> {
-        Self::compile(text, &OF_USER, true)
+        Self::compile(text, &USER_ENVIRONMENT, true)
     }
 
     fn compile(text: &str, environment: &'static Environment, is_rule: bool) -> Result<Self, String> {
@@ -110,16 +110,16 @@ impl Expression {
     }
 
     /// Returns an error with `message` unless the rule holds.
-    pub(super) fn confirm(&self, about: &Claims, message: &str) -> Result<(), String> {
-        match self.evaluate(about, |value| Ok(value.as_bool()))? {
+    pub(super) fn require(&self, input: &Claims, message: &str) -> Result<(), String> {
+        match self.evaluate(input, |value| Ok(value.as_bool()))? {
             Some(true) => Ok(()),
             Some(false) => Err(format!("validation expression '{}' failed: {message}", self.text)),
             None => Err("validation expression must return a boolean".to_owned()),
         }
     }
 
-    fn evaluate<T>(&self, about: &Claims, read: impl FnOnce(&Val<'_>) -> Result<T, String>) -> Result<T, String> {
-        let activation = self.environment.activation().with(0, about.value());
+    fn evaluate<T>(&self, input: &Claims, read: impl FnOnce(&Val<'_>) -> Result<T, String>) -> Result<T, String> {
+        let activation = self.environment.activation().with(0, input.value());
         match self.program.eval(&activation, PER_CALL_LIMIT) {
             Ok(value) => read(&value),
             Err(error) => Err(format!("expression '{}' resulted in error: {error}", self.text)),

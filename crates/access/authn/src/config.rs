@@ -123,7 +123,7 @@ impl AuthenticationConfig {
     }
 
     /// Checks a file that replaces another: its anonymous access must be the same.
-    pub(crate) fn check_again(
+    pub(crate) fn check_reload(
         self,
         disallowed: &[String],
         first: Option<&AnonymousConfig>,
@@ -135,9 +135,9 @@ impl AuthenticationConfig {
         self.check_all(disallowed, errors)
     }
 
-    fn check_all(self, disallowed: &[String], more: FieldErrors) -> Result<Checked, ConfigError> {
+    fn check_all(self, disallowed: &[String], reload_errors: FieldErrors) -> Result<Checked, ConfigError> {
         let (rules, mut errors) = validate::validate(&self, disallowed);
-        errors.extend(more);
+        errors.extend(reload_errors);
         if errors.is_empty() { Ok(Checked { config: self, rules }) } else { Err(ConfigError::Invalid(errors)) }
     }
 }

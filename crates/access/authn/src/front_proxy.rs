@@ -9,7 +9,7 @@ use binnacle_request::{BoxFuture, User, decode_path};
 use binnacle_work::pace;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
 
 /// The work for each header that may name a group or be extra.
@@ -39,7 +39,7 @@ impl FrontProxy {
         Self { authorities, options, audiences }
     }
 
-    fn caller(&self, credentials: Credentials<'_>) -> Result<Option<Authenticated>, AuthnError> {
+    fn authenticate_headers(&self, credentials: Credentials<'_>) -> Result<Option<Authenticated>, AuthnError> {
         let Some(leaf) = self.authorities.verify(credentials.connection)? else { return Ok(None) };
         let allowed = &self.options.allowed_names;
         if !allowed.is_empty() && !allowed.iter().any(|name| *name == leaf.common_name) {
@@ -62,7 +62,7 @@ impl FrontProxy {
                 }
             }
         }
-        let user = authenticated(User { name, uid, groups, extra });
+        let user = with_authenticated_group(User { name, uid, groups, extra });
         Ok(Authenticated::for_any_audience(user, &self.audiences, credentials.audiences))
     }
 }
@@ -72,7 +72,7 @@ impl Authenticator for FrontProxy {
         &'a self,
         credentials: Credentials<'a>,
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        Box::pin(async move { self.caller(credentials) })
+        Box::pin(async move { self.authenticate_headers(credentials) })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::oidc::{JwtMetrics, Oidc, untrusted_issuer};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
 /// The time limit for finding all providers of a new configuration.
-const FOUND_WITHIN: Duration = Duration::from_secs(60);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The options that are common to all issuers.
 pub struct IssuerOptions {
@@ -50,31 +50,31 @@ pub struct IssuersFile {
 impl Issuers {
     /// The issuers of a configuration. They accept no token before [`Issuers::follow`] has found their keys.
     pub fn new(config: Checked, options: IssuerOptions) -> Result<Self, TargetError> {
-        let current = ArcSwap::from_pointee(make(config, &options)?);
+        let current = ArcSwap::from_pointee(build(config, &options)?);
         Ok(Self { options, current })
     }
 
     /// Finds the issuers' keys, and follows the file, if there is one, until shutdown.
     pub async fn follow(self: Arc<Self>, file: &mut Option<IssuersFile>, shutdown: Shutdown) {
         let fired = shutdown.fired();
-        let following = async {
-            let mut searching = search(&self.current.load());
+        let reloading = async {
+            let mut discovery = spawn_discovery(&self.current.load());
             let Some(file) = file else { return std::future::pending::<()>().await };
-            file.metrics.configured(file.file.known());
+            file.metrics.configured(file.file.response());
             loop {
-                if self.replaced(file).await {
-                    searching.abort_all();
+                if self.reload(file).await {
+                    discovery.abort_all();
                 }
             }
         };
         tokio::select! {
-            () = following => {}
+            () = reloading => {}
             () = fired => {}
         }
     }
 
     /// Waits for a change of the file and applies it; returns true if the issuers were replaced.
-    async fn replaced(&self, file: &mut IssuersFile) -> bool {
+    async fn reload(&self, file: &mut IssuersFile) -> bool {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
             tracing::error!(error = %why, "failed to {what} authentication config");
             file.metrics.failed();
@@ -90,7 +90,7 @@ impl Issuers {
         let (text, disallowed, anonymous) = (data.clone(), self.options.disallowed.clone(), file.anonymous.clone());
         let read = spawn_blocking(move || {
             let config = AuthenticationConfig::parse(&text).map_err(|error| error.to_string())?;
-            config.check_again(&disallowed, anonymous.as_ref()).map_err(|error| error.to_string())
+            config.check_reload(&disallowed, anonymous.as_ref()).map_err(|error| error.to_string())
         });
         let config = match read.await.unwrap_or_else(|error| Err(error.to_string())) {
             Ok(config) => config,
@@ -102,7 +102,7 @@ impl Issuers {
             }
         };
         // A provider may become reachable later: the same file is tried again.
-        let new = match self.made(config).await {
+        let new = match self.build_discovered(config).await {
             Ok(new) => Arc::new(new),
             Err(why) => {
                 failed("update", &why);
@@ -111,8 +111,8 @@ impl Issuers {
         };
         let old = self.current.swap(new.clone());
         if let Some(metrics) = &self.options.metrics {
-            let gone = old.iter().filter(|old| !new.iter().any(|new| new.issuer() == old.issuer()));
-            gone.for_each(|gone| metrics.forget(gone.issuer()));
+            let removed = old.iter().filter(|old| !new.iter().any(|new| new.issuer() == old.issuer()));
+            removed.for_each(|removed| metrics.forget(removed.issuer()));
         }
         tracing::info!("reloaded authentication config");
         file.metrics.reloaded(&data);
@@ -121,16 +121,16 @@ impl Issuers {
     }
 
     /// Returns the issuers of a new configuration, with the keys of all of them found.
-    async fn made(&self, config: Checked) -> Result<Vec<Arc<Oidc>>, String> {
-        let new = make(config, &self.options).map_err(|error| error.to_string())?;
-        let found = tokio::time::timeout(FOUND_WITHIN, search(&new).join_all()).await;
+    async fn build_discovered(&self, config: Checked) -> Result<Vec<Arc<Oidc>>, String> {
+        let new = build(config, &self.options).map_err(|error| error.to_string())?;
+        let found = tokio::time::timeout(DISCOVERY_TIMEOUT, spawn_discovery(&new).join_all()).await;
         found.map_err(|_| "oidc: not all providers could be found in time".to_owned())?;
         Ok(new)
     }
 
-    async fn holder(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
-        let audiences = intersection(&self.options.audiences, wanted);
-        if audiences.is_empty() && !wanted.is_empty() {
+    async fn authenticate(&self, token: &str, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+        let audiences = intersection(&self.options.audiences, requested);
+        if audiences.is_empty() && !requested.is_empty() {
             return Ok(None);
         }
         // Once for all issuers: there may be dozens.
@@ -140,29 +140,29 @@ impl Issuers {
             return Ok(None);
         };
         allocate_parsed(token)?;
-        let known = issuer.authenticate(&parsed).await?;
-        Ok(Some(Authenticated { audiences, ..known }))
+        let response = issuer.authenticate(&parsed).await?;
+        Ok(Some(Authenticated { audiences, ..response }))
     }
 }
 
-fn make(config: Checked, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, TargetError> {
+fn build(config: Checked, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, TargetError> {
     let Checked { config, rules } = config;
     let issuers = config.jwt.into_iter().zip(rules);
-    let make = |(config, rules)| {
+    let build = |(config, rules)| {
         let (algorithms, metrics) = (options.algorithms.clone(), options.metrics.as_ref());
         Oidc::new(config, rules, algorithms, metrics, options.egress.as_ref()).map(Arc::new)
     };
-    issuers.map(make).collect()
+    issuers.map(build).collect()
 }
 
 /// Searches for the keys of issuers until the result is dropped.
-fn search(issuers: &[Arc<Oidc>]) -> JoinSet<()> {
-    let mut searching = JoinSet::new();
+fn spawn_discovery(issuers: &[Arc<Oidc>]) -> JoinSet<()> {
+    let mut discovery = JoinSet::new();
     for issuer in issuers {
         let issuer = issuer.clone();
-        searching.spawn(async move { issuer.discover().await });
+        discovery.spawn(async move { issuer.discover().await });
     }
-    searching
+    discovery
 }
 
 impl TokenAuthenticator for Issuers {
@@ -171,6 +171,6 @@ impl TokenAuthenticator for Issuers {
         token: &'a str,
         audiences: &'a [Text],
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        Box::pin(self.holder(token, audiences))
+        Box::pin(self.authenticate(token, audiences))
     }
 }

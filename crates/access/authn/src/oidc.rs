@@ -18,7 +18,7 @@ use binnacle_webhook::TargetError;
 use crate::claim_rules::Rules;
 pub use metrics::JwtMetrics;
 
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 use crate::config::JwtAuthenticator;
 use crate::{Authenticated, AuthnError};
 use distributed::Resolver;
@@ -72,16 +72,16 @@ impl Oidc {
     /// Authenticates a token of this issuer.
     pub(crate) async fn authenticate(&self, token: &Token) -> Result<Authenticated, AuthnError> {
         let began = Instant::now();
-        let outcome = self.judge(token).await;
+        let outcome = self.verify_and_map(token).await;
         if let Some(metrics) = &self.metrics {
-            metrics.judged(outcome.is_ok(), began.elapsed());
+            metrics.record(outcome.is_ok(), began.elapsed());
         }
         outcome.map_err(AuthnError)
     }
 
-    async fn judge(&self, token: &Token) -> Result<Authenticated, String> {
+    async fn verify_and_map(&self, token: &Token) -> Result<Authenticated, String> {
         let uninitialized = || "oidc: authenticator not initialized".to_owned();
-        if !self.verifier.is_found() {
+        if !self.verifier.is_discovered() {
             return Err(uninitialized());
         }
         let verified = self.verifier.verify(token).await.ok_or_else(uninitialized)?;
@@ -95,13 +95,13 @@ impl Oidc {
             expanded.map_err(|why| format!("oidc: could not expand distributed claims: {why}"))?;
         }
         let user = user::user(&self.config, &self.rules, &claims)?;
-        Ok(Authenticated::new(authenticated(user)))
+        Ok(Authenticated::new(with_authenticated_group(user)))
     }
 }
 
 /// Returns the proxy for the network that an issuer is in; `None` if it is reached directly.
 fn dialer(network: &str, egress: Option<&Egress>) -> Result<Option<Arc<Dialer>>, TargetError> {
-    let chosen = match network {
+    let selected = match network {
         "" => return Ok(None),
         "controlplane" => Network::ControlPlane,
         "cluster" => Network::Cluster,
@@ -112,5 +112,5 @@ fn dialer(network: &str, egress: Option<&Egress>) -> Result<Option<Arc<Dialer>>,
         let why = format!("oidc: egress lookup required with egress selector type {}", go_quote(network));
         return Err(TargetError(why));
     };
-    Ok(egress.dialer(chosen))
+    Ok(egress.dialer(selected))
 }

@@ -8,7 +8,7 @@ use binnacle_meta::{Text, read_error};
 use binnacle_request::{BoxFuture, User};
 use sha2::{Digest, Sha256};
 
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 use crate::csv::{CsvError, records};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
@@ -58,7 +58,7 @@ impl TokenFile {
             }
             let groups = rest.first().map(|groups| groups.split(',').map(Into::into).collect()).unwrap_or_default();
             let user = User { name: name.into(), uid: uid.into(), groups, ..User::default() };
-            if holders.insert(digest(token.as_bytes()), authenticated(user)).is_some() {
+            if holders.insert(digest(token.as_bytes()), with_authenticated_group(user)).is_some() {
                 tracing::warn!("duplicate token has been found in token file '{path}', record number '{number}'");
             }
         }
@@ -67,7 +67,7 @@ impl TokenFile {
 
     /// A single token, without a file.
     pub fn of_one(token: &str, user: User) -> Self {
-        let holders = HashMap::from([(digest(token.as_bytes()), authenticated(user))]);
+        let holders = HashMap::from([(digest(token.as_bytes()), with_authenticated_group(user))]);
         Self { holders, audiences: Vec::new() }
     }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_and_groups() {
+    fn reads_users_and_groups() {
         let file = "a,alice,1,\"system:masters,dev\"\nb,bob,2\n,nobody,3\na,anna,4\nc,carl,5,system:authenticated\nd,dora,6,\n";
         let tokens = TokenFile::parse("t", file.as_bytes()).unwrap();
         for (token, want) in [
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn reports_errors_of_files() {
         for (file, want) in [
             ("a,b\n", "token file 't' must have at least 3 columns (token, user name, user uid), found 2"),
             ("a,b,c,\"x\n", "parse error on line 1, column 10: extraneous or missing \" in quoted-field"),

@@ -10,7 +10,7 @@ use binnacle_work::{allocate, pace};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::authenticator::{authenticated, exceeded, intersection};
+use crate::authenticator::{exceeded, intersection, with_authenticated_group};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
 /// The first pause before a call is tried again.
@@ -59,14 +59,14 @@ impl WebhookTokens {
         Self { backoff, ..self }
     }
 
-    async fn ask(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+    async fn review(&self, token: &str, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
         let version = match self.options.version {
             WebhookVersion::V1 => "authentication.k8s.io/v1",
             WebhookVersion::V1beta1 => "authentication.k8s.io/v1beta1",
         };
         let mut spec = json!({"token": token});
-        if !wanted.is_empty() {
-            spec["audiences"] = wanted.iter().map(Text::as_str).collect();
+        if !requested.is_empty() {
+            spec["audiences"] = requested.iter().map(Text::as_str).collect();
         }
         let review = json!({
             "kind": "TokenReview", "apiVersion": version, "metadata": {}, "spec": spec, "status": {"user": {}}
@@ -75,33 +75,33 @@ impl WebhookTokens {
         allocate(COPIES * token.len()).map_err(exceeded)?;
         let body = Bytes::from(review.to_string());
         drop(review);
-        let answer = self.backoff.run(|| self.client.post(body.clone())).await.map_err(|error| {
+        let response = self.backoff.run(|| self.client.post(body.clone())).await.map_err(|error| {
             tracing::error!("Failed to make webhook authenticator request: {error}");
             AuthnError(error.to_string())
         })?;
-        if answer.body.len() > MAX_REVIEW {
+        if response.body.len() > MAX_REVIEW {
             return Err(AuthnError(format!("the answer of the token webhook is longer than {MAX_REVIEW} bytes")));
         }
-        allocate(answer.body.len() * BYTES_PER_BYTE).map_err(exceeded)?;
-        pace((answer.body.len() / BYTES_PER_STEP) as u64);
-        let review: Value = serde_json::from_slice(&answer.body).map_err(|error| AuthnError(error.to_string()))?;
+        allocate(response.body.len() * BYTES_PER_BYTE).map_err(exceeded)?;
+        pace((response.body.len() / BYTES_PER_STEP) as u64);
+        let review: Value = serde_json::from_slice(&response.body).map_err(|error| AuthnError(error.to_string()))?;
         if review["kind"] != "TokenReview" || review["apiVersion"] != version {
             let (kind, found) = (&review["kind"], &review["apiVersion"]);
             return Err(AuthnError(format!("unexpected answer of a token webhook: {kind} of {found}")));
         }
-        self.read(&review["status"], wanted)
+        self.read_status(&review["status"], requested)
     }
 
-    fn read(&self, status: &Value, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+    fn read_status(&self, status: &Value, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
         if status["authenticated"] != true {
             return match status["error"].as_str() {
                 Some(why) if !why.is_empty() => Err(AuthnError::new(why)),
                 _ => Ok(None),
             };
         }
-        let said = texts(&status["audiences"]);
-        let audiences = intersection(wanted, if said.is_empty() { &self.options.audiences } else { &said });
-        if audiences.is_empty() && !wanted.is_empty() {
+        let reported = texts(&status["audiences"]);
+        let audiences = intersection(requested, if reported.is_empty() { &self.options.audiences } else { &reported });
+        if audiences.is_empty() && !requested.is_empty() {
             return Ok(None);
         }
         let user = &status["user"];
@@ -113,7 +113,7 @@ impl WebhookTokens {
             groups: texts(&user["groups"]),
             extra: extra.map(|(key, values)| (key.into(), texts(values))).collect(),
         };
-        Ok(Some(Authenticated { audiences, ..Authenticated::new(authenticated(user)) }))
+        Ok(Some(Authenticated { audiences, ..Authenticated::new(with_authenticated_group(user)) }))
     }
 }
 
@@ -123,7 +123,7 @@ impl TokenAuthenticator for WebhookTokens {
         token: &'a str,
         audiences: &'a [Text],
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        Box::pin(self.ask(token, audiences))
+        Box::pin(self.review(token, audiences))
     }
 }
 

@@ -59,7 +59,7 @@ impl X509 {
         Ok(Self { lifetimes: Some(lifetimes), ..self })
     }
 
-    fn count(&self, not_after: Option<SystemTime>) {
+    fn observe_lifetime(&self, not_after: Option<SystemTime>) {
         if let (Some(lifetimes), Some(not_after)) = (&self.lifetimes, not_after) {
             let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
             lifetimes.observe(seconds(not_after) - seconds(SystemTime::now()));
@@ -74,7 +74,7 @@ impl Authenticator for X509 {
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
             let verified = self.authorities.verify(credentials.connection);
-            self.count(match &verified {
+            self.observe_lifetime(match &verified {
                 Ok(leaf) => leaf.as_ref().map(|leaf| leaf.not_after),
                 // Counted even when no trusted authority has signed it.
                 Err(_) => Authorities::not_after(credentials.connection),

@@ -20,7 +20,7 @@ fn check(text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn good() {
+fn accepts_valid_configurations() {
     for text in [
         V1.to_owned(),
         file(&[]),
@@ -38,7 +38,7 @@ fn good() {
 }
 
 #[test]
-fn bad() {
+fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
     let invalid = |why: &str| format!("invalid authentication configuration: {why}");
     let issuer = |rest: &str| file(&[&format!("issuer: {{{rest}}}")]);
     let mappings = |mappings: &str| file(&[&format!("claimMappings: {{{mappings}}}")]);

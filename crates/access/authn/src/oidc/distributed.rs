@@ -18,7 +18,7 @@ use crate::authenticator::parse;
 use crate::config::Issuer;
 
 /// The time limit for all requests that one token needs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest response of a source: as large as a token in a header can be.
 const MAX_TOKEN: usize = 1 << 20;
 /// The limit of known issuers of claims. They are named by the responses of sources, and usually there is one.
@@ -46,14 +46,14 @@ impl Resolver {
         let pem = issuer.certificate_authority.as_bytes();
         target.authorities = (!pem.is_empty()).then(|| pem.to_vec());
         target.dialer = dialer.clone();
-        let client = Client::new(target, PATIENCE)?;
+        let client = Client::new(target, TIMEOUT)?;
         Ok(Self { claim, issuer, algorithms, dialer, client, verifiers: Mutex::default() })
     }
 
     /// Adds the claim, if the token names a source for it.
     pub(super) async fn expand(&self, claims: &mut Map<String, Value>) -> Result<(), String> {
         let Some(source) = self.source(claims)? else { return Ok(()) };
-        let resolved = tokio::time::timeout(PATIENCE, self.resolve(&source)).await;
+        let resolved = tokio::time::timeout(TIMEOUT, self.resolve(&source)).await;
         let value = resolved.unwrap_or_else(|_| {
             Err(format!("while getting distributed claim {}: context deadline exceeded", go_quote(&self.claim)))
         })?;
@@ -123,43 +123,44 @@ impl Resolver {
                 Some(value.map_err(|_| "net/http: invalid header field value for \"Authorization\"".to_owned())?)
             }
         };
-        let answer = self.client.get_as(url, authorization).await.map_err(|error| match error {
+        let response = self.client.get_as(url, authorization).await.map_err(|error| match error {
             WebhookError::Status { code, .. } => {
                 let reason = StatusCode::from_u16(code).ok().and_then(|code| code.canonical_reason());
                 format!("error while getting distributed claim JWT: {code} {}", reason.unwrap_or_default())
             }
             other => other.to_string(),
         })?;
-        if answer.body.len() > MAX_TOKEN {
+        if response.body.len() > MAX_TOKEN {
             return Err(format!("the answer is longer than {MAX_TOKEN} bytes"));
         }
-        String::from_utf8(answer.body.into()).map_err(|_| "could not decode distributed claim response".to_owned())
+        String::from_utf8(response.body.into()).map_err(|_| "could not decode distributed claim response".to_owned())
     }
 
     /// Returns the verifier for the tokens of an issuer; `None` when there are too many issuers.
     fn verifier(&self, issuer: &str) -> Option<Arc<Verifier>> {
         let mut verifiers = self.verifiers.lock();
-        if let Some(known) = verifiers.get(issuer) {
-            return Some(known.clone());
+        if let Some(cached) = verifiers.get(issuer) {
+            return Some(cached.clone());
         }
         if verifiers.len() >= MAX_ISSUERS {
             // Verifiers whose provider was not found make room.
-            verifiers.retain(|_, verifier| verifier.is_found());
+            verifiers.retain(|_, verifier| verifier.is_discovered());
         }
         if verifiers.len() >= MAX_ISSUERS {
             tracing::warn!("oidc: claims of too many issuers; those of {issuer:?} are not taken");
             return None;
         }
-        let other = if issuer == self.issuer.url {
+        let target = if issuer == self.issuer.url {
             self.issuer.clone()
         } else {
             Issuer { url: issuer.to_owned(), discovery_url: String::new(), ..self.issuer.clone() }
         };
-        let made = Verifier::new(&other, self.algorithms.clone(), None, self.dialer.clone());
-        let made = made.inspect_err(|error| tracing::error!("oidc: issuer of claims {issuer:?}: {error}")).ok()?;
-        let made = Arc::new(made);
-        verifiers.insert(issuer.to_owned(), made.clone());
-        Some(made)
+        let verifier = Verifier::new(&target, self.algorithms.clone(), None, self.dialer.clone());
+        let verifier =
+            verifier.inspect_err(|error| tracing::error!("oidc: issuer of claims {issuer:?}: {error}")).ok()?;
+        let verifier = Arc::new(verifier);
+        verifiers.insert(issuer.to_owned(), verifier.clone());
+        Some(verifier)
     }
 }
 

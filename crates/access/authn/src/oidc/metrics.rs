@@ -90,7 +90,7 @@ impl JwtMetrics {
 }
 
 impl IssuerMetrics {
-    pub(super) fn judged(&self, good: bool, took: Duration) {
+    pub(super) fn record(&self, good: bool, took: Duration) {
         let latency = if good { &self.success } else { &self.failure };
         latency.with(|histogram| histogram.observe(took.as_secs_f64()));
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fetches_are_recorded_unless_they_are_turned_off() {
+    fn records_fetches_unless_disabled() {
         for records in [true, false] {
             let registry = Registry::new();
             let metrics = JwtMetrics::register(&registry, "here").unwrap().recording_fetches(records);

@@ -25,7 +25,7 @@ pub(super) struct Verifier {
     audiences: Vec<String>,
     provider: Provider,
     /// The time of the last failed search for the provider.
-    missed: tokio::sync::Mutex<Option<Instant>>,
+    last_failure: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Verifier {
@@ -37,17 +37,22 @@ impl Verifier {
         dialer: Option<Arc<Dialer>>,
     ) -> Result<Self, TargetError> {
         let provider = Provider::new(issuer, metrics, dialer)?;
-        Ok(Self { algorithms, audiences: issuer.audiences.clone(), provider, missed: tokio::sync::Mutex::default() })
+        Ok(Self {
+            algorithms,
+            audiences: issuer.audiences.clone(),
+            provider,
+            last_failure: tokio::sync::Mutex::default(),
+        })
     }
 
-    pub(super) fn is_found(&self) -> bool {
-        self.provider.is_found()
+    pub(super) fn is_discovered(&self) -> bool {
+        self.provider.is_discovered()
     }
 
     /// Finds the provider, with retries until it can be reached: it may run in this very cluster.
     pub(super) async fn discover(&self) {
-        while !self.provider.is_found() {
-            match self.provider.find().await {
+        while !self.provider.is_discovered() {
+            match self.provider.discover().await {
                 Ok(()) => return,
                 Err(error) => tracing::error!("oidc authenticator: initializing plugin: {error}"),
             }
@@ -58,18 +63,18 @@ impl Verifier {
     /// Finds the provider for a token that needs it now. All waiting requests share one attempt, and after a
     /// failure there is no other for [`RETRY`].
     pub(super) async fn discover_once(&self) -> bool {
-        let mut missed = self.missed.lock().await;
-        if self.is_found() {
+        let mut last_failure = self.last_failure.lock().await;
+        if self.is_discovered() {
             return true;
         }
-        if missed.is_some_and(|at| at.elapsed() < RETRY) {
+        if last_failure.is_some_and(|at| at.elapsed() < RETRY) {
             return false;
         }
-        let found = self.provider.find().await;
+        let found = self.provider.discover().await;
         if let Err(error) = &found {
             let issuer = go_quote(self.provider.issuer());
             tracing::error!("oidc authenticator: async token verifier for issuer: {issuer}: {error}");
-            *missed = Some(Instant::now());
+            *last_failure = Some(Instant::now());
         }
         found.is_ok()
     }

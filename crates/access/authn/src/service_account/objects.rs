@@ -39,14 +39,14 @@ pub struct LegacySecret {
 
 /// Looks up the objects of tokens. On an error, the token is not accepted.
 pub trait BoundObjects: Send + Sync {
-    /// Returns an object, read from the store if `surely`; the same `Arc` for as long as it has not changed. `None`
+    /// Returns an object, read from the store if `fresh`; the same `Arc` for as long as it has not changed. `None`
     /// when there is none. Nodes have no namespace.
     fn state<'a>(
         &'a self,
         kind: BoundKind,
         namespace: &'a str,
         name: &'a str,
-        surely: bool,
+        fresh: bool,
     ) -> BoxFuture<'a, Result<Option<Arc<ObjectState>>, AuthnError>>;
 
     fn legacy_secret<'a>(
