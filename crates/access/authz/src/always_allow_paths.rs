@@ -22,11 +22,11 @@ impl AlwaysAllowPaths {
         for path in paths {
             let path = path.as_ref();
             let path = path.strip_prefix('/').unwrap_or(path);
-            let (prefix, open) = path.strip_suffix('*').map_or((path, false), |prefix| (prefix, true));
+            let (prefix, is_prefix) = path.strip_suffix('*').map_or((path, false), |prefix| (prefix, true));
             if prefix.contains('*') {
                 return Err(format!("only trailing * allowed in {}", go_quote(path)));
             }
-            if open {
+            if is_prefix {
                 prefixes.push(prefix.to_owned());
             } else {
                 exact.insert(prefix.to_owned());
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths() {
+    fn matches_exact_paths_and_prefixes() {
         let user = User::default();
         let paths = AlwaysAllowPaths::new(&["/healthz", "livez/*", "/"]).unwrap();
         for (path, want) in [

@@ -6,8 +6,8 @@ use std::time::Duration;
 use binnacle_egress::Dialer;
 use binnacle_webhook::{Client, load};
 
-use crate::match_conditions::Conditions;
 use crate::config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig};
+use crate::match_conditions::MatchConditions;
 use crate::webhook::{Webhook, WebhookOptions};
 use crate::{
     Abac, AlwaysAllow, AlwaysAllowPaths, AlwaysDeny, Authorizer, Counted, Metrics, Node, PrivilegedGroups, Rbac, Union,
@@ -72,6 +72,6 @@ impl Parts {
             deny_on_error: config.deny_on_error,
             retry_after: RETRY_AFTER,
         };
-        Ok(Webhook::new(client, options, Conditions::compile(&config.match_conditions)?, self.metrics.clone()))
+        Ok(Webhook::new(client, options, MatchConditions::compile(&config.match_conditions)?, self.metrics.clone()))
     }
 }

@@ -24,11 +24,11 @@ fn sentence(attributes: &Attributes<'_>) -> String {
         subresource => go_quote(&format!("{}/{subresource}", attributes.resource)),
     };
     let group = go_quote(attributes.api_group);
-    let place = match attributes.namespace {
+    let scope = match attributes.namespace {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {}", go_quote(namespace)),
     };
-    format!("User {user} cannot {verb} resource {resource} in API group {group} {place}")
+    format!("User {user} cannot {verb} resource {resource} in API group {group} {scope}")
 }
 
 /// Escapes text that a client chose, so that browsers do not take it for HTML.
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages() {
+    fn formats_messages_of_kube_apiserver() {
         let user = User::new("x", &[]);
         for (method, path, reason, want) in [
             (

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// The longest time that a request waits for the objects.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Counts the parts that are not yet read.
-pub struct Ready {
+pub struct Readiness {
     missing: watch::Sender<usize>,
 }
 
-impl Ready {
+impl Readiness {
     pub fn new(parts: usize) -> Self {
         Self { missing: watch::Sender::new(parts) }
     }
@@ -37,6 +37,6 @@ impl Ready {
             return true;
         }
         let mut missing = self.missing.subscribe();
-        tokio::time::timeout(PATIENCE, missing.wait_for(|missing| *missing == 0)).await.is_ok_and(|ready| ready.is_ok())
+        tokio::time::timeout(TIMEOUT, missing.wait_for(|missing| *missing == 0)).await.is_ok_and(|ready| ready.is_ok())
     }
 }

@@ -10,16 +10,16 @@ use binnacle_work::{charge, pace};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::references::{Referent, of_pod, secrets_of_volume};
+use super::references::{Referent, references_of_pod, secrets_of_volume};
 use crate::by_name::{ByName, take};
-use crate::{Metrics, Ready};
+use crate::{Metrics, Readiness};
 
 /// The graph of a cluster.
 pub struct NodeGraph {
     state: RwLock<State>,
     /// Ready when each kind has been read once.
-    pub ready: Ready,
-    wanted: watch::Sender<bool>,
+    pub ready: Readiness,
+    requested: watch::Sender<bool>,
     metrics: Option<Arc<Metrics>>,
 }
 
@@ -67,7 +67,7 @@ struct State {
 #[derive(Clone, PartialEq, Eq)]
 struct Pod {
     node: Text,
-    refers: Arc<[(Referent, Text)]>,
+    references: Arc<[(Referent, Text)]>,
 }
 
 struct Volume {
@@ -105,22 +105,22 @@ impl GraphKind {
 
 impl NodeGraph {
     pub fn new(metrics: Option<Arc<Metrics>>) -> Arc<Self> {
-        let (state, ready) = (RwLock::default(), Ready::new(GraphKind::ALL.len()));
-        Arc::new(Self { state, ready, wanted: watch::Sender::new(false), metrics })
+        let (state, ready) = (RwLock::default(), Readiness::new(GraphKind::ALL.len()));
+        Arc::new(Self { state, ready, requested: watch::Sender::new(false), metrics })
     }
 
     /// Waits until a node has made a request: a cluster without nodes needs no graph.
     pub async fn wanted(&self) {
         // The sender lives as long as the graph.
-        let _ = self.wanted.subscribe().wait_for(|wanted| *wanted).await;
+        let _ = self.requested.subscribe().wait_for(|requested| *requested).await;
     }
 
     /// Requests the graph, and waits for it for a limited time.
-    pub(super) async fn demand(&self) -> bool {
+    pub(super) async fn request(&self) -> bool {
         if self.ready.is_ready() {
             return true;
         }
-        self.wanted.send_replace(true);
+        self.requested.send_replace(true);
         self.ready.wait().await
     }
 
@@ -132,8 +132,8 @@ impl NodeGraph {
         let changed = match kind {
             GraphKind::Pod => {
                 let node = Text::from(object.str_at(&["spec", "nodeName"]));
-                let refers = if node.is_empty() { Vec::new() } else { of_pod(object) };
-                self.put_pod(namespace, name, Pod { node, refers: refers.into() })
+                let references = if node.is_empty() { Vec::new() } else { references_of_pod(object) };
+                self.put_pod(namespace, name, Pod { node, references: references.into() })
             }
             GraphKind::PersistentVolume => {
                 let claim = object.get("spec").and_then(|spec| spec.get("claimRef")).filter(|claim| !claim.is_null());
@@ -145,15 +145,15 @@ impl NodeGraph {
                 true
             }
             GraphKind::VolumeAttachment => {
-                put_node(&mut self.state.write().attachments, name, object.str_at(&["spec", "nodeName"]))
+                set_node(&mut self.state.write().attachments, name, object.str_at(&["spec", "nodeName"]))
             }
             GraphKind::ResourceSlice => {
-                put_node(&mut self.state.write().slices, name, object.str_at(&["spec", "nodeName"]))
+                set_node(&mut self.state.write().slices, name, object.str_at(&["spec", "nodeName"]))
             }
             GraphKind::PodCertificateRequest => {
                 let mut state = self.state.write();
                 let requests = state.certificate_requests.entry(namespace.into()).or_default();
-                put_node(requests, name, object.str_at(&["spec", "nodeName"]))
+                set_node(requests, name, object.str_at(&["spec", "nodeName"]))
             }
         };
         if changed && let Some(metrics) = &self.metrics {
@@ -164,7 +164,7 @@ impl NodeGraph {
     /// Removes a deleted object.
     pub fn remove(&self, kind: GraphKind, namespace: &str, name: &str) {
         let began = std::time::Instant::now();
-        self.take(kind, namespace, name);
+        self.remove_object(kind, namespace, name);
         if let Some(metrics) = &self.metrics {
             metrics.graph_action(kind.operations().1, began.elapsed());
         }
@@ -176,7 +176,7 @@ impl NodeGraph {
         for (namespace, name) in names {
             pace(10);
             if !keep(&namespace, &name) {
-                self.take(kind, &namespace, &name);
+                self.remove_object(kind, &namespace, &name);
             }
         }
     }
@@ -206,38 +206,38 @@ impl NodeGraph {
         let is_new = !pod.node.is_empty();
         if is_new {
             let node = &pod.node;
-            self.change_in_chunks(&pod, |state, referent, name| state.need(referent, namespace, name, node));
+            self.change_in_chunks(&pod, |state, referent, name| state.add_need(referent, namespace, name, node));
             self.state.write().pods.entry(namespace.into()).or_default().insert(name.into(), pod.clone());
         } else {
             take(&mut self.state.write().pods, namespace, name);
         }
         if let Some(old) = &old {
-            self.forget(namespace, old);
+            self.remove_references(namespace, old);
         }
         old.is_some() || is_new
     }
 
-    fn take(&self, kind: GraphKind, namespace: &str, name: &str) {
+    fn remove_object(&self, kind: GraphKind, namespace: &str, name: &str) {
         if kind != GraphKind::Pod {
             return self.state.write().remove(kind, namespace, name);
         }
         let pod = take(&mut self.state.write().pods, namespace, name);
         if let Some(pod) = pod {
-            self.forget(namespace, &pod);
+            self.remove_references(namespace, &pod);
         }
     }
 
     /// Removes what a pod refers to.
-    fn forget(&self, namespace: &str, pod: &Pod) {
-        self.change_in_chunks(pod, |state, referent, name| state.forget(referent, namespace, name, &pod.node));
+    fn remove_references(&self, namespace: &str, pod: &Pod) {
+        self.change_in_chunks(pod, |state, referent, name| state.remove_need(referent, namespace, name, &pod.node));
     }
 
     /// A pod may refer to any number of objects: between some of them others may use the graph.
     fn change_in_chunks(&self, pod: &Pod, mut change: impl FnMut(&mut State, Referent, &Text)) {
-        for chunk in pod.refers.chunks(CHUNK) {
+        for chunk in pod.references.chunks(CHUNK) {
             pace(CHANGE * chunk.len() as u64);
             let mut state = self.state.write();
-            chunk.iter().for_each(|(referent, referred)| change(&mut state, *referent, referred));
+            chunk.iter().for_each(|(referent, name)| change(&mut state, *referent, name));
         }
     }
 
@@ -258,11 +258,11 @@ impl NodeGraph {
             }
             Vertex::Named(referent) => state.needs(referent, namespace, name, node),
             Vertex::PersistentVolume => state.needs_volume(name, node),
-            Vertex::VolumeAttachment => state.attachments.get(name).is_some_and(|of| of == node),
-            Vertex::ResourceSlice => state.slices.get(name).is_some_and(|of| of == node),
+            Vertex::VolumeAttachment => state.attachments.get(name).is_some_and(|owner| owner == node),
+            Vertex::ResourceSlice => state.slices.get(name).is_some_and(|owner| owner == node),
             Vertex::PodCertificateRequest => {
                 let requests = state.certificate_requests.get(namespace);
-                requests.and_then(|requests| requests.get(name)).is_some_and(|of| of == node)
+                requests.and_then(|requests| requests.get(name)).is_some_and(|owner| owner == node)
             }
         }
     }
@@ -270,12 +270,12 @@ impl NodeGraph {
 
 impl State {
     /// Counts a pod on a node that needs an object.
-    fn need(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
+    fn add_need(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
         let needed = self.needed[referent as usize].entry(namespace.into()).or_default();
         *needed.entry(name.clone()).or_default().entry(node.clone()).or_default() += 1;
     }
 
-    fn forget(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
+    fn remove_need(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
         let needed = &mut self.needed[referent as usize];
         let Some(nodes) = needed.get_mut(namespace).and_then(|named| named.get_mut(name)) else { return };
         if let Some(count) = nodes.get_mut(node) {
@@ -353,7 +353,7 @@ fn namespaced<T>(objects: &ByName<T>) -> Vec<(Text, Text)> {
 }
 
 /// Sets the node of an entry; returns true if it was new.
-fn put_node(map: &mut HashMap<Text, Text>, name: &str, node: &str) -> bool {
+fn set_node(map: &mut HashMap<Text, Text>, name: &str, node: &str) -> bool {
     if node.is_empty() {
         return map.remove(name).is_some();
     }

@@ -18,64 +18,65 @@ use binnacle_work::Exceeded;
 use super::rule::Rule;
 use elements::{Cover, Elements};
 pub(super) use lines::Lines;
-use missing::Missing;
+use missing::MissingCombinations;
 
 /// The smallest part of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub(super) enum Permission<'a> {
     Resource { group: &'a Text, resource: &'a Text, verb: &'a Text, name: Option<&'a Text> },
     Path { path: &'a Text, verb: &'a Text },
 }
 
 /// The parts of a rule that nobody holds.
-pub(super) struct Uncovered<'a> {
+pub(super) struct UncoveredRule<'a> {
     rule: &'a Rule,
-    resources: Missing,
-    paths: Missing,
+    resources: MissingCombinations,
+    paths: MissingCombinations,
 }
 
-/// Returns the parts of `wanted` that no single rule of `held` allows, each with one verb, group, resource and name, or
+/// Returns the parts of `required` that no single rule of `held` allows, each with one verb, group, resource and name, or
 /// one verb and path.
 ///
 /// # Errors
 /// The limit of the current work budget that is exceeded.
-pub fn uncovered(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, Exceeded> {
-    let mut parts = Vec::new();
-    for uncovered in uncovered_by(held.iter(), wanted)? {
-        let _ = uncovered.visit(&mut |part| {
-            parts.push(part.rule());
+pub fn uncovered(held: &[Rule], required: &[Rule]) -> Result<Vec<Rule>, Exceeded> {
+    let mut permissions = Vec::new();
+    for uncovered in uncovered_by(held.iter(), required)? {
+        let _ = uncovered.visit(&mut |permission| {
+            permissions.push(permission.rule());
             ControlFlow::Continue(())
         })?;
     }
-    Ok(parts)
+    Ok(permissions)
 }
 
-/// Returns what is missing of each rule of `wanted` of which something is missing.
+/// Returns what is missing of each rule of `required` of which something is missing.
 pub(super) fn uncovered_by<'a, 'h>(
     held: impl Iterator<Item = &'h Rule> + Clone,
-    wanted: &'a [Rule],
-) -> Result<Vec<Uncovered<'a>>, Exceeded> {
+    required: &'a [Rule],
+) -> Result<Vec<UncoveredRule<'a>>, Exceeded> {
     let mut uncovered = Vec::new();
-    for rule in wanted {
-        let of = Uncovered { rule, resources: resources(held.clone(), rule)?, paths: paths(held.clone(), rule)? };
-        if of.count() > 0 {
-            uncovered.push(of);
+    for rule in required {
+        let missing =
+            UncoveredRule { rule, resources: resources(held.clone(), rule)?, paths: paths(held.clone(), rule)? };
+        if missing.count() > 0 {
+            uncovered.push(missing);
         }
     }
     Ok(uncovered)
 }
 
 /// Returns what is missing by group, resource, verb and name.
-fn resources<'h>(held: impl Iterator<Item = &'h Rule>, wanted: &Rule) -> Result<Missing, Exceeded> {
-    if wanted.api_groups.is_empty() || wanted.resources.is_empty() || wanted.verbs.is_empty() {
-        return Ok(Missing::NOTHING);
+fn resources<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, Exceeded> {
+    if required.api_groups.is_empty() || required.resources.is_empty() || required.verbs.is_empty() {
+        return Ok(MissingCombinations::NOTHING);
     }
-    let groups = Elements::new(&wanted.api_groups)?;
-    let resources = Elements::of_resources(&wanted.resources)?;
-    let verbs = Elements::new(&wanted.verbs)?;
-    let names = Elements::new(&wanted.resource_names)?;
+    let groups = Elements::new(&required.api_groups)?;
+    let resources = Elements::of_resources(&required.resources)?;
+    let verbs = Elements::new(&required.verbs)?;
+    let names = Elements::new(&required.resource_names)?;
     let sizes = [groups.len(), resources.len(), verbs.len(), names.len().max(1)];
-    Missing::of(&sizes, held, |rule, dimension| match dimension {
+    MissingCombinations::of(&sizes, held, |rule, dimension| match dimension {
         0 => groups.covered(&rule.api_groups),
         1 => resources.covered_resources(&rule.resources),
         2 => verbs.covered(&rule.verbs),
@@ -86,41 +87,44 @@ fn resources<'h>(held: impl Iterator<Item = &'h Rule>, wanted: &Rule) -> Result<
 }
 
 /// Returns what is missing by path and verb.
-fn paths<'h>(held: impl Iterator<Item = &'h Rule>, wanted: &Rule) -> Result<Missing, Exceeded> {
-    if wanted.paths.is_empty() || wanted.verbs.is_empty() {
-        return Ok(Missing::NOTHING);
+fn paths<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, Exceeded> {
+    if required.paths.is_empty() || required.verbs.is_empty() {
+        return Ok(MissingCombinations::NOTHING);
     }
-    let (paths, verbs) = (Elements::new(&wanted.paths)?, Elements::new(&wanted.verbs)?);
-    Missing::of(&[paths.len(), verbs.len()], held, |rule, dimension| match dimension {
+    let (paths, verbs) = (Elements::new(&required.paths)?, Elements::new(&required.verbs)?);
+    MissingCombinations::of(&[paths.len(), verbs.len()], held, |rule, dimension| match dimension {
         0 if !rule.resource_names.is_empty() => Ok(Cover::Nothing),
         0 => paths.covered_paths(&rule.paths),
         _ => verbs.covered(&rule.verbs),
     })
 }
 
-impl<'a> Uncovered<'a> {
+impl<'a> UncoveredRule<'a> {
     /// Returns the number of missing parts.
     pub(super) fn count(&self) -> u64 {
         self.resources.count().saturating_add(self.paths.count())
     }
 
     /// Visits the missing parts, in the order of the rule's lists.
-    pub(super) fn visit(&self, see: &mut dyn FnMut(Part<'a>) -> ControlFlow<()>) -> Result<ControlFlow<()>, Exceeded> {
+    pub(super) fn visit(
+        &self,
+        visitor: &mut dyn FnMut(Permission<'a>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Exceeded> {
         let rule = self.rule;
-        let resource = |at: &[usize]| Part::Resource {
+        let resource = |at: &[usize]| Permission::Resource {
             group: &rule.api_groups[at[0]],
             resource: &rule.resources[at[1]],
             verb: &rule.verbs[at[2]],
             name: rule.resource_names.get(at[3]),
         };
-        if self.resources.visit(&mut |at| see(resource(at)))?.is_break() {
+        if self.resources.visit(&mut |at| visitor(resource(at)))?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        self.paths.visit(&mut |at| see(Part::Path { path: &rule.paths[at[0]], verb: &rule.verbs[at[1]] }))
+        self.paths.visit(&mut |at| visitor(Permission::Path { path: &rule.paths[at[0]], verb: &rule.verbs[at[1]] }))
     }
 }
 
-impl Part<'_> {
+impl Permission<'_> {
     fn rule(self) -> Rule {
         let one = |text: &Text| vec![text.clone()];
         match self {

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::binding::{Binding, RoleKey, Subject, Subjects};
 use super::grants::Grants;
 use super::rule::RoleRules;
-use crate::Ready;
+use crate::Readiness;
 use crate::by_name::{ByName, take};
 
 /// The roles and bindings of a cluster.
@@ -30,7 +30,7 @@ pub struct RbacIndex {
     /// The cluster role bindings and the role bindings. Each is held while one of them changes; nothing else needs it.
     bindings: [Mutex<ByName<Arc<Binding>>>; 2],
     /// Ready when each of the four kinds has been read once.
-    pub ready: Ready,
+    pub ready: Readiness,
 }
 
 /// The four kinds.
@@ -108,7 +108,7 @@ pub(super) enum Visit<'a> {
 
 impl Default for RbacIndex {
     fn default() -> Self {
-        let ready = Ready::new(RbacKind::ALL.len());
+        let ready = Readiness::new(RbacKind::ALL.len());
         let (state, next, is_behind) = (ArcSwap::default(), Mutex::default(), AtomicBool::new(false));
         Self { state, next, is_behind, bindings: Default::default(), ready }
     }
@@ -168,7 +168,7 @@ impl RbacIndex {
 
     /// Visits the roles of a user: those of cluster role bindings, then those of the namespace; ends early if the
     /// current work budget is exhausted. A role is visited once for each of the two, however many bindings grant it.
-    pub(super) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
+    pub(super) fn visit(&self, user: &User, namespace: &str, mut visitor: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
         if charge(1 + 8 * user.groups.len() as u64).is_err() {
             return;
         }
@@ -178,19 +178,19 @@ impl RbacIndex {
         found.extend(user.groups.iter().filter_map(|group| state.grantees.groups.get(group)));
         let scopes: &[&str] = if namespace.is_empty() { &[""] } else { &["", namespace] };
         for scope in scopes {
-            let mut seen = Seen::default();
+            let mut visited = VisitedRoles::default();
             for grants in &found {
-                let visited = grants.visit(scope, |binding| {
+                let flow = grants.visit(scope, |binding| {
                     charge(10).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
-                    if found.len() > 1 && !seen.insert(&binding.role) {
+                    if found.len() > 1 && !visited.insert(&binding.role) {
                         return ControlFlow::Continue(());
                     }
                     match state.rules(binding.role.as_ref(), scope) {
-                        Ok(rules) => see(Visit::Role(rules, binding)),
-                        Err(why) => see(Visit::Unknown(why)),
+                        Ok(rules) => visitor(Visit::Role(rules, binding)),
+                        Err(why) => visitor(Visit::Unknown(why)),
                     }
                 });
-                if visited.is_break() {
+                if flow.is_break() {
                     return;
                 }
             }
@@ -206,9 +206,9 @@ impl RbacIndex {
             // First what is added: whoever is in both versions keeps the grant all the time.
             let old = binding.subjects.load_full();
             self.grant(binding, &subjects.without(&old));
-            let gone = old.without(&subjects);
+            let removed = old.without(&subjects);
             binding.subjects.store(Arc::new(subjects));
-            self.revoke_from(binding, &gone);
+            self.revoke_from(binding, &removed);
             return;
         }
         let all: Vec<Subject> = subjects.iter().cloned().collect();
@@ -338,14 +338,16 @@ impl State {
     }
 
     fn rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<&Arc<RoleRules>, NoRole> {
-        let (cluster, place) = match role.kind {
+        let (cluster, lookup_namespace) = match role.kind {
             "ClusterRole" => (true, ""),
             "Role" => (false, namespace),
             kind => return Err(NoRole::Unsupported(kind.into())),
         };
         // Cluster roles are stored under the empty namespace.
-        let there = (cluster || !place.is_empty()).then(|| self.roles.get(place)?.get(role.name)).flatten();
-        there.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
+        let found = (cluster || !lookup_namespace.is_empty())
+            .then(|| self.roles.get(lookup_namespace)?.get(role.name))
+            .flatten();
+        found.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
     }
 }
 
@@ -362,20 +364,20 @@ impl Grantees {
 
 /// Roles that were visited. A set is only made for many.
 #[derive(Default)]
-struct Seen<'a> {
+struct VisitedRoles<'a> {
     few: [Option<&'a RoleKey>; 8],
     many: HashSet<&'a RoleKey>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> VisitedRoles<'a> {
     /// Adds a role; returns false if it was there already.
     fn insert(&mut self, role: &'a RoleKey) -> bool {
-        for place in &mut self.few {
-            match place {
-                Some(seen) if *seen == role => return false,
+        for slot in &mut self.few {
+            match slot {
+                Some(visited) if *visited == role => return false,
                 Some(_) => {}
                 None => {
-                    *place = Some(role);
+                    *slot = Some(role);
                     return true;
                 }
             }

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources() {
+    fn matches_resource_requests() {
         let user = User::default();
         let rule = |rule: Value| Rule::read(&rule);
         let pods = rule(value!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log"]}));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn matches_non_resource_requests() {
         let user = User::default();
         for (pattern, path, want) in [
             ("/healthz", "/healthz", true),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn shown() {
+    fn formats_as_compact_string() {
         for (rule, want) in [
             (value!({}), "{}"),
             (

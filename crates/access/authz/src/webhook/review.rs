@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{MAX_ANSWER, MAX_REASON};
+use super::{MAX_REASON, MAX_RESPONSE};
 use crate::Attributes;
 
 /// The bytes of an answer that are parsed in ten nanoseconds.
@@ -77,7 +77,7 @@ impl Review {
     }
 
     /// Returns the body of the request.
-    pub(super) fn document(&self, version: ReviewVersion) -> Bytes {
+    pub(super) fn to_json(&self, version: ReviewVersion) -> Bytes {
         let spec = self.value(version);
         let review = value!({
             "kind": "SubjectAccessReview", "apiVersion": (version.api_version()), "metadata": {}, "spec": spec,
@@ -112,7 +112,7 @@ fn resource(attributes: &Attributes<'_>) -> Object {
     // An invalid selector is omitted, which asks for more rights and never for less (KEP-4601).
     let fields = FieldSelector::parse(attributes.field_selector).unwrap_or_default();
     let labels = LabelSelector::parse(attributes.label_selector).unwrap_or_default();
-    let of_fields: Vec<Value> = fields
+    let field_requirements: Vec<Value> = fields
         .terms()
         .iter()
         .map(|term| {
@@ -120,8 +120,8 @@ fn resource(attributes: &Attributes<'_>) -> Object {
             value!({"key": (term.field.clone()), "operator": operator, "values": [(term.value.clone())]})
         })
         .collect();
-    let of_labels: Vec<Value> = labels.requirements().iter().filter_map(label).collect();
-    for (member, requirements) in [("fieldSelector", of_fields), ("labelSelector", of_labels)] {
+    let label_requirements: Vec<Value> = labels.requirements().iter().filter_map(label).collect();
+    for (member, requirements) in [("fieldSelector", field_requirements), ("labelSelector", label_requirements)] {
         if !requirements.is_empty() {
             resource.insert(member, value!({"requirements": requirements}));
         }
@@ -183,20 +183,20 @@ impl Status {
     /// Parses a response, which may omit its kind and version, but must not have others.
     pub(super) fn read(body: &[u8], version: ReviewVersion) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
-        if body.len() > MAX_ANSWER {
+        if body.len() > MAX_RESPONSE {
             return Err(malformed(format!(
-                "the answer of the authorization webhook is longer than {MAX_ANSWER} bytes"
+                "the answer of the authorization webhook is longer than {MAX_RESPONSE} bytes"
             )));
         }
         pace((body.len() / BYTES_PER_STEP) as u64);
-        let answered: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
-        let kind = answered.kind.as_deref().unwrap_or("SubjectAccessReview");
-        let api_version = answered.api_version.as_deref().unwrap_or(version.api_version());
+        let response: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
+        let kind = response.kind.as_deref().unwrap_or("SubjectAccessReview");
+        let api_version = response.api_version.as_deref().unwrap_or(version.api_version());
         if (kind, api_version) != ("SubjectAccessReview", version.api_version()) {
             return Err(malformed(format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme")));
         }
-        let mut said = answered.status.unwrap_or_default();
-        said.reason.truncate(said.reason.floor_char_boundary(MAX_REASON));
-        Ok(Self { allowed: said.allowed, denied: said.denied, reason: said.reason.into() })
+        let mut status = response.status.unwrap_or_default();
+        status.reason.truncate(status.reason.floor_char_boundary(MAX_REASON));
+        Ok(Self { allowed: status.allowed, denied: status.denied, reason: status.reason.into() })
     }
 }

@@ -69,9 +69,9 @@ impl<'a> Elements<'a> {
         let mut found = Vec::new();
         for text in held {
             add(&mut found, self.equal(text))?;
-            if let Some(wanted) = text.strip_prefix("*/") {
+            if let Some(required) = text.strip_prefix("*/") {
                 let key = |at: &u32| subresource(&self.texts[*at as usize]).unwrap_or_default();
-                add(&mut found, range(&self.by_subresource, |at| key(at) < wanted, |at| key(at) == wanted))?;
+                add(&mut found, range(&self.by_subresource, |at| key(at) < required, |at| key(at) == required))?;
             }
         }
         self.cover(found)
@@ -93,9 +93,9 @@ impl<'a> Elements<'a> {
         self.cover(found)
     }
 
-    fn equal(&self, wanted: &Text) -> &[u32] {
+    fn equal(&self, required: &Text) -> &[u32] {
         let text = |at: &u32| &self.texts[*at as usize];
-        range(&self.sorted, |at| text(at) < wanted, |at| text(at) == wanted)
+        range(&self.sorted, |at| text(at) < required, |at| text(at) == required)
     }
 
     fn cover(&self, mut found: Vec<u32>) -> Result<Cover, Exceeded> {

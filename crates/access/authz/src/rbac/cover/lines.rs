@@ -8,7 +8,7 @@ use binnacle_meta::Text;
 use binnacle_work::{Exceeded, allocate, pace};
 
 use super::super::rule::Rule;
-use super::{Part, Uncovered};
+use super::{Permission, UncoveredRule};
 
 /// The bytes of texts that a message names.
 const MAX_BYTES: usize = 128 << 10;
@@ -26,11 +26,11 @@ pub(in super::super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// Formats missing parts as sorted lines. The last line says how many are not named.
-    pub(in super::super) fn of(missing: &[Uncovered<'a>]) -> Result<String, Exceeded> {
+    pub(in super::super) fn of(missing: &[UncoveredRule<'a>]) -> Result<String, Exceeded> {
         allocate(MAX_BYTES.min(64 * missing.len()))?;
         let mut lines = Self::default();
         for uncovered in missing {
-            if uncovered.visit(&mut |part| lines.add(part))?.is_break() {
+            if uncovered.visit(&mut |permission| lines.add(permission))?.is_break() {
                 break;
             }
         }
@@ -39,15 +39,15 @@ impl<'a> Lines<'a> {
         Ok(lines.into_text(all))
     }
 
-    fn add(&mut self, part: Part<'a>) -> ControlFlow<()> {
-        let more = match part {
-            Part::Resource { group, resource, verb, name } => {
+    fn add(&mut self, permission: Permission<'a>) -> ControlFlow<()> {
+        let more = match permission {
+            Permission::Resource { group, resource, verb, name } => {
                 let texts = group.len() + resource.len() + name.map_or(0, |name| name.len());
                 // A further verb of a line has only a space and quotes.
                 let is_new = !self.verbs.contains_key(&(group, resource, name));
                 verb.len() + if is_new { LINE + texts } else { 3 }
             }
-            Part::Path { path, verb } => LINE + path.len() + verb.len(),
+            Permission::Path { path, verb } => LINE + path.len() + verb.len(),
         };
         if self.bytes + more > MAX_BYTES {
             return ControlFlow::Break(());
@@ -56,12 +56,12 @@ impl<'a> Lines<'a> {
         pace(5 + more as u64 / 4);
         self.bytes += more;
         self.named += 1;
-        match part {
-            Part::Resource { group, resource, verb, name } => match self.verbs.entry((group, resource, name)) {
+        match permission {
+            Permission::Resource { group, resource, verb, name } => match self.verbs.entry((group, resource, name)) {
                 Entry::Occupied(mut line) => line.get_mut().push(verb.clone()),
                 Entry::Vacant(line) => drop(line.insert(vec![verb.clone()])),
             },
-            Part::Path { .. } => drop(self.paths.insert(part.rule().compact())),
+            Permission::Path { .. } => drop(self.paths.insert(permission.rule().compact())),
         }
         ControlFlow::Continue(())
     }

@@ -9,7 +9,7 @@ use super::super::rule::Rule;
 use super::elements::Cover;
 
 /// The missing combinations of elements.
-pub(super) struct Missing {
+pub(super) struct MissingCombinations {
     /// The sizes of the lists.
     sizes: Vec<usize>,
     tree: Tree,
@@ -29,9 +29,9 @@ enum Tree {
 }
 
 /// What a rule covers of each list.
-type Covers = Vec<Cover>;
+type BoxCovers = Vec<Cover>;
 
-impl Missing {
+impl MissingCombinations {
     pub(super) const NOTHING: Self = Self { sizes: Vec::new(), tree: Tree::Nothing };
 
     /// Finds what is missing of lists of these sizes; `covered` returns what a rule covers of a list.
@@ -40,7 +40,7 @@ impl Missing {
         held: impl Iterator<Item = &'h Rule>,
         covered: impl Fn(&Rule, usize) -> Result<Cover, Exceeded>,
     ) -> Result<Self, Exceeded> {
-        let mut boxes: Vec<Covers> = Vec::new();
+        let mut boxes: Vec<BoxCovers> = Vec::new();
         'rules: for rule in held {
             charge(1)?;
             let mut covers = Vec::with_capacity(sizes.len());
@@ -53,7 +53,7 @@ impl Missing {
             if covers.iter().all(|cover| *cover == Cover::All) {
                 return Ok(Self::NOTHING);
             }
-            allocate(size_of::<Covers>() + sizes.len() * size_of::<Cover>())?;
+            allocate(size_of::<BoxCovers>() + sizes.len() * size_of::<Cover>())?;
             boxes.push(covers);
         }
         let boxes: Vec<&[Cover]> = boxes.iter().map(Vec::as_slice).collect();
@@ -65,8 +65,11 @@ impl Missing {
     }
 
     /// Visits the missing combinations, as positions in the lists; the last list changes fastest.
-    pub(super) fn visit(&self, see: &mut dyn FnMut(&[usize]) -> ControlFlow<()>) -> Result<ControlFlow<()>, Exceeded> {
-        self.tree.visit(&self.sizes, &mut Vec::with_capacity(self.sizes.len()), see)
+    pub(super) fn visit(
+        &self,
+        visitor: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Exceeded> {
+        self.tree.visit(&self.sizes, &mut Vec::with_capacity(self.sizes.len()), visitor)
     }
 }
 
@@ -168,15 +171,15 @@ impl Tree {
         &self,
         sizes: &[usize],
         at: &mut Vec<usize>,
-        see: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
+        visitor: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Exceeded> {
         charge(1)?;
         let Some((size, rest)) = sizes.split_first() else {
-            return Ok(if matches!(self, Self::Nothing) { ControlFlow::Continue(()) } else { see(at) });
+            return Ok(if matches!(self, Self::Nothing) { ControlFlow::Continue(()) } else { visitor(at) });
         };
-        let mut see_element = |element: usize, tree: &Self| {
+        let mut visit_element = |element: usize, tree: &Self| {
             at.push(element);
-            let seen = tree.visit(rest, at, see);
+            let seen = tree.visit(rest, at, visitor);
             at.pop();
             seen
         };
@@ -185,14 +188,14 @@ impl Tree {
             Self::Everything | Self::Same(_) => {
                 let tree = if let Self::Same(tree) = self { tree } else { self };
                 for element in 0..*size {
-                    if see_element(element, tree)?.is_break() {
+                    if visit_element(element, tree)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
             }
             Self::Classes { of, trees } => {
                 for (element, class) in of {
-                    if see_element(*element as usize, &trees[*class as usize])?.is_break() {
+                    if visit_element(*element as usize, &trees[*class as usize])?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
