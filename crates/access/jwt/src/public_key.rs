@@ -79,7 +79,7 @@ impl PublicKey {
 
     /// Returns the same key with another ID.
     #[must_use]
-    pub fn named(self, id: &str) -> Self {
+    pub fn with_id(self, id: &str) -> Self {
         Self { id: id.to_owned(), ..self }
     }
 
@@ -217,7 +217,7 @@ mod tests {
 
     /// A key set may have the keys that take the most work.
     #[test]
-    fn work_of_keys_is_known_and_bounded() {
+    fn bounds_the_work_of_verification() {
         let usual = [1, 0, 1];
         let steps = [256, 512, 1024].map(|bytes| rsa(bytes, &usual).steps());
         assert!(steps.is_sorted() && steps[0] < 10_000, "{steps:?}");

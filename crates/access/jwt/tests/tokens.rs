@@ -47,7 +47,7 @@ fn every_kind_of_key_signs_and_verifies() {
 }
 
 #[test]
-fn wrappings() {
+fn reads_all_pem_encodings() {
     for (pem, public) in [
         (&include_bytes!("../testdata/rsa.pkcs8")[..], KEYS[0].2),
         (include_bytes!("../testdata/p521.pkcs8"), KEYS[3].2),
@@ -72,7 +72,7 @@ fn wrappings() {
 
 /// The ID of a key is the same as kube-apiserver's, so that both servers' tokens have the same key IDs.
 #[test]
-fn key_ids() {
+fn key_ids_equal_those_of_kube_apiserver() {
     for (_, _, pem, _) in KEYS {
         let key = public_from_pem(pem).unwrap().remove(0);
         assert_eq!(key.id().len(), 43);
@@ -94,7 +94,7 @@ fn other_bits(base64: &str) -> String {
 }
 
 #[test]
-fn forgeries() {
+fn rejects_forged_tokens() {
     let key = rsa();
     let public = key.public();
     let good = key.sign(&json!({"sub": "you"})).unwrap();
@@ -142,7 +142,7 @@ fn forgeries() {
 }
 
 #[test]
-fn the_algorithms_of_rsa_keys() {
+fn verifies_all_algorithms_of_rsa_keys() {
     let key = rsa();
     for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.name().starts_with('E')) {
         let token = key.sign_by(algorithm, &json!({})).unwrap();

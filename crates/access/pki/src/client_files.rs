@@ -69,7 +69,7 @@ impl ClientFiles {
     /// Returns [`PkiError::Write`] for the first file that cannot be written.
     pub fn write(&self, pki: &Pki) -> Result<(), PkiError> {
         if let Some(directory) = &self.serving_copy {
-            std::fs::create_dir_all(directory).map_err(|error| not_written(directory, error))?;
+            std::fs::create_dir_all(directory).map_err(|error| write_error(directory, error))?;
             self.write_file(&directory.join(SERVING_KEY), &pki.serving.key)?;
             self.write_file(&directory.join(SERVING_CERTIFICATE), &pki.serving.certificate)?;
         }
@@ -83,11 +83,11 @@ impl ClientFiles {
     }
 
     fn write_file(&self, path: &Path, text: &str) -> Result<(), PkiError> {
-        write_private(path, text.as_bytes(), self.durability).map_err(|error| not_written(path, error))
+        write_private(path, text.as_bytes(), self.durability).map_err(|error| write_error(path, error))
     }
 }
 
-fn not_written(path: &Path, error: std::io::Error) -> PkiError {
+fn write_error(path: &Path, error: std::io::Error) -> PkiError {
     PkiError::Write { path: path.display().to_string(), error }
 }
 
@@ -99,12 +99,12 @@ mod tests {
     use crate::{Files, SubjectAltNames};
 
     #[test]
-    fn clients_trust_an_operator_certificate_that_was_replaced() {
-        let place = tempfile::tempdir().unwrap();
-        let files = Files::new(place.path().to_owned(), Durability::Passing);
+    fn writes_a_replaced_operator_certificate_for_clients() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::new(directory.path().to_owned(), Durability::Passing);
         let names = SubjectAltNames::new([127, 0, 0, 1].into(), [10, 0, 0, 1].into());
         let pki = Pki::open(&files, &names, OffsetDateTime::now_utc()).unwrap();
-        let (path, out) = (place.path().join("tls.crt"), place.path().join("server-ca.crt"));
+        let (path, out) = (directory.path().join("tls.crt"), directory.path().join("server-ca.crt"));
         let mut client_files = ClientFiles {
             url: String::new(),
             file: ClientFile::Authority(out.clone()),

@@ -34,5 +34,5 @@ mod renewal;
 
 pub use client_files::{ClientFile, ClientFiles, OperatorCertificate, SERVING_CERTIFICATE, SERVING_KEY};
 pub use names::SubjectAltNames;
-pub use pki::{Clock, Files, Pair, Pki, PkiError, ServingCertificate, system_clock};
+pub use pki::{CertifiedKey, Clock, Files, Pki, PkiError, ServingCertificate, system_clock};
 pub use renewal::{CertificateUsers, Expiry, Renewer};

@@ -43,7 +43,7 @@ impl SubjectAltNames {
 
     pub(crate) fn covered_by(&self, certificate: &X509Certificate<'_>) -> bool {
         let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };
-        let has = |wanted: &dyn Fn(&GeneralName<'_>) -> bool| names.value.general_names.iter().any(wanted);
+        let has = |matches: &dyn Fn(&GeneralName<'_>) -> bool| names.value.general_names.iter().any(matches);
         self.dns.iter().all(|dns| has(&|name| matches!(name, GeneralName::DNSName(name) if name == dns)))
             && self.ips.iter().all(|ip| {
                 let octets = match ip {

@@ -28,11 +28,11 @@ pub type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
 /// The remaining life of a certificate at which it is renewed.
 const RENEW_BEFORE: Duration = Duration::days(30);
 /// The interval at which files are checked when no later time is known.
-const SOON: Duration = Duration::minutes(1);
+const FALLBACK_CHECK_INTERVAL: Duration = Duration::minutes(1);
 
 /// A certificate with its key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct CertifiedKey {
     pub certificate: String,
     pub key: String,
 }
@@ -42,8 +42,8 @@ pub struct Pair {
 pub struct Pki {
     /// The certificates of all authorities, concatenated, for clients to trust.
     pub bundle: String,
-    pub serving: Pair,
-    pub admin: Pair,
+    pub serving: CertifiedKey,
+    pub admin: CertifiedKey,
     /// The key that signs service account tokens, as PEM.
     pub service_account: String,
     /// The earliest time at which one of these must be renewed, if the clock is not changed.
@@ -100,16 +100,16 @@ impl Pki {
         let issuer = authorities.issuer(now);
         let bundle = authorities.bundle();
         files.write("ca-bundle.crt", &bundle)?;
-        let good = |parsed: &X509Certificate<'_>| is_good(parsed, issuer, now);
-        let serving = files.pair("apiserver").keep_or_make(
-            |parsed| good(parsed) && names.covered_by(parsed),
+        let is_usable = |parsed: &X509Certificate<'_>| self::is_usable(parsed, issuer, now);
+        let serving = files.pair("apiserver").read_or_create(
+            |parsed| is_usable(parsed) && names.covered_by(parsed),
             || issuance::serving(issuer, names, now),
         )?;
-        let admin = files.pair("admin").keep_or_make(good, || issuance::admin(issuer, now))?;
-        let service_account = keep_or_make_service_account(files)?;
+        let admin = files.pair("admin").read_or_create(is_usable, || issuance::admin(issuer, now))?;
+        let service_account = read_or_create_service_account_key(files)?;
         let leaves = [renew_at(&serving, issuer)?, renew_at(&admin, issuer)?];
         let due = leaves.into_iter().chain([authorities.due(now)]).min().filter(|due| *due > now);
-        Ok(Self { bundle, serving, admin, service_account, due: due.unwrap_or(now + SOON) })
+        Ok(Self { bundle, serving, admin, service_account, due: due.unwrap_or(now + FALLBACK_CHECK_INTERVAL) })
     }
 
     /// Returns true if one of the authorities has signed a certificate, judged by the key identifiers.
@@ -136,7 +136,7 @@ impl Pki {
 
 /// Returns true if the issuer has signed a certificate that need not be renewed. A new one could not outlast the
 /// issuer, nor begin before it.
-fn is_good(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDateTime) -> bool {
+fn is_usable(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDateTime) -> bool {
     let (begins, ends) = validity(certificate);
     let lasts = ends - RENEW_BEFORE > now || ends >= issuer.ends;
     let signer = signer_of(certificate);
@@ -144,7 +144,7 @@ fn is_good(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDat
 }
 
 /// Returns the time at which a good certificate has to be renewed.
-fn renew_at(pair: &Pair, issuer: &Authority) -> Result<OffsetDateTime, PkiError> {
+fn renew_at(pair: &CertifiedKey, issuer: &Authority) -> Result<OffsetDateTime, PkiError> {
     let broken = |error: String| PkiError::Broken { path: "a certificate that was just made".to_owned(), error };
     let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(|error| broken(error.to_string()))?;
     let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| broken(error.to_string()))?;
@@ -173,7 +173,7 @@ fn signer_of(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
 }
 
 /// Reads or creates the key that signs service account tokens.
-fn keep_or_make_service_account(files: &Files) -> Result<String, PkiError> {
+fn read_or_create_service_account_key(files: &Files) -> Result<String, PkiError> {
     let key = match files.read_key("sa.key")? {
         Some(pem) => KeyPair::from_pem(&pem).map_err(|error| PkiError::Broken {
             path: files.path("sa.key").display().to_string(),

@@ -6,7 +6,7 @@ use rustls_pki_types::pem::PemObject;
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{Files, Pair, PkiError, issuance, own_id, validity};
+use super::{CertifiedKey, Files, PkiError, issuance, own_id, validity};
 
 /// The time before the newest authority's end at which its successor is added: longer than the life of any certificate
 /// that it signs, so that clients with a certificate from that time know both authorities.
@@ -14,14 +14,14 @@ const OVERLAP: Duration = Duration::days(400);
 /// The time before its end at which an authority stops signing, since clocks differ.
 const SKEW: Duration = Duration::hours(1);
 /// The maximum number of authorities, even with a wrong clock.
-const MOST: usize = 16;
+const MAX_AUTHORITIES: usize = 16;
 
 /// All authorities of a directory, the oldest first, at least one: `ca.crt`, `ca-2.crt` and so on.
 pub(super) struct Authorities(Vec<Authority>);
 
 /// A certificate that signs others, with its key.
 pub(super) struct Authority {
-    pair: Pair,
+    pair: CertifiedKey,
     der: CertificateDer<'static>,
     pub(super) begins: OffsetDateTime,
     pub(super) ends: OffsetDateTime,
@@ -33,16 +33,16 @@ impl Authorities {
     /// Reads the authorities, creates the first one if there is none, and a successor when it is due.
     pub(super) fn open(files: &Files, now: OffsetDateTime) -> Result<Self, PkiError> {
         let mut all = Vec::new();
-        for n in 1..=MOST {
+        for n in 1..=MAX_AUTHORITIES {
             match read(files, n)? {
                 Some(authority) => all.push(authority),
                 // A certificate is written after its key: if it is missing, it was removed in order to get a new one.
-                None if n == 1 => all.push(make(files, n, now)?),
+                None if n == 1 => all.push(create(files, n, now)?),
                 None => break,
             }
         }
         let mut all = Self(all);
-        if all.newest_ends() - OVERLAP <= now && all.0.len() < MOST {
+        if all.newest_ends() - OVERLAP <= now && all.0.len() < MAX_AUTHORITIES {
             let next = all.0.len() + 1;
             tracing::warn!(
                 "the authority in {} ends on {} and the clock says {}: {} joins it; both are trusted from now on, so hand out \
@@ -52,7 +52,7 @@ impl Authorities {
                 now.date(),
                 files.path(&format!("{}.crt", name(next))).display(),
             );
-            all.0.push(make(files, next, now)?);
+            all.0.push(create(files, next, now)?);
         }
         if let Some(issuer) = Some(all.issuer(now)).filter(|issuer| issuer.begins > now) {
             tracing::warn!(
@@ -75,9 +75,9 @@ impl Authorities {
     /// Returns the time at which another authority signs, or at which a successor must be created.
     pub(super) fn due(&self, now: OffsetDateTime) -> OffsetDateTime {
         let issuer = self.issuer(now);
-        let turn = if issuer.begins > now { issuer.begins } else { issuer.usable_until() };
+        let next_change = if issuer.begins > now { issuer.begins } else { issuer.usable_until() };
         let successor = self.newest_ends() - OVERLAP;
-        if successor > now { turn.min(successor) } else { turn }
+        if successor > now { next_change.min(successor) } else { next_change }
     }
 
     pub(super) fn bundle(&self) -> String {
@@ -98,7 +98,7 @@ impl Authority {
         Ok(Issuer::from_ca_cert_der(&self.der, KeyPair::from_pem(&self.pair.key)?)?)
     }
 
-    fn parse(pair: Pair, broken: impl Fn(String) -> PkiError) -> Result<Self, PkiError> {
+    fn parse(pair: CertifiedKey, broken: impl Fn(String) -> PkiError) -> Result<Self, PkiError> {
         let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes())
             .map_err(|error| broken(error.to_string()))?
             .into_owned();
@@ -121,7 +121,7 @@ fn read(files: &Files, n: usize) -> Result<Option<Authority>, PkiError> {
     }
 }
 
-fn make(files: &Files, n: usize, now: OffsetDateTime) -> Result<Authority, PkiError> {
+fn create(files: &Files, n: usize, now: OffsetDateTime) -> Result<Authority, PkiError> {
     let files = files.pair(&name(n));
     let pair = issuance::authority(now)?;
     files.write(&pair)?;

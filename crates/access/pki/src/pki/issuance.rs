@@ -14,7 +14,7 @@ use sec1::{EcParameters, EcPrivateKey, LineEnding};
 use time::{Duration, OffsetDateTime};
 
 use super::authority::Authority;
-use super::{Pair, PkiError};
+use super::{CertifiedKey, PkiError};
 use crate::SubjectAltNames;
 
 /// The earliest time that a correct clock can show.
@@ -30,16 +30,20 @@ const ADMIN_NAME: &str = "kubernetes-admin";
 const ADMIN_GROUP: &str = "system:masters";
 
 /// Creates an authority. All have the same name: clients choose their certificate by the names that the server sends.
-pub(super) fn authority(now: OffsetDateTime) -> Result<Pair, PkiError> {
+pub(super) fn authority(now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
     let mut params = params("binnacle-ca", (now - SKEW).min(EARLIEST), now.max(EARLIEST) + AUTHORITY_LIFETIME);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
-    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(CertifiedKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-pub(super) fn serving(issuer: &Authority, names: &SubjectAltNames, now: OffsetDateTime) -> Result<Pair, PkiError> {
+pub(super) fn serving(
+    issuer: &Authority,
+    names: &SubjectAltNames,
+    now: OffsetDateTime,
+) -> Result<CertifiedKey, PkiError> {
     let mut params = leaf("kube-apiserver", issuer, now);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     for name in &names.dns {
@@ -49,7 +53,7 @@ pub(super) fn serving(issuer: &Authority, names: &SubjectAltNames, now: OffsetDa
     sign(params, issuer)
 }
 
-pub(super) fn admin(issuer: &Authority, now: OffsetDateTime) -> Result<Pair, PkiError> {
+pub(super) fn admin(issuer: &Authority, now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
     let mut params = leaf(ADMIN_NAME, issuer, now);
     params.distinguished_name.push(DnType::OrganizationName, ADMIN_GROUP);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -72,10 +76,10 @@ fn params(name: &str, begins: OffsetDateTime, ends: OffsetDateTime) -> Certifica
     params
 }
 
-fn sign(params: CertificateParams, issuer: &Authority) -> Result<Pair, PkiError> {
+fn sign(params: CertificateParams, issuer: &Authority) -> Result<CertifiedKey, PkiError> {
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer.issuer()?)?;
-    Ok(Pair { certificate: certificate.pem(), key: sec1_pem(&key)? })
+    Ok(CertifiedKey { certificate: certificate.pem(), key: sec1_pem(&key)? })
 }
 
 /// Returns a key as `EC PRIVATE KEY`, which is how client-go and k3s write theirs. fabric8's Java client takes every
