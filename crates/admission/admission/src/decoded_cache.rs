@@ -12,14 +12,14 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 /// The maximum number of cached objects of a kind. Beyond it, the cache of the kind is cleared.
-const MOST: usize = 512;
+const MAX_OBJECTS: usize = 512;
 
 /// Cached objects of one kind.
 #[derive(Debug, Default)]
-pub struct Decoded(Mutex<Kept>);
+pub struct DecodedCache(Mutex<KindCache>);
 
 #[derive(Default)]
-struct Kept {
+struct KindCache {
     /// The resource of the kind at decoding time: a new definition can decode the same bytes to another object.
     resource: Weak<Resource>,
     /// The objects by path, each with its revision and the bytes from which it was decoded. The bytes are compared by
@@ -27,7 +27,7 @@ struct Kept {
     objects: HashMap<Text, (Revision, Bytes, Arc<Value>)>,
 }
 
-impl Decoded {
+impl DecodedCache {
     /// Returns the object of an entry of `resource`, decoded unless it is cached.
     ///
     /// # Errors
@@ -39,9 +39,9 @@ impl Decoded {
         decode: impl FnOnce() -> Result<Value, Status>,
     ) -> Result<Arc<Value>, Status> {
         {
-            let kept = self.0.lock();
-            if kept.is_of(resource)
-                && let Some((revision, bytes, object)) = kept.objects.get(entry.path())
+            let cache = self.0.lock();
+            if cache.is_of(resource)
+                && let Some((revision, bytes, object)) = cache.objects.get(entry.path())
                 && *revision == entry.revision()
                 && std::ptr::eq(&**bytes, &**entry.value())
             {
@@ -49,26 +49,26 @@ impl Decoded {
             }
         }
         let object = Arc::new(decode()?);
-        let mut kept = self.0.lock();
-        if !kept.is_of(resource) {
-            *kept = Kept { resource: Arc::downgrade(resource), objects: HashMap::new() };
+        let mut cache = self.0.lock();
+        if !cache.is_of(resource) {
+            *cache = KindCache { resource: Arc::downgrade(resource), objects: HashMap::new() };
         }
-        if kept.objects.len() >= MOST && !kept.objects.contains_key(entry.path()) {
-            kept.objects.clear();
+        if cache.objects.len() >= MAX_OBJECTS && !cache.objects.contains_key(entry.path()) {
+            cache.objects.clear();
         }
-        kept.objects.insert(entry.path().into(), (entry.revision(), entry.value().clone(), object.clone()));
+        cache.objects.insert(entry.path().into(), (entry.revision(), entry.value().clone(), object.clone()));
         Ok(object)
     }
 }
 
-impl Kept {
+impl KindCache {
     fn is_of(&self, resource: &Arc<Resource>) -> bool {
         std::ptr::eq(self.resource.as_ptr(), Arc::as_ptr(resource))
     }
 }
 
-impl std::fmt::Debug for Kept {
+impl std::fmt::Debug for KindCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kept").field("objects", &self.objects.len()).finish_non_exhaustive()
+        f.debug_struct("KindCache").field("objects", &self.objects.len()).finish_non_exhaustive()
     }
 }

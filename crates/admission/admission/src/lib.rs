@@ -16,7 +16,7 @@ mod testing;
 
 pub use chain::{Chain, ORDER, UnknownPlugin, is_default};
 pub use config::{AdmissionConfigError, configure};
-pub use decoded_cache::Decoded;
+pub use decoded_cache::DecodedCache;
 pub use lookup::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState, ResourceLookup};
 pub use metrics::Metrics;
 pub use plugin::{Plugin, Request, Stage, forbidden};

@@ -10,7 +10,7 @@ use binnacle_request::{BoxFuture, CreatePermit};
 use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
 
-use crate::decoded_cache::Decoded;
+use crate::decoded_cache::DecodedCache;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,7 +140,7 @@ pub trait Lookup: Send + Sync + 'static {
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
 
     /// Creates a namespace as the server itself.
-    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
+    fn create_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
 
     /// Returns true for kinds of this program, served or not.
     fn is_known(&self, group: &str, version: &str, kind: &str) -> bool;
@@ -150,7 +150,7 @@ pub trait Lookup: Send + Sync + 'static {
 }
 
 /// Returns an object from the cache, or from the store if the cache has none.
-pub(crate) async fn get_surely(
+pub(crate) async fn get_cached_or_stored(
     lookup: &dyn Lookup,
     kind: LookupKind,
     namespace: &str,
@@ -167,36 +167,36 @@ pub(crate) async fn get_surely(
 pub struct ResourceLookup {
     resources: Catalog,
     /// By kind; each resource is found once the catalog is bound.
-    known: Arc<[Known; LookupKind::COUNT]>,
+    kinds: Arc<[CachedResource; LookupKind::COUNT]>,
 }
 
 #[derive(Default)]
-struct Known {
+struct CachedResource {
     /// Weak, since resources hold the admission chain, which holds this lookup.
     resource: OnceLock<Weak<Resource>>,
-    decoded: Decoded,
+    decoded: DecodedCache,
 }
 
 impl ResourceLookup {
     pub fn new(resources: Catalog) -> Self {
-        Self { resources, known: Arc::default() }
+        Self { resources, kinds: Arc::default() }
     }
 
     fn resource(&self, kind: LookupKind) -> Result<Arc<Resource>, Status> {
-        let known = &self.known[kind as usize].resource;
-        if let Some(resource) = known.get().and_then(Weak::upgrade) {
+        let resource = &self.kinds[kind as usize].resource;
+        if let Some(resource) = resource.get().and_then(Weak::upgrade) {
             return Ok(resource);
         }
         let (group, version, plural) = kind.path();
         let found = self.resources.require(group, version, plural)?;
-        known.get_or_init(|| Arc::downgrade(&found));
+        resource.get_or_init(|| Arc::downgrade(&found));
         Ok(found)
     }
 
-    fn tree(&self, kind: LookupKind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
+    fn decode(&self, kind: LookupKind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
         let decode = || resource.collection.decode_entry(entry);
         match kind.is_settings() {
-            true => self.known[kind as usize].decoded.object(resource, entry, decode),
+            true => self.kinds[kind as usize].decoded.object(resource, entry, decode),
             false => decode().map(Arc::new),
         }
     }
@@ -207,7 +207,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move {
             let namespaces = self.resource(LookupKind::Namespace)?;
             let found = namespaces.get(&Context::internal(""), name, freshness.into()).await;
-            let Some(entry) = unless_absent(found)? else { return Ok(NamespaceState::Absent) };
+            let Some(entry) = none_if_absent(found)? else { return Ok(NamespaceState::Absent) };
             // The phase is indexed, so the object need not be decoded.
             let indexed = namespaces.description.selectable_fields.iter().filter(|f| !f.name.starts_with("metadata."));
             let phase = indexed.map(|field| &field.name).position(|name| name == "status.phase");
@@ -226,7 +226,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move {
             let resource = self.resource(kind)?;
             let found = resource.get(&Context::internal(namespace), name, freshness.into()).await;
-            unless_absent(found)?.map(|entry| self.tree(kind, &resource, &entry)).transpose()
+            none_if_absent(found)?.map(|entry| self.decode(kind, &resource, &entry)).transpose()
         })
     }
 
@@ -240,7 +240,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move {
             let found = self.resource(kind)?.get(&Context::internal(namespace), name, freshness.into()).await;
             let labels = |entry: Arc<Entry>| entry.labels().map(|(k, v)| (k.into(), v.into())).collect();
-            Ok(unless_absent(found)?.map(labels))
+            Ok(none_if_absent(found)?.map(labels))
         })
     }
 
@@ -257,7 +257,7 @@ impl Lookup for ResourceLookup {
             let mut objects = Vec::new();
             while let Some(chunk) = page.next_chunk() {
                 for entry in chunk {
-                    objects.push(self.tree(kind, &resource, &entry)?);
+                    objects.push(self.decode(kind, &resource, &entry)?);
                 }
             }
             Ok(objects)
@@ -268,7 +268,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move { write_status(&*self.resource(LookupKind::ResourceQuota)?, quota).await })
     }
 
-    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+    fn create_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let resource = self.resource(LookupKind::Namespace)?;
             let context = Context::internal("");
@@ -319,7 +319,7 @@ impl From<Freshness> for Match {
     }
 }
 
-fn unless_absent<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
+fn none_if_absent<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(status) if status.is(StatusReason::NotFound) => Ok(None),

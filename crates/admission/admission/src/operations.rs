@@ -8,7 +8,7 @@ use crate::plugin::Stage::{Mutate, Validate};
 
 /// The stages and operations in which a plugin is called.
 #[derive(Clone, Copy)]
-pub(crate) struct Registered {
+pub(crate) struct RegisteredOperations {
     stages: &'static [Stage],
     operations: &'static [Operation],
 }
@@ -63,14 +63,14 @@ const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("AlwaysDeny", BOTH, ALL),
 ];
 
-impl Registered {
+impl RegisteredOperations {
     /// Returns the stages and operations of a plugin of the table; none for any other.
     pub(crate) fn of(name: &str) -> Self {
         let found = TABLE.iter().find(|(known, ..)| *known == name);
         found.map_or(Self { stages: &[], operations: &[] }, |(_, stages, operations)| Self { stages, operations })
     }
 
-    pub(crate) fn asks(self, stage: Stage, operation: Operation) -> bool {
+    pub(crate) fn includes(self, stage: Stage, operation: Operation) -> bool {
         self.stages.contains(&stage) && self.operations.contains(&operation)
     }
 }
@@ -81,7 +81,7 @@ mod tests {
     use crate::chain::ORDER;
 
     #[test]
-    fn all_are_known() {
+    fn covers_all_plugins_in_order() {
         assert_eq!(TABLE.iter().map(|(name, ..)| *name).collect::<Vec<_>>(), ORDER);
     }
 }

@@ -28,19 +28,15 @@ impl Reinvocation {
         self.requested.store(true, Ordering::Relaxed);
     }
 
-    /// Calls `use_it` with the state that a plugin keeps between passes, initially the default.
-    pub fn with_state<T: Default + Send + 'static, R>(
-        &self,
-        plugin: &'static str,
-        use_it: impl FnOnce(&mut T) -> R,
-    ) -> R {
+    /// Calls `f` with the state that a plugin keeps between passes, initially the default.
+    pub fn with_state<T: Default + Send + 'static, R>(&self, plugin: &'static str, f: impl FnOnce(&mut T) -> R) -> R {
         let mut states = self.states.lock();
         let found = states.iter_mut().find(|(name, _)| *name == plugin).map(|(_, state)| state);
         if let Some(state) = found.and_then(|state| state.downcast_mut()) {
-            return use_it(state);
+            return f(state);
         }
         let mut state = T::default();
-        let outcome = use_it(&mut state);
+        let outcome = f(&mut state);
         states.push((plugin, Box::new(state)));
         outcome
     }
@@ -56,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes() {
+    fn second_pass_begins_once_if_requested() {
         let reinvocation = Reinvocation::default();
         assert!(!reinvocation.begin_second() && !reinvocation.is_second());
         reinvocation.request();

@@ -61,10 +61,10 @@ fn pull_always(pod: &mut Value) {
 fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     let object = FieldRef::<Pod>::root(pod);
     let spec = object.at(Pod::SPEC);
-    let mut wrong: Vec<FieldError> = Vec::new();
+    let mut errors: Vec<FieldError> = Vec::new();
     let mut expect = |policy: FieldRef<Str>| {
         if policy.str() != ALWAYS {
-            wrong.push(policy.not_supported(&[ALWAYS]));
+            errors.push(policy.not_supported(&[ALWAYS]));
         }
     };
     let [init, containers] = [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS].map(|list| spec.at(list));
@@ -80,7 +80,7 @@ fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
         }
     }
     let refusals: Vec<String> =
-        wrong.iter().map(|error| forbidden(attributes, pod, error).message().to_owned()).collect();
+        errors.iter().map(|error| forbidden(attributes, pod, error).message().to_owned()).collect();
     match &refusals[..] {
         [] => Ok(()),
         [one] => Err(Status::unknown(500, one)),
@@ -109,7 +109,7 @@ mod tests {
     use crate::testing::{admit, pods};
 
     #[tokio::test]
-    async fn pull_policies() {
+    async fn sets_and_checks_pull_policies_of_new_images() {
         let pod = |policy: &str, image: &str| {
             value!({"spec": {
                 "initContainers": [{"name": "i", "image": image, "imagePullPolicy": policy}],

@@ -92,12 +92,12 @@ fn changes_result(new: FieldRef<Csr>, old: FieldRef<Csr>) -> bool {
 pub(crate) struct TrustBundleAttest {
     authorizer: Arc<dyn Authorizer>,
     /// True when the feature gate `ClusterTrustBundle` is on.
-    on: bool,
+    enabled: bool,
 }
 
 impl TrustBundleAttest {
-    pub(crate) fn new(authorizer: Arc<dyn Authorizer>, on: bool) -> Self {
-        Self { authorizer, on }
+    pub(crate) fn new(authorizer: Arc<dyn Authorizer>, enabled: bool) -> Self {
+        Self { authorizer, enabled }
     }
 }
 
@@ -110,7 +110,7 @@ impl Plugin for TrustBundleAttest {
         stage == Stage::Validate
             && matches!(attributes.operation, Operation::Create | Operation::Update)
             && is_any_of(attributes, GROUP, "clustertrustbundles")
-            && self.on
+            && self.enabled
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
@@ -187,9 +187,9 @@ mod tests {
     use super::*;
     use crate::testing::attributes;
 
-    struct Allows(&'static str);
+    struct AccessListAuthorizer(&'static str);
 
-    impl Authorizer for Allows {
+    impl Authorizer for AccessListAuthorizer {
         fn authorize<'a>(&'a self, access: &'a Access<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
             let allowed = format!("{} {} {}", access.verb, access.resource, access.name) == self.0;
             let decision = if allowed { Decision::Allow("".into()) } else { Decision::NoOpinion("".into()) };
@@ -197,8 +197,13 @@ mod tests {
         }
     }
 
-    async fn ask(allows: &'static str, subresource: &str, object: &Value, old: Option<&Value>) -> Result<(), String> {
-        let authorizer: Arc<dyn Authorizer> = Arc::new(Allows(allows));
+    async fn validate_all(
+        allows: &'static str,
+        subresource: &str,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), String> {
+        let authorizer: Arc<dyn Authorizer> = Arc::new(AccessListAuthorizer(allows));
         let plugins: Vec<Arc<dyn Plugin>> = vec![
             Arc::new(SignerPermission::to_approve(authorizer.clone())),
             Arc::new(SignerPermission::to_sign(authorizer)),
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn signers() {
+    async fn requires_permission_for_the_signer() {
         let old = value!({"spec": {"signerName": "a.b/c"}});
         let signed = value!({"spec": {"signerName": "x.y/z"}, "status": {"certificate": "Zm9v"}});
         let refused = |verb: &str| {
@@ -238,12 +243,12 @@ mod tests {
             ("", "status", &old, Ok(())),
             ("", "", &signed, Ok(())),
         ] {
-            assert_eq!(ask(allows, subresource, object, Some(&old)).await, want, "{allows} {subresource}");
+            assert_eq!(validate_all(allows, subresource, object, Some(&old)).await, want, "{allows} {subresource}");
         }
     }
 
     #[tokio::test]
-    async fn trust_bundles() {
+    async fn requires_permission_to_attest() {
         let bundle = |signer: &str, text: &str| value!({"metadata": {"name": "b"}, "spec": {"signerName": signer, "trustBundle": text}});
         let mut collected = bundle("a.b/c", "x");
         collected.make_at(&["metadata"]).insert("finalizers", value!(["d.e/f"]));
@@ -256,7 +261,7 @@ mod tests {
             ("", Some(bundle("a.b/c", "x")), bundle("a.b/c", "y"), false),
             ("", Some(bundle("a.b/c", "x")), collected, true),
         ] {
-            let plugin = TrustBundleAttest::new(Arc::new(Allows(allows)), true);
+            let plugin = TrustBundleAttest::new(Arc::new(AccessListAuthorizer(allows)), true);
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             let bundles = [GROUP, "v1beta1", "clustertrustbundles"];
             let attributes =
@@ -264,13 +269,13 @@ mod tests {
             let outcome = plugin
                 .validate(Request::new(&attributes, old.as_ref(), &RequestNotes::default()), &new.clone().into())
                 .await;
-            let told = outcome.err().map(|status| status.message().to_owned());
-            assert_eq!(told, (!want).then(|| refused.to_owned()), "{allows} {new:?}");
+            let message = outcome.err().map(|status| status.message().to_owned());
+            assert_eq!(message, (!want).then(|| refused.to_owned()), "{allows} {new:?}");
         }
     }
 
     #[tokio::test]
-    async fn subjects() {
+    async fn rejects_client_certificates_of_masters() {
         let request = |organization: &str, signer: &str| {
             let mut params = CertificateParams::default();
             params.distinguished_name = DistinguishedName::new();
@@ -291,7 +296,7 @@ mod tests {
                 Err("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"),
             ),
         ] {
-            assert_eq!(ask("", "", &object, None).await, want.map_err(|why| format!("{prefix}{why}")));
+            assert_eq!(validate_all("", "", &object, None).await, want.map_err(|why| format!("{prefix}{why}")));
         }
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_default_wins() {
+    fn newest_default_class_wins() {
         let class = |name: &str, at: &str, mark: &str| {
             Arc::new(value!({"metadata": {
                 "name": name, "creationTimestamp": at,

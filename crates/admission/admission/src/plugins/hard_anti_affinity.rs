@@ -51,7 +51,7 @@ mod tests {
     use crate::testing::{admit, pods};
 
     #[tokio::test]
-    async fn topology_keys() {
+    async fn rejects_other_topology_keys_in_required_terms() {
         for (rule, key, allowed) in [
             ("requiredDuringSchedulingIgnoredDuringExecution", HOSTNAME, true),
             ("requiredDuringSchedulingIgnoredDuringExecution", "zone", false),

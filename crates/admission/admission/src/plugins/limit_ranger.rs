@@ -42,11 +42,11 @@ impl LimitRanger {
         let attributes = request.attributes;
         let listed = self.lookup.list(LookupKind::LimitRange, &attributes.namespace, Freshness::Cached).await;
         listed.map_err(|_| {
-            let what = &attributes.resource;
+            let resource = &attributes.resource;
             let operation = if request.is_create() { "CREATE" } else { "UPDATE" };
             let why = format!(
                 "unable to {operation} {}/{}, Resource={} at this time because there was an error enforcing limit ranges",
-                what.group, what.version, what.resource
+                resource.group, resource.version, resource.resource
             );
             forbidden(attributes, object, why)
         })
@@ -77,7 +77,7 @@ impl Plugin for LimitRanger {
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             for range in self.ranges(request, object).await? {
-                fill_in(object, &range);
+                set_defaults(object, &range);
             }
             Ok(())
         })
@@ -87,11 +87,11 @@ impl Plugin for LimitRanger {
         Box::pin(async move {
             let pods = is_any_of(request.attributes, "", "pods");
             for range in self.ranges(request, object).await? {
-                let broken: Vec<String> = items(&range)
+                let violations: Vec<String> = items(&range)
                     .flat_map(|limit| if pods { check_pod(limit, object) } else { check_claim(limit, object) })
                     .collect();
-                if !broken.is_empty() {
-                    return Err(forbidden(request.attributes, object, aggregate(broken)));
+                if !violations.is_empty() {
+                    return Err(forbidden(request.attributes, object, aggregate(violations)));
                 }
             }
             Ok(())
@@ -104,7 +104,7 @@ fn items(range: &Value) -> impl Iterator<Item = FieldRef<'static, '_, LimitRange
 }
 
 /// Sets the defaults of a limit range in containers, and lists them in an annotation.
-fn fill_in(pod: &mut Value, range: &Value) {
+fn set_defaults(pod: &mut Value, range: &Value) {
     let (mut requests, mut limits) = (Object::new(), Object::new());
     for limit in items(range).filter(|limit| limit.at(LimitRangeItem::TYPE).str() == "Container") {
         for (field, into) in [(LimitRangeItem::DEFAULT_REQUEST, &mut requests), (LimitRangeItem::DEFAULT, &mut limits)]
@@ -117,24 +117,24 @@ fn fill_in(pod: &mut Value, range: &Value) {
     if requests.is_empty() && limits.is_empty() {
         return;
     }
-    let mut said = Vec::new();
+    let mut changes = Vec::new();
     let mut pod = FieldMut::<Pod>::root(pod);
     let Some(mut spec) = pod.structure(Pod::SPEC) else { return };
-    for (list, what) in [(PodSpec::CONTAINERS, "container"), (PodSpec::INIT_CONTAINERS, "init container")] {
+    for (list, kind) in [(PodSpec::CONTAINERS, "container"), (PodSpec::INIT_CONTAINERS, "init container")] {
         for mut container in spec.items(list) {
             let name = container.str(Container::NAME).to_owned();
-            for (field, word, defaults) in [(REQUESTS, "request", &requests), (LIMITS, "limit", &limits)] {
+            for (field, field_name, defaults) in [(REQUESTS, "request", &requests), (LIMITS, "limit", &limits)] {
                 let set = set_missing(&mut container, field, defaults);
                 if !set.is_empty() {
-                    said.push(format!("{} {word} for {what} {name}", set.join(", ")));
+                    changes.push(format!("{} {field_name} for {kind} {name}", set.join(", ")));
                 }
             }
         }
     }
-    if !said.is_empty() {
+    if !changes.is_empty() {
         // The pod-level resources follow from the containers, as in kube-apiserver when it reads the pod again.
         binnacle_validation::pod_resources::default_pod_resources(spec.object());
-        let text = format!("LimitRanger plugin set: {}", said.join("; "));
+        let text = format!("LimitRanger plugin set: {}", changes.join("; "));
         pod.entry(Pod::METADATA).map_entry(ObjectMeta::ANNOTATIONS).insert(ANNOTATION, text);
     }
 }
@@ -184,15 +184,15 @@ fn check(
     requests: &Resources,
     limits: &Resources,
 ) -> Vec<String> {
-    let what = limit.at(LimitRangeItem::TYPE).str();
-    let mut broken = Vec::new();
+    let kind = limit.at(LimitRangeItem::TYPE).str();
+    let mut violations = Vec::new();
     for constraint in constraints {
         for (name, enforced) in amounts(limit.at(constraint.field())) {
             let (request, limit) = (requests.get(&name), limits.get(&name));
-            broken.extend(constraint.broken(what, &name, &enforced, request, limit));
+            violations.extend(constraint.violation(kind, &name, &enforced, request, limit));
         }
     }
-    broken
+    violations
 }
 
 /// Converts the amounts to a common unit, thousandths if all of them fit.
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults() {
+    fn sets_defaults_and_annotation() {
         let range = value!({"spec": {"limits": [
             {"type": "Container", "defaultRequest": {"cpu": "100m"}, "default": {"cpu": "500m", "memory": "1Gi"}},
             {"type": "Pod", "default": {"cpu": "9"}}
@@ -229,7 +229,7 @@ mod tests {
         let half = value!({"limits": {"memory": "1Mi"}});
         let half_filled = value!({"limits": {"memory": "1Mi", "cpu": "500m"}, "requests": {"cpu": "100m"}});
         let requests = value!({"limits": {"cpu": "2"}, "requests": {"cpu": "100m"}});
-        for (object, want, said) in [
+        for (object, want, changes) in [
             (
                 pod(Value::Null, value!({})),
                 pod(Value::Null, all.clone()),
@@ -248,10 +248,13 @@ mod tests {
             ),
         ] {
             let mut filled = object;
-            fill_in(&mut filled, &range);
-            let told = filled.str_at(&["metadata", "annotations", ANNOTATION]).to_owned();
+            set_defaults(&mut filled, &range);
+            let annotation = filled.str_at(&["metadata", "annotations", ANNOTATION]).to_owned();
             assert_eq!(filled.at(&["spec"]), want.at(&["spec"]));
-            assert_eq!(told, said.map(|said| format!("LimitRanger plugin set: {said}")).unwrap_or_default());
+            assert_eq!(
+                annotation,
+                changes.map(|changes| format!("LimitRanger plugin set: {changes}")).unwrap_or_default()
+            );
         }
     }
 }

@@ -46,9 +46,9 @@ pub(crate) fn of_pod(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources 
             add(&mut at_once, &running);
             at_once
         };
-        most(&mut start, &at_once);
+        take_max(&mut start, &at_once);
     }
-    most(&mut sum, &start);
+    take_max(&mut sum, &start);
     for (name, amount) in amounts(spec.at(PodSpec::RESOURCES).at(field)) {
         if ["cpu", "memory"].contains(&name.as_str()) {
             sum.insert(name, amount);
@@ -76,15 +76,15 @@ pub(crate) fn of_pod_with_overhead(spec: FieldRef<PodSpec>, field: AmountsField)
 pub(crate) fn add(sum: &mut Resources, more: &Resources) {
     for (name, amount) in more {
         match sum.get_mut(name) {
-            Some(there) => there.add(amount),
+            Some(present) => present.add(amount),
             None => drop(sum.insert(name.clone(), amount.clone())),
         }
     }
 }
 
-fn most(sum: &mut Resources, other: &Resources) {
+fn take_max(sum: &mut Resources, other: &Resources) {
     for (name, amount) in other {
-        if sum.get(name).is_none_or(|there| amount > there) {
+        if sum.get(name).is_none_or(|present| amount > present) {
             sum.insert(name.clone(), amount.clone());
         }
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn start_and_run() {
+    fn takes_the_peak_of_startup_and_running() {
         let container = |cpu: &str| value!({"resources": {"requests": {"cpu": cpu}}});
         let sidecar = |cpu: &str| value!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}});
         for (init, containers, own, want) in [

@@ -14,7 +14,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::pod;
-use crate::lookup::{Freshness, Lookup, LookupKind, get_surely};
+use crate::lookup::{Freshness, Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const PREEMPT_LOWER_PRIORITY: &str = "PreemptLowerPriority";
@@ -69,7 +69,7 @@ impl Priority {
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Class, Status> {
         let name = pod::spec(pod).at(PodSpec::PRIORITY_CLASS_NAME).str();
         if !name.is_empty() {
-            return match get_surely(&*self.lookup, LookupKind::PriorityClass, "", name).await? {
+            return match get_cached_or_stored(&*self.lookup, LookupKind::PriorityClass, "", name).await? {
                 Some(class) => Ok(Class::of(FieldRef::root(&class))),
                 None => Err(forbidden(attributes, pod, format!("no PriorityClass with name {name} was found"))),
             };
@@ -105,7 +105,7 @@ fn is_default(class: &Value) -> bool {
 }
 
 /// Restores a field to its value in the old object if the new one lacks it.
-fn keep<T>(spec: &mut FieldMut<PodSpec>, old: FieldRef<PodSpec>, field: Field<PodSpec, T>) {
+fn keep_old_value<T>(spec: &mut FieldMut<PodSpec>, old: FieldRef<PodSpec>, field: Field<PodSpec, T>) {
     if spec.is_nil(field)
         && let Some(value) = old.at(field).get()
     {
@@ -133,8 +133,8 @@ impl Plugin for Priority {
             // Clients that do not know the computed members omit them.
             let mut pod = FieldMut::<Pod>::root(object);
             let mut spec = pod.entry(Pod::SPEC);
-            keep(&mut spec, pod::spec(old), PodSpec::PRIORITY);
-            keep(&mut spec, pod::spec(old), PodSpec::PREEMPTION_POLICY);
+            keep_old_value(&mut spec, pod::spec(old), PodSpec::PRIORITY);
+            keep_old_value(&mut spec, pod::spec(old), PodSpec::PREEMPTION_POLICY);
             Ok(())
         })
     }

@@ -14,7 +14,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::{pod, tolerations};
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const OVERHEAD_DIFFERS: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -35,7 +35,7 @@ impl RuntimeClass {
             // The error of kube-apiserver's client for a class without a name.
             return Err(Status::unknown(500, "resource name may not be empty"));
         }
-        match get_surely(&*self.lookup, LookupKind::RuntimeClass, "", name).await? {
+        match get_cached_or_stored(&*self.lookup, LookupKind::RuntimeClass, "", name).await? {
             Some(class) => Ok(Some(class)),
             None => {
                 let why = format!("pod rejected: RuntimeClass {} not found", binnacle_meta::go_quote(name));

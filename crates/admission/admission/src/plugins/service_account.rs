@@ -19,7 +19,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
 use super::pod;
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 const DEFAULT: &str = "default";
@@ -33,7 +33,7 @@ const TOKEN_SECONDS: i64 = 3607;
 
 /// The time to wait for the account `default`, about as long as in kube-apiserver: the controller that creates it may
 /// not have seen a new namespace yet.
-const DEFAULT_PATIENCE: Duration = Duration::from_millis(1350);
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(1350);
 const DEFAULT_POLL: Duration = Duration::from_millis(50);
 
 pub(crate) struct ServiceAccount {
@@ -48,10 +48,10 @@ impl ServiceAccount {
     /// Returns the account that a pod names.
     async fn account(&self, attributes: &Attributes, pod: &Value) -> Result<Arc<Value>, Status> {
         let (namespace, name) = (attributes.namespace.as_str(), account_name(pod));
-        let patience = if name == DEFAULT { DEFAULT_PATIENCE } else { Duration::ZERO };
-        let until = tokio::time::Instant::now() + patience;
+        let timeout = if name == DEFAULT { DEFAULT_TIMEOUT } else { Duration::ZERO };
+        let until = tokio::time::Instant::now() + timeout;
         loop {
-            let why = match get_surely(&*self.lookup, LookupKind::ServiceAccount, namespace, name).await {
+            let why = match get_cached_or_stored(&*self.lookup, LookupKind::ServiceAccount, namespace, name).await {
                 Ok(Some(account)) => return Ok(account),
                 Ok(None) if tokio::time::Instant::now() < until => {
                     tokio::time::sleep(DEFAULT_POLL).await;
@@ -182,9 +182,9 @@ fn mount_token(pod: &mut Value) {
     let mut pod = FieldMut::<Pod>::root(pod);
     let Some(mut spec) = pod.structure(Pod::SPEC) else { return };
     let volumes = spec.read().at(PodSpec::VOLUMES).values();
-    let there = volumes.map(|volume| volume.at(Volume::NAME).str()).find(|name| name.starts_with(VOLUME_PREFIX));
-    let name = there.map(Into::into);
-    let is_there = name.is_some();
+    let existing = volumes.map(|volume| volume.at(Volume::NAME).str()).find(|name| name.starts_with(VOLUME_PREFIX));
+    let name = existing.map(Into::into);
+    let exists = name.is_some();
     let name = name.unwrap_or_else(|| generate_name(VOLUME_PREFIX));
     let mut mounted = false;
     for list in [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS] {
@@ -199,7 +199,7 @@ fn mount_token(pod: &mut Value) {
             mounted = true;
         }
     }
-    if mounted && !is_there {
+    if mounted && !exists {
         let all = [spec.read().at(PodSpec::VOLUMES).list(), &[token_volume(&name)]].concat();
         spec.set(PodSpec::VOLUMES, all);
     }

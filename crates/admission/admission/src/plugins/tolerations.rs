@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging() {
+    fn merges_without_included_tolerations() {
         let all = value!({"operator": "Exists"});
         let key = value!({"key": "a", "operator": "Exists"});
         let equal = value!({"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"});
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn as_comparing_all_with_all() {
+    fn agrees_with_pairwise_comparison() {
         // All pairs and a walk over many triples of tolerations that differ in each member.
         let mut some = Vec::new();
         for (key, effect) in [("", ""), ("a", ""), ("a", "NoExecute"), ("b", "NoSchedule"), ("", "NoExecute")] {

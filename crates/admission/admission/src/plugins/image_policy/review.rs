@@ -65,7 +65,7 @@ impl Review {
     }
 
     /// Returns the body of the request to the webhook.
-    pub(super) fn document(&self) -> Bytes {
+    pub(super) fn to_json(&self) -> Bytes {
         let spec = self.0.clone();
         let review = value!({
             "kind": KIND, "apiVersion": API_VERSION, "metadata": {}, "spec": spec, "status": {"allowed": false}
@@ -76,7 +76,7 @@ impl Review {
 
 /// The status of a review: the answer of the webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ReviewResponse {
     pub(super) allowed: bool,
     pub(super) reason: String,
     pub(super) annotations: BTreeMap<String, String>,
@@ -96,26 +96,26 @@ static REVIEW: LazyLock<Message> = LazyLock::new(|| {
     Message::new(KIND, vec![Field::new("kind", Ty::String), Field::new("apiVersion", Ty::String), status])
 });
 
-impl Answer {
+impl ReviewResponse {
     /// Reads an answer. It may omit kind and version, but other values are an error.
-    pub(super) fn read(answer: &binnacle_webhook::Answer, kinds: &dyn Lookup) -> Result<Self, WebhookError> {
+    pub(super) fn read(response: &binnacle_webhook::Answer, kinds: &dyn Lookup) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
-        if answer.body.is_empty() {
-            let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-            let code = answer.code;
+        if response.body.is_empty() {
+            let media = response.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let code = response.code;
             return Err(malformed(format!("0-length response with status code: {code} and content type: {media}")));
         }
         let unread = |error: &dyn ToString| {
             malformed(format!("couldn't get version/kind; json parse error: {}", error.to_string()))
         };
-        let tree = json::parse(&answer.body, &Limits::default()).map_err(|error| unread(&error))?;
+        let tree = json::parse(&response.body, &Limits::default()).map_err(|error| unread(&error))?;
         let or = |member: &str, default: &'static str| match tree.str_at(&[member]) {
             "" => default.to_owned(),
-            said => said.to_owned(),
+            text => text.to_owned(),
         };
         let (kind, api_version) = (or("kind", KIND), or("apiVersion", API_VERSION));
         if (kind.as_str(), api_version.as_str()) != (KIND, API_VERSION) {
-            return Err(answer.failure().unwrap_or_else(|| malformed(other(kinds, &kind, &api_version))));
+            return Err(response.failure().unwrap_or_else(|| malformed(kind_error(kinds, &kind, &api_version))));
         }
         let review = decode::value(tree, &REVIEW).map_err(|error| malformed(error.to_string()))?.value;
         let status = FieldRef::<ImageReview>::root(&review).at(ImageReview::STATUS).detached();
@@ -129,7 +129,7 @@ impl Answer {
 }
 
 /// Returns the error for an answer of another kind.
-fn other(kinds: &dyn Lookup, kind: &str, api_version: &str) -> String {
+fn kind_error(kinds: &dyn Lookup, kind: &str, api_version: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if kind == "Status" || kinds.is_known(group, version, kind) {
         return format!("converting ({version}.{kind}) to (v1alpha1.{KIND}): unknown conversion");
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions() {
+    fn sends_containers_and_matching_annotations() {
         let pod = value!({
             "metadata": {"annotations": {"a.image-policy.k8s.io/ticket": "7", "other": "x"}},
             "spec": {
@@ -158,6 +158,6 @@ mod tests {
         let head = r#"{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1alpha1","metadata":{},"spec":"#;
         let spec = review.spec();
         let spec = String::from_utf8_lossy(&spec);
-        assert_eq!(review.document(), format!("{head}{spec},\"status\":{{\"allowed\":false}}}}\n"));
+        assert_eq!(review.to_json(), format!("{head}{spec},\"status\":{{\"allowed\":false}}}}\n"));
     }
 }

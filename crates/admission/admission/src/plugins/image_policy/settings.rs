@@ -32,10 +32,10 @@ impl ImagePolicySettings {
         let text = text.ok_or("no config specified")?;
         let (tree, _) = yaml::parse(text, &Limits::default()).map_err(|error| error.to_string())?;
         let file = decode::value(tree, &message()).map_err(|error| error.to_string())?.value;
-        let said = |name: &str| file.int_at(&["imagePolicy", name]).unwrap_or(0);
-        let retry_backoff = duration(said("retryBackoff"), MILLISECOND, [1, 5 * MINUTE, 500 * MILLISECOND])?;
-        let allow_ttl = duration(said("allowTTL"), SECOND, [SECOND, 30 * MINUTE, 5 * MINUTE])?;
-        let deny_ttl = duration(said("denyTTL"), SECOND, [SECOND, 30 * MINUTE, 30 * SECOND])?;
+        let number = |name: &str| file.int_at(&["imagePolicy", name]).unwrap_or(0);
+        let retry_backoff = duration(number("retryBackoff"), MILLISECOND, [1, 5 * MINUTE, 500 * MILLISECOND])?;
+        let allow_ttl = duration(number("allowTTL"), SECOND, [SECOND, 30 * MINUTE, 5 * MINUTE])?;
+        let deny_ttl = duration(number("denyTTL"), SECOND, [SECOND, 30 * MINUTE, 30 * SECOND])?;
         let target = match file.str_at(&["imagePolicy", "kubeConfigFile"]) {
             "" => parse(Path::new(""), b""),
             path => load(Path::new(path)),
@@ -57,13 +57,13 @@ fn message() -> Message {
 }
 
 /// Converts a number of `unit`s: -1 means zero, 0 the default. Least, most and default are in nanoseconds.
-fn duration(said: i64, unit: i64, [least, most, default]: [i64; 3]) -> Result<Duration, String> {
-    let nanos = match said {
+fn duration(number: i64, unit: i64, [least, most, default]: [i64; 3]) -> Result<Duration, String> {
+    let nanos = match number {
         -1 => 0,
         0 => default,
         _ => {
             // Go's arithmetic, which wraps around.
-            let nanos = said.wrapping_mul(unit);
+            let nanos = number.wrapping_mul(unit);
             if !(least..=most).contains(&nanos) {
                 let [least, most, nanos] = [least, most, nanos].map(GoDuration);
                 return Err(format!("valid value is between {least} and {most}, got {nanos}"));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn baseline() {
+    fn reports_violations_of_baseline() {
         for (pod, want) in [
             (pod(value!({}), value!({})), ""),
             (
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn restricted() {
+    fn reports_violations_of_restricted() {
         let good = context(value!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}));
         let of_pod = value!({"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}});
         let all = "allowPrivilegeEscalation != false (container \"c\" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"c\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"c\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";

@@ -127,14 +127,14 @@ impl Policy {
     }
 
     /// Returns the part of the policy that the labels set: `enforce=baseline:latest, warn=restricted:v1.30`.
-    pub(super) fn said_by(&self, labels: FieldRef<Map<Str>>) -> String {
-        let says = |mode: &str| {
+    pub(super) fn labels_text(&self, labels: FieldRef<Map<Str>>) -> String {
+        let is_labelled = |mode: &str| {
             let label = |name: &str| labels.key(&format!("{PREFIX}{name}")).is_set();
             label(mode) || label(&format!("{mode}-version"))
         };
         let modes = [("enforce", self.enforce), ("audit", self.audit), ("warn", self.warn)];
-        let said = modes.into_iter().filter(|(mode, each)| each.level != Level::Privileged && says(mode));
-        said.map(|(mode, each)| format!("{mode}={each}")).collect::<Vec<_>>().join(", ")
+        let labelled = modes.into_iter().filter(|(mode, each)| each.level != Level::Privileged && is_labelled(mode));
+        labelled.map(|(mode, each)| format!("{mode}={each}")).collect::<Vec<_>>().join(", ")
     }
 
     pub(super) fn is_fully_privileged(&self) -> bool {
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels() {
+    fn reads_policy_from_labels() {
         for (labels, enforce, warn, errors) in [
             (&[][..], "privileged:latest", "privileged:latest", 0),
             (&[("enforce", "baseline")], "baseline:latest", "baseline:latest", 0),

@@ -23,7 +23,7 @@ pub(super) fn check(
     evaluator: &dyn Evaluator,
 ) -> Result<Vec<Value>, Status> {
     let refused = |why: String| forbidden(request.attributes, object, why);
-    let mut concerned = Vec::new();
+    let mut matching = Vec::new();
     let mut allowed: BTreeSet<String> = BTreeSet::new();
     let quotas = || quotas.iter().map(|quota| FieldRef::<ResourceQuota>::root(quota));
     for quota in quotas().filter(|quota| matches(*quota, object, evaluator)) {
@@ -35,7 +35,7 @@ pub(super) fn check(
             return Err(refused(format!("status unknown for quota: {name}, resources: {}", counted.join(","))));
         }
         allowed.extend(counted.into_iter().map(str::to_owned));
-        concerned.push(quota);
+        matching.push(quota);
     }
     let usage = evaluator.usage(object);
     let negative: Vec<&str> = usage.iter().filter(|(_, amount)| amount.sign() < 0).map(|(n, _)| n.as_str()).collect();
@@ -52,10 +52,10 @@ pub(super) fn check(
         cost
     };
     let of_quota = |quota: &FieldRef<_>| cost(request.old.filter(|old| matches(*quota, old, evaluator)));
-    let costs: Vec<Resources> = concerned.iter().map(of_quota).collect();
-    let nothing =
-        if concerned.is_empty() { cost(request.old).is_empty() } else { costs.iter().all(Resources::is_empty) };
-    if nothing {
+    let costs: Vec<Resources> = matching.iter().map(of_quota).collect();
+    let is_free =
+        if matching.is_empty() { cost(request.old).is_empty() } else { costs.iter().all(Resources::is_empty) };
+    if is_free {
         return Ok(Vec::new());
     }
     if !limited.is_empty() {
@@ -73,15 +73,16 @@ pub(super) fn check(
         }
     }
     let mut charged = Vec::new();
-    for (quota, mut cost) in concerned.into_iter().zip(costs) {
+    for (quota, mut cost) in matching.into_iter().zip(costs) {
         let (hard, used) = (hard(quota), used(quota));
         cost.retain(|name, _| hard.contains_key(name));
         if cost.is_empty() {
             continue;
         }
-        let mut then = used.clone();
-        add(&mut then, &cost);
-        let exceeded = |name: &String| then.get(name).zip(hard.get(name)).is_some_and(|(then, hard)| then > hard);
+        let mut new_usage = used.clone();
+        add(&mut new_usage, &cost);
+        let exceeded =
+            |name: &String| new_usage.get(name).zip(hard.get(name)).is_some_and(|(new_usage, hard)| new_usage > hard);
         if request.attributes.subresource != "status" && cost.keys().any(exceeded) {
             let shown = |amounts: &Resources| {
                 let shown = cost.keys().filter(|name| exceeded(name)).filter_map(|name| amounts.get_key_value(name));
@@ -96,9 +97,9 @@ pub(super) fn check(
             )));
         }
         let mut quota = quota.value().clone();
-        let then: Object = then.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
+        let new_usage: Object = new_usage.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
         let mut status = FieldMut::<ResourceQuota>::root(&mut quota);
-        status.entry(ResourceQuota::STATUS).set(ResourceQuotaStatus::USED, Value::Object(then));
+        status.entry(ResourceQuota::STATUS).set(ResourceQuotaStatus::USED, Value::Object(new_usage));
         charged.push(quota);
     }
     Ok(charged)
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn charges_and_refusals() {
+    fn charges_usage_or_rejects() {
         let map = value!({});
         let none = || value!([]);
         for (plural, quota, object, want) in [
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_cost_what_they_add() {
+    fn charges_only_the_increase_of_an_update() {
         let claim = |size: &str| value!({"spec": {"resources": {"requests": {"storage": size}}}});
         let storage = |used: &str| {
             quota(
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_limited_needs_a_quota() {
+    fn requires_a_quota_for_limited_resources() {
         let limited = LimitedResource::read(&value!({"limitedResources": [
             {"resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass.storage.k8s.io/requests.storage"]},
             {"resource": "pods", "matchScopes": [

@@ -43,16 +43,16 @@ impl LimitedResource {
         if errors.is_empty() { Ok(limited) } else { Err(errors) }
     }
 
-    fn is_about(&self, attributes: &Attributes) -> bool {
+    fn matches(&self, attributes: &Attributes) -> bool {
         self.resource == attributes.resource.resource && self.group == attributes.resource.group
     }
 }
 
 /// Returns the names in an object's usage that a quota must limit.
 pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage: &Resources) -> BTreeSet<String> {
-    let about = limited.iter().filter(|limited| limited.is_about(attributes));
+    let matching = limited.iter().filter(|limited| limited.matches(attributes));
     let used = usage.iter().filter(|(_, amount)| amount.sign() > 0).map(|(name, _)| name);
-    about
+    matching
         .flat_map(|limited| {
             let limits = |name: &&String| limited.contains.iter().any(|part| name.contains(part.as_str()));
             used.clone().filter(limits).cloned()

@@ -71,8 +71,8 @@ impl Evaluator for Pods {
         let required: BTreeSet<&str> = required.iter().copied().filter(|name| REQUIRED.contains(name)).collect();
         let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for container in containers(spec) {
-            let said = measured(&of_container(container, REQUESTS), &of_container(container, LIMITS));
-            for name in required.iter().filter(|name| !said.contains_key(**name)) {
+            let amounts_set = measured(&of_container(container, REQUESTS), &of_container(container, LIMITS));
+            for name in required.iter().filter(|name| !amounts_set.contains_key(**name)) {
                 missing.entry(name).or_default().insert(container.at(Container::NAME).str());
             }
         }
@@ -97,7 +97,7 @@ impl Evaluator for Pods {
                 let name = spec.at(PodSpec::PRIORITY_CLASS_NAME).str();
                 selects(selector, if name.is_empty() { &[] } else { std::slice::from_ref(&name) })
             }
-            "CrossNamespacePodAffinity" => minds_other_namespaces(spec),
+            "CrossNamespacePodAffinity" => has_cross_namespace_affinity(spec),
             _ => false,
         }
     }
@@ -155,16 +155,17 @@ fn is_best_effort(pod: FieldRef<Pod>) -> bool {
     if !class.is_empty() {
         return class == "BestEffort";
     }
-    let asks = |requirements: FieldRef<ResourceRequirements>| {
+    let has_amounts = |requirements: FieldRef<ResourceRequirements>| {
         let is_positive =
             |(name, amount): (&String, &Quantity)| MEASURED[..2].contains(&name.as_str()) && amount.sign() > 0;
         [REQUESTS, LIMITS].into_iter().any(|field| amounts(requirements.at(field)).iter().any(is_positive))
     };
     let spec = pod.at(Pod::SPEC);
-    !asks(spec.at(PodSpec::RESOURCES)) && !containers(spec).any(|container| asks(container.at(Container::RESOURCES)))
+    !has_amounts(spec.at(PodSpec::RESOURCES))
+        && !containers(spec).any(|container| has_amounts(container.at(Container::RESOURCES)))
 }
 
-fn minds_other_namespaces(spec: FieldRef<PodSpec>) -> bool {
+fn has_cross_namespace_affinity(spec: FieldRef<PodSpec>) -> bool {
     let crosses =
         |term: FieldRef<Term>| !term.at(Term::NAMESPACES).is_empty() || term.at(Term::NAMESPACE_SELECTOR).is_set();
     let affinity = spec.at(PodSpec::AFFINITY);

@@ -57,14 +57,14 @@ pub(super) fn limit_ephemeral(account: FieldRef<Account>, spec: FieldRef<PodSpec
 fn limit_containers<'v>(
     account: FieldRef<Account>,
     containers: impl Iterator<Item = FieldRef<'static, 'v, Container>>,
-    what: &str,
+    kind: &str,
 ) -> Result<(), String> {
     let name = name(account);
     for container in containers {
         let container_name = container.at(Container::NAME).str();
-        let refused = |how: &str, secret: &str| {
+        let refused = |source: &str, secret: &str| {
             format!(
-                "{what} {container_name} with {how} referencing secret.secretName=\"{secret}\" is not allowed because service account {name} does not reference that secret"
+                "{kind} {container_name} with {source} referencing secret.secretName=\"{secret}\" is not allowed because service account {name} does not reference that secret"
             )
         };
         for env in container.at(Container::ENV).values() {
