@@ -51,7 +51,7 @@ fn collect(text: &[u8], kinds: &dyn Kinds, scheme: &str, depth: usize, found: &m
     let limits = Limits::default();
     // A document that begins with a brace is JSON.
     let is_json = text.starts_with(b"{");
-    let (api_version, kind) = named(text, is_json, &limits)?;
+    let (api_version, kind) = type_meta(text, is_json, &limits)?;
     let version = GroupVersion::parse(&api_version).filter(|version| is_known(version, &kind));
     let is_list = api_version == "v1" && kind == "List";
     let message = match &version {
@@ -86,7 +86,7 @@ fn is_known(version: &GroupVersion, kind: &str) -> bool {
 }
 
 /// Returns the API version and kind of a document.
-fn named(text: &[u8], is_json: bool, limits: &Limits) -> Result<(String, String), String> {
+fn type_meta(text: &[u8], is_json: bool, limits: &Limits) -> Result<(String, String), String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let (api_version, kind) = if is_json {
         let meta = json::type_meta(text, limits).map_err(|error| unread(error.to_string()))?;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The contents of the files of a directory.
-pub(crate) struct Read {
+pub(crate) struct DirectoryContents {
     /// In the order of file names.
     pub(crate) documents: Vec<Document>,
     /// Empty if no file has content.
@@ -25,23 +25,23 @@ pub(crate) struct Document {
 }
 
 /// The names, modification times and lengths of the files of a directory.
-pub(crate) type Look = Vec<(String, Option<SystemTime>, u64)>;
+pub(crate) type DirectoryListing = Vec<(String, Option<SystemTime>, u64)>;
 
 /// Reads the files with the extensions of YAML and JSON; directories within are skipped.
-pub(crate) fn read(directory: &Path) -> Result<Read, String> {
+pub(crate) fn read(directory: &Path) -> Result<DirectoryContents, String> {
     let shown = directory.display().to_string();
     let unread = |error: io::Error| {
         format!("failed to read manifest directory {}: {}", go_quote(&shown), read_error(&shown, &error))
     };
     let mut documents = Vec::new();
     let mut hash = Sha256::new();
-    let (mut says_something, mut room) = (false, MAX_BYTES);
+    let (mut has_content, mut remaining) = (false, MAX_BYTES);
     for name in names(directory).map_err(unread)? {
         let path = directory.join(&name);
         let shown = path.display().to_string();
         let unread = |why: String| format!("failed to read file {}: {why}", go_quote(&shown));
         let found = std::fs::metadata(&path).map_err(|error| unread(read_error(&shown, &error)))?;
-        room = room
+        remaining = remaining
             .checked_sub(found.len())
             .ok_or_else(|| unread(format!("manifests hold more than {MAX_BYTES} bytes")))?;
         let data = std::fs::read(&path).map_err(|error| unread(read_error(&shown, &error)))?;
@@ -50,27 +50,27 @@ pub(crate) fn read(directory: &Path) -> Result<Read, String> {
         }
         hash.update(&data);
         hash.update([0]);
-        says_something = true;
+        has_content = true;
         let split = split(&data);
         let split =
             split.map_err(|why| format!("failed to split YAML documents in file {}: {why}", go_quote(&shown)))?;
         documents.extend(split.into_iter().map(|text| Document { path: shown.clone(), text }));
     }
-    let hash = match says_something {
+    let hash = match has_content {
         true => hash.finalize().iter().fold("sha256:".to_owned(), |shown, byte| format!("{shown}{byte:02x}")),
         false => String::new(),
     };
-    Ok(Read { documents, hash })
+    Ok(DirectoryContents { documents, hash })
 }
 
 /// Returns the look of a directory, which differs once a file is added, removed or changed.
-pub(crate) fn look(directory: &Path) -> io::Result<Look> {
-    let look = |name: String| {
+pub(crate) fn list_directory(directory: &Path) -> io::Result<DirectoryListing> {
+    let entry = |name: String| {
         let found = std::fs::metadata(directory.join(&name)).ok();
         let (time, length) = found.map_or((None, 0), |found| (found.modified().ok(), found.len()));
         (name, time, length)
     };
-    Ok(names(directory)?.into_iter().map(look).collect())
+    Ok(names(directory)?.into_iter().map(entry).collect())
 }
 
 fn names(directory: &Path) -> io::Result<Vec<String>> {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents() {
+    fn splits_documents_at_separators() {
         for (text, want) in [
             ("", &[][..]),
             ("  \n\n \n", &[]),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_directory() {
+    fn reads_only_manifest_files_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let read = |path: &Path| super::read(path).map(|read| (read.documents.len(), read.hash));
         assert_eq!(read(directory.path()).unwrap(), (0, String::new()));

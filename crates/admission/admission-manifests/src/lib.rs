@@ -6,19 +6,19 @@
 
 mod documents;
 mod files;
+mod manifest_type;
+mod metrics;
 mod reload;
 mod validate;
-mod metrics;
-mod manifest_type;
 
 use std::path::Path;
 
 use binnacle_meta::go_quote;
 use binnacle_schema::Value;
 
-pub use reload::{Directory, Followed};
-pub use metrics::Metrics;
 pub use manifest_type::{Manifests, StoredTypes};
+pub use metrics::Metrics;
+pub use reload::{Directory, Followed};
 
 /// The objects of a directory.
 #[derive(Clone, Debug, Default)]
@@ -51,10 +51,10 @@ pub struct LoadError {
 /// In kube-apiserver's words, with the file that is invalid.
 pub fn load(sort: Manifests, directory: &Path, types: &StoredTypes) -> Result<Loaded, String> {
     let read = files::read(directory)?;
-    let mut judge = judge::Judge::new(sort, types);
+    let mut validator = validate::Validator::new(sort, types);
     for document in &read.documents {
-        judge.take(document).map_err(|why| format!("error loading {}: {why}", document.path))?;
+        validator.add_document(document).map_err(|why| format!("error loading {}: {why}", document.path))?;
     }
-    let (objects, bindings) = judge.finish()?;
+    let (objects, bindings) = validator.finish()?;
     Ok(Loaded { objects, bindings, hash: read.hash })
 }

@@ -36,20 +36,20 @@ pub struct Metrics {
     /// The hash of this server's name.
     server: String,
     /// The hashes that are reported now.
-    told: Arc<Mutex<HashMap<Manifests, String>>>,
+    reported: Arc<Mutex<HashMap<Manifests, String>>>,
 }
 
 impl Metrics {
     /// Registers the families. `server` is this server's name in its cluster.
     pub fn register(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let families = Families::register(registry)?;
-        Ok(Self { families, server: hash(server.as_bytes()), told: Arc::default() })
+        Ok(Self { families, server: hash(server.as_bytes()), reported: Arc::default() })
     }
 
     /// Counts a successful reload and reports the hash of the files, which are in force now.
     pub(crate) fn loaded(&self, sort: Manifests, files: &str) {
         self.count(sort, "success");
-        let before = self.told.lock().insert(sort, files.to_owned());
+        let before = self.reported.lock().insert(sort, files.to_owned());
         if let Some(before) = before.filter(|before| before != files) {
             // An error means that the label values are absent already.
             let _ = self.families.config.remove_label_values(&[sort.plugin(), &self.server, &before]);
