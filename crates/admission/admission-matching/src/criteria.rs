@@ -28,7 +28,7 @@ pub struct Criteria {
 
 /// The resource and kind under which a request matches: its own, or those of an equivalent resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matched {
+pub struct MatchedResource {
     pub resource: GroupVersionResource,
     pub kind: GroupVersionKind,
 }
@@ -68,7 +68,7 @@ impl Criteria {
         subject: &Subject<'_>,
         object: &Value,
         old: Option<&Value>,
-    ) -> Result<Option<Matched>, Status> {
+    ) -> Result<Option<MatchedResource>, Status> {
         // The order does not affect the result, since errors of selectors count only if everything else matches: the
         // cheapest check comes first.
         let Some(matched) = self.matches_rules(subject) else { return Ok(None) };
@@ -84,22 +84,22 @@ impl Criteria {
         }
     }
 
-    fn matches_rules(&self, subject: &Subject<'_>) -> Option<Matched> {
-        if self.first_of(&self.exclude, subject).is_some() {
+    fn matches_rules(&self, subject: &Subject<'_>) -> Option<MatchedResource> {
+        if self.first_match(&self.exclude, subject).is_some() {
             return None;
         }
         if self.rules.is_empty() && self.empty_is_all {
-            return Some(subject.itself());
+            return Some(subject.own_resource());
         }
-        self.first_of(&self.rules, subject)
+        self.first_match(&self.rules, subject)
     }
 
     /// Compares the request itself with all rules, and then its equivalents.
-    fn first_of(&self, rules: &[Rule], subject: &Subject<'_>) -> Option<Matched> {
+    fn first_match(&self, rules: &[Rule], subject: &Subject<'_>) -> Option<MatchedResource> {
         let attributes = subject.attributes;
-        let named = rules.iter().filter(|rule| rule.asks(attributes.operation) && rule.has_name(&attributes.name));
+        let named = rules.iter().filter(|rule| rule.includes(attributes.operation) && rule.has_name(&attributes.name));
         if named.clone().any(|rule| rule.matches(attributes, &attributes.resource)) {
-            return Some(subject.itself());
+            return Some(subject.own_resource());
         }
         if !self.equivalent {
             return None;
@@ -110,13 +110,13 @@ impl Criteria {
 
     /// Returns true if the rules may match any resource.
     pub(crate) fn is_for_all(&self, operation: Operation) -> bool {
-        let all = self.asking(operation).any(|rule| rule.plurals().is_none());
+        let all = self.rules_for(operation).any(|rule| rule.plurals().is_none());
         all || (self.rules.is_empty() && self.empty_is_all)
     }
 
     /// Iterates over the rules for an operation.
-    pub(crate) fn asking(&self, operation: Operation) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().filter(move |rule| rule.asks(operation))
+    pub(crate) fn rules_for(&self, operation: Operation) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.includes(operation))
     }
 }
 

@@ -14,11 +14,11 @@ mod shared_default;
 mod subject;
 mod versions;
 
-pub use criteria::{Criteria, Matched};
+pub use criteria::{Criteria, MatchedResource};
 pub use index::Index;
 pub use shared_default::SharedDefault;
 pub use subject::Subject;
-pub use versions::Versioned;
+pub use versions::VersionedObjects;
 
 use binnacle_registry::admission::Attributes;
 
@@ -39,7 +39,7 @@ pub fn is_exempt(attributes: &Attributes) -> bool {
 /// Returns true for the writes by which this server says that it is alive and where it is reached: leases in
 /// `kube-system`, and the endpoints of the service `kubernetes`. A failing webhook for them would leave clients with the
 /// endpoints of servers that are gone, and keep those who could repair it away.
-pub fn is_sign_of_life(attributes: &Attributes) -> bool {
+pub fn is_heartbeat(attributes: &Attributes) -> bool {
     let resource = (attributes.resource.group.as_str(), attributes.resource.resource.as_str());
     attributes.by_server
         && match resource {

@@ -34,7 +34,7 @@ enum Scope {
 
 const ANY: &str = "*";
 
-pub(crate) fn place(operation: Operation) -> usize {
+pub(crate) fn operation_index(operation: Operation) -> usize {
     match operation {
         Operation::Create => 0,
         Operation::Update => 1,
@@ -46,9 +46,10 @@ pub(crate) fn place(operation: Operation) -> usize {
 impl Rule {
     pub(crate) fn of(rule: FieldRef<Fields>) -> Self {
         let texts = |field| -> Vec<Text> { rule.at(field).strs().map(Text::from).collect() };
-        let asked = texts(Fields::OPERATIONS);
-        let operations =
-            OPERATIONS.map(|operation| asked.iter().any(|asked| asked == ANY || asked == operation.as_str()));
+        let operations_in_rule = texts(Fields::OPERATIONS);
+        let operations = OPERATIONS.map(|operation| {
+            operations_in_rule.iter().any(|included| included == ANY || included == operation.as_str())
+        });
         let parts = |resource: &Text| match resource.split_once('/') {
             Some((plural, subresource)) => (plural.into(), subresource.into()),
             None => (resource.clone(), Text::default()),
@@ -71,10 +72,10 @@ impl Rule {
     /// Returns true if a request matches as a request for `resource`, which equals or is equivalent to its own. Names
     /// of objects are not compared.
     pub(crate) fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
-        let one_of = |listed: &[Text], wanted: &Text| listed.iter().any(|listed| listed == ANY || listed == wanted);
-        let matches = |listed: &Text, wanted: &Text| listed == ANY || listed == wanted;
+        let one_of = |listed: &[Text], actual: &Text| listed.iter().any(|listed| listed == ANY || listed == actual);
+        let matches = |listed: &Text, actual: &Text| listed == ANY || listed == actual;
         self.has_scope(attributes, resource)
-            && self.operations[place(attributes.operation)]
+            && self.operations[operation_index(attributes.operation)]
             && one_of(&self.groups, &resource.group)
             && one_of(&self.versions, &resource.version)
             && self.resources.iter().any(|(plural, subresource)| {
@@ -100,8 +101,8 @@ impl Rule {
     }
 
     /// Returns true if the rule includes an operation, for any resource.
-    pub(crate) fn asks(&self, operation: Operation) -> bool {
-        self.operations[place(operation)]
+    pub(crate) fn includes(&self, operation: Operation) -> bool {
+        self.operations[operation_index(operation)]
     }
 
     /// Returns the plural names of the rule; `None` if it applies to all.

@@ -13,7 +13,7 @@ use binnacle_schema::{Message, Value};
 use binnacle_scheme::Kinds;
 use tokio::sync::OnceCell;
 
-use crate::criteria::Matched;
+use crate::criteria::MatchedResource;
 use crate::equivalents;
 
 /// A request. Data computed for one webhook or policy is kept for the next.
@@ -21,7 +21,7 @@ pub struct Subject<'a> {
     pub attributes: &'a Attributes,
     pub(crate) snapshot: Arc<Snapshot>,
     lookup: &'a dyn Lookup,
-    equivalents: OnceLock<Vec<Matched>>,
+    equivalents: OnceLock<Vec<MatchedResource>>,
     /// True after an unpruned custom object was accepted.
     pub(crate) left_unpruned: AtomicBool,
     /// The cached labels of the request's namespace.
@@ -58,11 +58,11 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the request's own resource and kind.
-    pub(crate) fn itself(&self) -> Matched {
-        Matched { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
+    pub(crate) fn own_resource(&self) -> MatchedResource {
+        MatchedResource { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
     }
 
-    pub(crate) fn equivalents(&self) -> &[Matched] {
+    pub(crate) fn equivalents(&self) -> &[MatchedResource] {
         self.equivalents.get_or_init(|| equivalents::of(self.attributes, &self.snapshot))
     }
 

@@ -12,7 +12,7 @@ use crate::subject::Subject;
 
 /// The objects of one request in one version.
 #[derive(Clone, Debug)]
-pub struct Versioned<'v> {
+pub struct VersionedObjects<'v> {
     pub kind: GroupVersionKind,
     /// Null for deletes.
     pub object: Cow<'v, Value>,
@@ -28,7 +28,7 @@ impl Subject<'_> {
         kind: &GroupVersionKind,
         object: &'v Value,
         old: Option<&'v Value>,
-    ) -> Result<Versioned<'v>, Status> {
+    ) -> Result<VersionedObjects<'v>, Status> {
         let old = match old {
             Some(old) => Some(self.in_version(kind, old).await?),
             None => None,
@@ -38,7 +38,7 @@ impl Subject<'_> {
         if let Some(message) = self.built_in(kind).filter(|_| !object.is_null()) {
             canonical::canonicalize(object.to_mut(), message);
         }
-        Ok(Versioned { kind: kind.clone(), object, old })
+        Ok(VersionedObjects { kind: kind.clone(), object, old })
     }
 
     /// Converts an object of this request from the version of plugins to that of `kind`.
@@ -73,14 +73,18 @@ impl Subject<'_> {
             return Ok(());
         }
         let kind = &self.attributes.kind;
-        let said = object.str_at(&["apiVersion"]);
-        let (group, version) = said.rsplit_once('/').unwrap_or(("", said));
+        let api_version = object.str_at(&["apiVersion"]);
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         if group == kind.group {
-            return Err(Status::unknown(500, &format!("request to convert CR from an invalid group/version: {said}")));
+            return Err(Status::unknown(
+                500,
+                &format!("request to convert CR from an invalid group/version: {api_version}"),
+            ));
         }
-        let (found, wanted) = (object.str_at(&["kind"]), go_quote(&kind.api_version()));
-        let why =
-            format!("{group}/{version}, Kind={found} is unstructured and is not suitable for converting to {wanted}");
+        let (found, target_version) = (object.str_at(&["kind"]), go_quote(&kind.api_version()));
+        let why = format!(
+            "{group}/{version}, Kind={found} is unstructured and is not suitable for converting to {target_version}"
+        );
         Err(Status::unknown(500, &why))
     }
 
@@ -105,8 +109,8 @@ impl Subject<'_> {
     fn has_version_of(&self, object: &Value) -> bool {
         let kind = &self.attributes.kind;
         GroupVersion::parse(object.str_at(&["apiVersion"]))
-            .filter(|said| said.group == kind.group)
-            .is_some_and(|said| self.snapshot.find_kind(&said.group, &said.version, &kind.kind).is_some())
+            .filter(|version| version.group == kind.group)
+            .is_some_and(|version| self.snapshot.find_kind(&version.group, &version.version, &kind.kind).is_some())
     }
 
     /// Converts a changed object from the version of `kind` to that of plugins, with defaults. A built-in one is
@@ -131,11 +135,11 @@ impl Subject<'_> {
                 custom.set_defaults(&mut changed);
             }
             self.left_unpruned.store(true, Ordering::Relaxed);
-            let wanted = self.attributes.kind.api_version();
-            if changed.str_at(&["apiVersion"]) == wanted || !self.has_version_of(&changed) {
+            let target_version = self.attributes.kind.api_version();
+            if changed.str_at(&["apiVersion"]) == target_version || !self.has_version_of(&changed) {
                 return Ok(changed);
             }
-            return resource.converted_as_is(changed, &wanted).await;
+            return resource.converted_as_is(changed, &target_version).await;
         }
         // Sorted, so that the error names the first of several members with a wrong type.
         binnacle_schema::sort_free_form(&mut changed);

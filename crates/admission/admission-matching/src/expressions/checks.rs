@@ -37,7 +37,7 @@ impl Checks {
 
     /// Returns the result of an evaluation with all its authorization checks decided. `evaluate` is called again when
     /// an authorizer needs time for a decision, which most do not, and must not have side effects.
-    pub async fn settle<T>(&self, evaluate: impl FnMut() -> T) -> T {
+    pub async fn resolve<T>(&self, evaluate: impl FnMut() -> T) -> T {
         let decided = async |decision: BoxFuture<'static, Decision>| Ok::<_, Infallible>(decision.await);
         let Ok(result) = self.0.decisions.settle(evaluate, decided).await;
         result
@@ -54,8 +54,8 @@ impl Checks {
 
 impl binnacle_cel::Authorizer for State {
     fn authorize(&self, check: &Check) -> Decision {
-        if let Some(known) = self.decisions.answer_to(check) {
-            return known;
+        if let Some(decision) = self.decisions.answer_to(check) {
+            return decision;
         }
         if self.decisions.is_deferred(check) {
             return Decision::default();
@@ -154,10 +154,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_that_take_time() {
+    async fn repeats_evaluation_until_decisions_are_known() {
         let slow = Arc::new(Slow::default());
         let checks = Checks::new(slow.clone(), &attributes());
-        let ask = |verb: &str| {
+        let check_path = |verb: &str| {
             let of = CheckOf::Path("/x".into());
             checks.0.authorize(&Check { service_account: None, verb: verb.into(), of })
         };
@@ -165,7 +165,7 @@ mod tests {
         let answers = checks
             .settle(|| {
                 passes += 1;
-                ["get", "list", "get", "watch"].map(ask)
+                ["get", "list", "get", "watch"].map(check_path)
             })
             .await;
         assert_eq!(answers.each_ref().map(|answer| answer.allowed), [true, false, true, false]);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(answers[1].error.as_deref(), Some("broken"));
         assert_eq!((passes, slow.0.load(Ordering::Relaxed)), (2, 3));
         // A second evaluation has the decisions at once.
-        checks.settle(|| ask("get")).await;
+        checks.resolve(|| check_path("get")).await;
         assert_eq!(slow.0.load(Ordering::Relaxed), 3);
     }
 }

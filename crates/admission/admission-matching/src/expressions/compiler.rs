@@ -29,8 +29,8 @@ pub struct Expression {
 pub struct Variables {
     pub(crate) list: Vec<Variable>,
     /// The places in the list by the names in expressions.
-    pub(crate) places: HashMap<Text, usize>,
-    pub(crate) numbers: Numbers,
+    pub(crate) positions: HashMap<Text, usize>,
+    pub(crate) indices: VariableIndices,
 }
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Variable {
 
 /// The indices of the built-in variables, in all environments of one compiler.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct VariableIndices {
     pub(crate) count: usize,
     pub(crate) object: Option<usize>,
     pub(crate) old_object: Option<usize>,
@@ -84,8 +84,8 @@ impl Compiler {
         self.declared.get_or_insert_default().insert(name, ty);
         // As in kube-apiserver, the last variable of a name wins; validation rejects duplicates.
         let escaped = escape(name).unwrap_or_else(|| name.into());
-        let Variables { list, places, .. } = &mut self.variables;
-        places.insert(escaped, list.len());
+        let Variables { list, positions, .. } = &mut self.variables;
+        positions.insert(escaped, list.len());
         list.push(Variable { name: name.into(), expression });
     }
 
@@ -107,8 +107,8 @@ impl Compiler {
 
     /// Returns the variables, after the last expression.
     pub fn into_variables(self) -> Variables {
-        let numbers = Numbers::of(&self.environment("", Uses { authorizer: true, ..self.uses }));
-        Variables { numbers, ..self.variables }
+        let indices = VariableIndices::of(&self.environment("", Uses { authorizer: true, ..self.uses }));
+        Variables { indices, ..self.variables }
     }
 }
 
@@ -136,9 +136,9 @@ impl Variables {
     }
 }
 
-impl Numbers {
+impl VariableIndices {
     fn of(environment: &Environment) -> Self {
-        let numbers = [
+        let indices = [
             "object",
             "oldObject",
             "namespaceObject",
@@ -149,8 +149,8 @@ impl Numbers {
             "authorizer.requestResource",
         ]
         .map(|name| environment.variable_index(name));
-        let [object, old_object, namespace_object, request, params, variables, authorizer, request_resource] = numbers;
-        let count = numbers.into_iter().flatten().max().map_or(0, |last| last + 1);
+        let [object, old_object, namespace_object, request, params, variables, authorizer, request_resource] = indices;
+        let count = indices.into_iter().flatten().max().map_or(0, |last| last + 1);
         Self { count, object, old_object, namespace_object, request, params, variables, authorizer, request_resource }
     }
 }
