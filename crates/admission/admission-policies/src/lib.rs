@@ -5,7 +5,6 @@
 //! stored objects.
 
 mod dispatch;
-mod remote;
 mod evaluators;
 mod index;
 mod mutating;
@@ -13,6 +12,7 @@ mod params;
 mod policies;
 mod policy;
 mod policy_resource;
+mod remote;
 mod type_check;
 mod validating;
 

@@ -16,7 +16,7 @@ use binnacle_schema::Value;
 use binnacle_validation::selectors;
 use binnacle_work::WorkLimits;
 
-use crate::params::KnownParams;
+use crate::params::ParamCache;
 
 /// The compiled spec of a policy.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
@@ -43,7 +43,7 @@ pub(crate) struct Policy<E> {
 pub(crate) struct ParamKind {
     pub(crate) kind: GroupVersionKind,
     /// Shared by all policies with parameters of this kind.
-    pub(crate) known: Arc<KnownParams>,
+    pub(crate) param_cache: Arc<ParamCache>,
 }
 
 #[derive(Debug)]
@@ -70,23 +70,23 @@ pub(crate) enum Action {
 pub(crate) struct ParamRef {
     /// Empty for the request's namespace.
     pub(crate) namespace: Text,
-    pub(crate) which: Which,
+    pub(crate) selection: ParamSelection,
     /// True if a request without parameters is refused.
     pub(crate) deny_if_none: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum Which {
-    Named(Text),
+pub(crate) enum ParamSelection {
+    Name(Text),
     /// The error is for an invalid selector.
-    Selected(Result<LabelSelector, String>),
+    Selector(Result<LabelSelector, String>),
     /// Neither name nor selector: validation rejects such references.
-    Unknown,
+    Missing,
 }
 
 impl<E: Evaluator> Policy<E> {
-    /// Reads a policy. `known` returns what is known of the parameters of a kind.
-    pub(crate) fn read(object: &Value, known: impl FnOnce(&GroupVersionKind) -> Arc<KnownParams>) -> Self {
+    /// Reads a policy. `param_cache` returns what is known of the parameters of a kind.
+    pub(crate) fn read(object: &Value, param_cache: impl FnOnce(&GroupVersionKind) -> Arc<ParamCache>) -> Self {
         let metadata = metadata(object);
         let name = metadata.at(ObjectMeta::NAME).str();
         // The spec of a mutating policy has these fields, too.
@@ -97,7 +97,7 @@ impl<E: Evaluator> Policy<E> {
             uid: metadata.at(ObjectMeta::UID).str().into(),
             generation: generation(object),
             criteria: Criteria::of_match_resources(spec.at(PolicySpec::MATCH_CONSTRAINTS)),
-            params: params.map(|kind| ParamKind { known: known(&kind), kind }),
+            params: params.map(|kind| ParamKind { param_cache: param_cache(&kind), kind }),
             failure_policy: FailurePolicy::of(spec.at(PolicySpec::FAILURE_POLICY)),
             evaluator: compile(name, spec.cast()),
         }
@@ -105,8 +105,8 @@ impl<E: Evaluator> Policy<E> {
 
     /// Returns true if the object is the same policy with the same spec: its status or metadata may have changed.
     pub(crate) fn has_spec_of(&self, object: &Value) -> bool {
-        let known = self.generation > 0 && self.generation == generation(object);
-        known && self.uid == metadata(object).at(ObjectMeta::UID).str()
+        let is_same_generation = self.generation > 0 && self.generation == generation(object);
+        is_same_generation && self.uid == metadata(object).at(ObjectMeta::UID).str()
     }
 }
 
@@ -142,14 +142,14 @@ impl Binding {
 impl ParamRef {
     fn read(reference: FieldRef<ParamRefFields>) -> Self {
         let selector = reference.at(ParamRefFields::SELECTOR).get();
-        let which = match (reference.at(ParamRefFields::NAME).str(), selector) {
-            ("", None) => Which::Unknown,
-            ("", selector) => Which::Selected(selectors::parse(selector).map_err(|error| error.to_string())),
-            (name, _) => Which::Named(name.into()),
+        let selection = match (reference.at(ParamRefFields::NAME).str(), selector) {
+            ("", None) => ParamSelection::Missing,
+            ("", selector) => ParamSelection::Selector(selectors::parse(selector).map_err(|error| error.to_string())),
+            (name, _) => ParamSelection::Name(name.into()),
         };
         Self {
             namespace: reference.at(ParamRefFields::NAMESPACE).str().into(),
-            which,
+            selection,
             deny_if_none: reference.at(ParamRefFields::PARAMETER_NOT_FOUND_ACTION).str() == "Deny",
         }
     }

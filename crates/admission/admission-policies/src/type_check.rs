@@ -39,30 +39,30 @@ type KindName = (Text, Text, Text);
 pub async fn expression_warnings(
     policy: &Value,
     snapshot: &Snapshot,
-    others: &dyn OtherServers,
+    remote: &dyn OtherServers,
 ) -> Vec<ExpressionWarning> {
     let policy = FieldRef::<Policy>::root(policy);
     let spec = policy.at(Policy::SPEC);
     let params = match spec.at(Spec::PARAM_KIND).detached().set() {
         Some(kind) => {
-            let declared = param_type(kind, snapshot, others).await;
+            let declared = param_type(kind, snapshot, remote).await;
             Some(declared.unwrap_or_else(|| DeclType::new(Shape::Dyn)))
         }
         None => None,
     };
     let mut objects = Vec::new();
-    for name in kinds(spec, snapshot, others) {
-        if let Some(object) = declared(&name, snapshot, others).await {
+    for name in kinds(spec, snapshot, remote) {
+        if let Some(object) = declared(&name, snapshot, remote).await {
             objects.push((name, object));
         }
     }
-    let check = || checked(spec, objects, params.as_ref());
+    let check = || check_expressions(spec, objects, params.as_ref());
     // Nobody waits for the warnings, and a policy is stored without them, too.
     binnacle_work::limited(WorkLimits::REQUEST, check).unwrap_or_default()
 }
 
 /// Compiles the expressions of a policy's spec for each kind of object.
-fn checked(
+fn check_expressions(
     spec: FieldRef<Spec>,
     objects: Vec<(KindName, DeclType)>,
     params: Option<&DeclType>,
@@ -107,7 +107,7 @@ fn checked(
 }
 
 /// Returns the kinds that a policy names: rules with wildcards name none.
-fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, others: &dyn OtherServers) -> Vec<KindName> {
+fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, remote: &dyn OtherServers) -> Vec<KindName> {
     let mut found = BTreeSet::new();
     for rule in spec.at(Spec::MATCH_CONSTRAINTS).at(MatchResources::RESOURCE_RULES).values() {
         let texts = |field| rule.at(field).strs().collect::<BTreeSet<_>>();
@@ -120,7 +120,7 @@ fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, others: &dyn OtherServers) -
         for group in &groups {
             for version in &versions {
                 for resource in &resources {
-                    for kind in named(snapshot, others, group, version, resource) {
+                    for kind in kinds_of_resource(snapshot, remote, group, version, resource) {
                         found.insert(kind);
                         count += 1;
                         if count == MAX_KINDS {
@@ -135,7 +135,13 @@ fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, others: &dyn OtherServers) -
 }
 
 /// Returns the kinds of a resource. As in kube-apiserver's lookup of resources, the empty group stands for any.
-fn named(snapshot: &Snapshot, others: &dyn OtherServers, group: &str, version: &str, resource: &str) -> Vec<KindName> {
+fn kinds_of_resource(
+    snapshot: &Snapshot,
+    remote: &dyn OtherServers,
+    group: &str,
+    version: &str,
+    resource: &str,
+) -> Vec<KindName> {
     let served = snapshot.served();
     let groups = if group.is_empty() {
         served.groups().into_iter().map(|group| group.name.clone()).collect()
@@ -144,11 +150,11 @@ fn named(snapshot: &Snapshot, others: &dyn OtherServers, group: &str, version: &
     };
     let found = groups.iter().filter_map(|group| served.find(group, version, resource));
     let found = found.map(|found| (found.group.clone(), found.version.clone(), found.kind.clone()));
-    let theirs = others.kinds(group, version, resource).into_iter();
-    found.chain(theirs.map(|kind| (kind.group, kind.version, kind.kind))).collect()
+    let remote_kinds = remote.kinds(group, version, resource).into_iter();
+    found.chain(remote_kinds.map(|kind| (kind.group, kind.version, kind.kind))).collect()
 }
 
-async fn declared(name: &KindName, snapshot: &Snapshot, others: &dyn OtherServers) -> Option<DeclType> {
+async fn declared(name: &KindName, snapshot: &Snapshot, remote: &dyn OtherServers) -> Option<DeclType> {
     let (group, version, kind) = name;
     if let Some(resource) = snapshot.find_kind(group, version, kind) {
         return Some(types::of_resource(kind, &resource.message));
@@ -157,15 +163,15 @@ async fn declared(name: &KindName, snapshot: &Snapshot, others: &dyn OtherServer
         return Some(types::of_resource(kind, message));
     }
     let kind = GroupVersionKind::new(group.clone(), version.clone(), kind.clone());
-    documents::of_kind(&others.document(&kind).await?, &kind)
+    openapi::of_kind(&remote.document(&kind).await?, &kind)
 }
 
 async fn param_type(
     kind: FieldRef<'_, '_, ParamKind>,
     snapshot: &Snapshot,
-    others: &dyn OtherServers,
+    remote: &dyn OtherServers,
 ) -> Option<DeclType> {
     let version = GroupVersion::parse(kind.at(ParamKind::API_VERSION).str())?;
     let name = (version.group, version.version, kind.at(ParamKind::KIND).str().into());
-    declared(&name, snapshot, others).await
+    declared(&name, snapshot, remote).await
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use binnacle_admission_matching::expressions::Judged;
+use binnacle_admission_matching::expressions::MatchEvaluation;
 use binnacle_meta::{StatusReason, Text};
 
 /// The result of a policy for one request and parameter object.
 #[derive(Debug, Default)]
-pub(crate) struct Evaluated<'p> {
+pub(crate) struct PolicyEvaluation<'p> {
     /// `None` if the policy has no match conditions.
-    pub(crate) conditions: Option<Judged<'p>>,
+    pub(crate) conditions: Option<MatchEvaluation<'p>>,
     /// One for each validation, or a single error for all.
     pub(crate) decisions: Vec<Decision>,
     pub(crate) annotations: Vec<Annotation<'p>>,

@@ -66,7 +66,7 @@ impl Change {
                 }
                 let merged = merge_unowned(schema.message, object, &configuration)
                     .map_err(|why| Failure::Message(format!("error applying patch: {why}")))?;
-                schema.accept(merged).map_err(Failure::Message)
+                schema.decode(merged).map_err(Failure::Message)
             }
             Self::JsonPatch(operations) => {
                 let patched = match Patch::of(&operations).apply_or_say(object.clone()) {
@@ -75,7 +75,7 @@ impl Change {
                     Err(why) if why.ends_with(": test failed") => return Ok(object.clone()),
                     Err(why) => return Err(Failure::Message(format!("JSON Patch: {why}"))),
                 };
-                schema.accept_strictly(patched).map_err(|why| Failure::Status(Status::internal(why)))
+                schema.decode_strictly(patched).map_err(|why| Failure::Status(Status::internal(why)))
             }
         }
     }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn configurations() {
+    fn evaluates_apply_configurations() {
         for (expression, want) in [
             ("Object{data: {'a': object.data.k}, spec: Object.spec{n: 1}}", r#"{"data":{"a":"v"},"spec":{"n":1}}"#),
             ("Object{list: [Object.list{name: 'x'}]}", r#"{"list":[{"name":"x"}]}"#),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn json_patches() {
+    fn evaluates_json_patches() {
         for (expression, want) in [
             (
                 "[JSONPatch{op: 'add', path: '/a', value: {'n': 2.0}}, JSONPatch{op: 'remove', path: '/b'}]",

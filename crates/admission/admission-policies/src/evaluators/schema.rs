@@ -29,12 +29,12 @@ impl<'s> Schema<'s> {
     }
 
     /// Decodes a changed object and sets its defaults; unknown fields are dropped.
-    pub(crate) fn accept(&self, changed: Value) -> Result<Value, String> {
+    pub(crate) fn decode(&self, changed: Value) -> Result<Value, String> {
         self.complete(changed, false)
     }
 
-    /// As [`Schema::accept`], but unknown fields and another kind are errors, except in custom resources.
-    pub(crate) fn accept_strictly(&self, changed: Value) -> Result<Value, String> {
+    /// As [`Schema::decode`], but unknown fields and another kind are errors, except in custom resources.
+    pub(crate) fn decode_strictly(&self, changed: Value) -> Result<Value, String> {
         let changed = if self.is_custom() { changed } else { self.as_kind(changed)? };
         self.complete(changed, true)
     }
@@ -49,7 +49,8 @@ impl<'s> Schema<'s> {
         json::check_type_meta(&changed).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
         let version = match changed.str_at(&["apiVersion"]) {
             "" => kind.group_version(),
-            said => GroupVersion::parse(said).ok_or_else(|| format!("unexpected GroupVersion string: {said}"))?,
+            api_version => GroupVersion::parse(api_version)
+                .ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?,
         };
         let name = Some(changed.str_at(&["kind"])).filter(|name| !name.is_empty()).unwrap_or(&kind.kind).to_owned();
         if version == kind.group_version() && name == kind.kind {

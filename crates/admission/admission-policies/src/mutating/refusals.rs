@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn many_refusals_are_cut() {
+    fn bounds_number_and_size_of_reported_refusals() {
         let causes = |status: &Status| status.details().map_or(0, |details| details.causes.len());
         let few = refused(3, 0);
         assert_eq!((few.message(), causes(&few)), ("0000", 3));

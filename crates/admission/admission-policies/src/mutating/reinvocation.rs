@@ -87,7 +87,7 @@ impl<'a> Invocations<'a> {
         self.reinvocation.is_some_and(Reinvocation::is_second)
     }
 
-    fn with<R: Default>(&self, use_it: impl FnOnce(&mut State) -> R) -> R {
-        self.reinvocation.map(|reinvocation| reinvocation.with_state(NAME, use_it)).unwrap_or_default()
+    fn with<R: Default>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        self.reinvocation.map(|reinvocation| reinvocation.with_state(NAME, f)).unwrap_or_default()
     }
 }

@@ -18,9 +18,10 @@ const MAX_DEPTH: usize = 100;
 pub(super) fn of_kind(document: &Value, kind: &GroupVersionKind) -> Option<DeclType> {
     let schemas = document.at(&["components", "schemas"])?;
     let (reference, schema) = schemas.as_object()?.iter().find(|(_, schema)| is_of(schema, kind))?;
-    let mut walk = Walk { schemas, around: vec![reference], left: MAX_SCHEMAS, depth: 0, failed: false };
-    let ty = walk.ty(schema, &kind.kind, true);
-    ty.filter(|_| !walk.failed)
+    let mut schema_walk =
+        SchemaWalk { schemas, ancestors: vec![reference], left: MAX_SCHEMAS, depth: 0, failed: false };
+    let ty = schema_walk.ty(schema, &kind.kind, true);
+    ty.filter(|_| !schema_walk.failed)
 }
 
 fn is_of(schema: &Value, kind: &GroupVersionKind) -> bool {
@@ -30,17 +31,17 @@ fn is_of(schema: &Value, kind: &GroupVersionKind) -> bool {
     })
 }
 
-struct Walk<'d> {
+struct SchemaWalk<'d> {
     schemas: &'d Value,
     /// The names of the schemas around the present one.
-    around: Vec<&'d str>,
+    ancestors: Vec<&'d str>,
     left: usize,
     depth: usize,
     /// True if the document cannot be read to its end.
     failed: bool,
 }
 
-impl<'d> Walk<'d> {
+impl<'d> SchemaWalk<'d> {
     /// Returns the type of a value; `None` for types that expressions cannot use.
     fn ty(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
         if self.left == 0 || self.depth == MAX_DEPTH {
@@ -49,20 +50,20 @@ impl<'d> Walk<'d> {
         }
         self.left -= 1;
         let Some(reference) = reference(schema) else { return self.plain(schema, name, is_root) };
-        if self.around.contains(&reference) {
+        if self.ancestors.contains(&reference) {
             return Some(object(name, BTreeMap::new()));
         }
         let Some(schema) = self.schemas.get(reference) else {
             self.failed = true;
             return None;
         };
-        self.around.push(reference);
+        self.ancestors.push(reference);
         let ty = self.plain(schema, name, is_root);
-        self.around.pop();
+        self.ancestors.pop();
         ty
     }
 
-    /// As [`Walk::ty`], for a schema that is no reference.
+    /// As [`SchemaWalk::ty`], for a schema that is no reference.
     fn plain(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
         self.depth += 1;
         let ty = self.by_type(schema, name, is_root);
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_fit() {
+    fn checks_expressions_against_the_schema() {
         let properties = r##"
             "spec":{"allOf":[{"$ref":"#/components/schemas/Spec"}],"description":"d"},
             "again":{"$ref":"#/components/schemas/Thing"},
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_without_a_type() {
+    fn rejects_documents_with_missing_or_too_many_schemas() {
         // Each schema has two references to the next.
         let many: String = (0..40)
             .map(|n| {

@@ -13,33 +13,33 @@ pub(super) fn of_resource(kind: &str, message: &Message) -> DeclType {
 }
 
 /// Returns the type of a message. kube-apiserver ends a recursive one with an object without fields.
-fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -> DeclType {
+fn of_message(message: &Message, name: &str, ancestors: &mut Vec<*const Message>) -> DeclType {
     let own = std::ptr::from_ref(message);
-    if around.contains(&own) {
+    if ancestors.contains(&own) {
         return object(name, BTreeMap::new());
     }
-    around.push(own);
+    ancestors.push(own);
     let mut fields = BTreeMap::new();
     for field in message.fields.iter() {
-        let ty = of_ty(&field.ty, &format!("{name}.{}", field.name), around);
+        let ty = of_ty(&field.ty, &format!("{name}.{}", field.name), ancestors);
         if let (Some(escaped), Some(ty)) = (escape(&field.name), ty) {
             fields.insert(escaped, DeclField { name: field.name.clone(), ty, required: field.required });
         }
     }
-    around.pop();
+    ancestors.pop();
     object(name, fields)
 }
 
 /// Returns the type of a value; `None` for types that the documents do not describe, which expressions cannot use.
-fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclType> {
+fn of_ty(ty: &Ty, name: &str, ancestors: &mut Vec<*const Message>) -> Option<DeclType> {
     if let Some(element) = ty.element() {
-        return of_ty(element, &format!("{name}.@idx"), around).map(DeclType::list);
+        return of_ty(element, &format!("{name}.@idx"), ancestors).map(DeclType::list);
     }
     if let Some(value) = ty.map_value() {
         return match value {
             // Any value is allowed, so its fields are unknown.
             Ty::Json => Some(object(name, BTreeMap::new())),
-            value => of_ty(value, &format!("{name}.@elem"), around).map(DeclType::map),
+            value => of_ty(value, &format!("{name}.@elem"), ancestors).map(DeclType::map),
         };
     }
     Some(match ty {
@@ -50,7 +50,7 @@ fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclTy
         Ty::Bytes => DeclType::new(Shape::Bytes),
         Ty::Time | Ty::MicroTime => DeclType::new(Shape::DateTime),
         Ty::IntOrString => DeclType::new(Shape::IntOrString),
-        Ty::Message(message) => of_message(message, name, around),
+        Ty::Message(message) => of_message(message, name, ancestors),
         Ty::RawExtension | Ty::FieldsV1 => object(name, BTreeMap::new()),
         // A quantity is a string or a number, and has no type in the documents.
         _ => return None,
@@ -82,7 +82,7 @@ pub(super) mod tests {
 
     /// kube-apiserver replaces a reference to a schema around it by an object without fields.
     #[test]
-    fn recursive_types_end_with_an_object() {
+    fn ends_recursive_types_with_an_empty_object() {
         let definition = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
         let message = binnacle_kinds::tables::message(definition).unwrap();
         let ty = of_resource("Schema", message);
@@ -105,7 +105,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn kinds() {
+    fn derives_types_from_fields() {
         let inner = Message::new("", vec![Field::new("at", Ty::Time), Field::new("limit", Ty::Quantity)]);
         let fields = vec![
             Field::new("name", Ty::String),

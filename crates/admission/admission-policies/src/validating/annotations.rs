@@ -58,16 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_many_parameters_are_bounded() {
+    fn bounds_values_of_many_parameters() {
         let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 16 << 20 });
         let key = Text::from("k");
-        let kept = budget.enter(|| {
+        let count = budget.enter(|| {
             let mut annotations = Annotations::default();
             (0..10_000).for_each(|n| annotations.add(&key, format!("{n}{}", "x".repeat(9000))));
             annotations.add(&key, format!("0{}", "x".repeat(9000)));
             annotations.0[0].1.len()
         });
-        assert!((800..1000).contains(&kept), "{kept}");
+        assert!((800..1000).contains(&count), "{count}");
         assert!(budget.check().is_err());
     }
 }
