@@ -22,7 +22,7 @@ pub(crate) struct Round {
 }
 
 /// A patch that is formatted only if an event includes it.
-struct PatchNote<'a> {
+struct PatchAnnotation<'a> {
     hook: &'a Hook,
     patch: &'a [u8],
 }
@@ -46,28 +46,28 @@ pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(Strin
 }
 
 /// Records whether a webhook has changed the object.
-pub(crate) fn note_mutation(request: &Request<'_>, hook: &Hook, round: Round, mutated: bool) {
+pub(crate) fn annotate_mutation(request: &Request<'_>, hook: &Hook, round: Round, mutated: bool) {
     let (configuration, webhook) = (hook.configuration.clone(), hook.name.clone());
     let note = value!({"configuration": configuration, "webhook": webhook, "mutated": mutated});
     request.annotate(&format!("{MUTATION}{round}"), json::to_string(&note));
 }
 
 /// Records the patch of a webhook, in events of the level `Request` and above.
-pub(crate) fn note_patch(request: &Request<'_>, hook: &Hook, round: Round, patch: &[u8]) {
-    request.annotate_from(AuditLevel::Request, &format!("{PATCH}{round}"), PatchNote { hook, patch });
+pub(crate) fn annotate_patch(request: &Request<'_>, hook: &Hook, round: Round, patch: &[u8]) {
+    request.annotate_from(AuditLevel::Request, &format!("{PATCH}{round}"), PatchAnnotation { hook, patch });
 }
 
 /// Records that the call of a mutating webhook failed and the request continued.
-pub(crate) fn note_open_mutation(request: &Request<'_>, hook: &Hook, round: Round) {
+pub(crate) fn annotate_failed_open_mutation(request: &Request<'_>, hook: &Hook, round: Round) {
     request.annotate(&format!("failed-open.{MUTATION}{round}"), &hook.name);
 }
 
 /// Records that the call of a validating webhook, the n-th matching one, failed and the request continued.
-pub(crate) fn note_open_validation(request: &Request<'_>, hook: &Hook, n: usize) {
+pub(crate) fn annotate_failed_open_validation(request: &Request<'_>, hook: &Hook, n: usize) {
     request.annotate(&format!("failed-open.{VALIDATING}round_0_index_{n}"), &hook.name);
 }
 
-impl fmt::Display for PatchNote<'_> {
+impl fmt::Display for PatchAnnotation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // It has already been parsed as a patch.
         let mut patch = json::parse(self.patch, &Limits::default()).unwrap_or_default();

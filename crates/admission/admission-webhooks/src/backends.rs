@@ -16,7 +16,7 @@ use crate::breaker::Breaker;
 use crate::metrics::Metrics;
 
 /// The maximum duration of a call.
-pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 /// The user agent of calls.
 const AGENT: &str = "kube-apiserver-admission";
 const DEFAULT_PORT: u16 = 443;
@@ -27,7 +27,7 @@ pub struct Backends {
     services: Arc<dyn ServiceResolver>,
     metrics: Metrics,
     /// The backends by the JSON of their client configuration.
-    known: Mutex<HashMap<String, Weak<Backend>>>,
+    cache: Mutex<HashMap<String, Weak<Backend>>>,
 }
 
 /// One server.
@@ -39,21 +39,21 @@ pub(crate) struct Backend {
 impl Backends {
     /// Returns an empty cache. `users` has the credentials for servers, `services` the addresses of services.
     pub fn new(users: Users, services: Arc<dyn ServiceResolver>, metrics: &Metrics) -> Self {
-        Self { users, services, metrics: metrics.clone(), known: Mutex::default() }
+        Self { users, services, metrics: metrics.clone(), cache: Mutex::default() }
     }
 
     /// Returns the server of a `clientConfig`, or the reason why it cannot be called.
     pub(crate) fn of(&self, config: FieldRef<WebhookClientConfig>) -> Result<Arc<Backend>, String> {
         let key = json::to_string(config.value());
-        let mut known = self.known.lock();
-        if let Some(backend) = known.get(&key).and_then(Weak::upgrade) {
+        let mut cache = self.cache.lock();
+        if let Some(backend) = cache.get(&key).and_then(Weak::upgrade) {
             return Ok(backend);
         }
-        known.retain(|_, backend| backend.strong_count() > 0);
-        let client = Client::new(self.target(config)?, LONGEST_CALL).map_err(|error| error.to_string())?;
+        cache.retain(|_, backend| backend.strong_count() > 0);
+        let client = Client::new(self.target(config)?, MAX_TIMEOUT).map_err(|error| error.to_string())?;
         let breaker = Breaker::new(self.metrics.open.clone());
         let backend = Arc::new(Backend { client: client.named(AGENT), breaker });
-        known.insert(key, Arc::downgrade(&backend));
+        cache.insert(key, Arc::downgrade(&backend));
         Ok(backend)
     }
 

@@ -26,11 +26,11 @@ pub(crate) struct Breaker {
 struct State {
     failures: u32,
     /// `None` while the breaker is closed.
-    opened: Option<Opened>,
+    opened: Option<OpenState>,
 }
 
 /// An open breaker, or a half-open one.
-struct Opened {
+struct OpenState {
     until: Instant,
     pause: Duration,
     /// The error of the last call.
@@ -51,7 +51,7 @@ pub(crate) enum Report {
 }
 
 /// The permission for one call, whose outcome must be reported.
-pub(crate) struct Pass<'a> {
+pub(crate) struct CallPermit<'a> {
     breaker: &'a Breaker,
     is_trial: bool,
     is_reported: bool,
@@ -64,7 +64,7 @@ impl Breaker {
 
     /// Returns the permission for a call, or the error of the last call if the breaker is open. After its time, one
     /// trial call at a time is allowed.
-    pub(crate) fn enter(&self, now: Instant) -> Result<Pass<'_>, String> {
+    pub(crate) fn enter(&self, now: Instant) -> Result<CallPermit<'_>, String> {
         let mut state = self.state.lock();
         let is_trial = match &mut state.opened {
             None => false,
@@ -74,15 +74,15 @@ impl Breaker {
             }
             Some(opened) => return Err(opened.why.clone()),
         };
-        Ok(Pass { breaker: self, is_trial, is_reported: false })
+        Ok(CallPermit { breaker: self, is_trial, is_reported: false })
     }
 
     pub(crate) fn report(&self, now: Instant) -> Report {
         let state = self.state.lock();
         match &state.opened {
             None => Report::Closed { failures: state.failures },
-            Some(Opened { is_half_open: true, why, .. }) => Report::HalfOpen { why: why.clone() },
-            Some(Opened { until, why, .. }) => {
+            Some(OpenState { is_half_open: true, why, .. }) => Report::HalfOpen { why: why.clone() },
+            Some(OpenState { until, why, .. }) => {
                 Report::Open { left: until.saturating_duration_since(now), why: why.clone() }
             }
         }
@@ -103,7 +103,7 @@ impl Drop for Breaker {
     }
 }
 
-impl Pass<'_> {
+impl CallPermit<'_> {
     /// Reports a response of any kind, or a quick failure.
     pub(crate) fn succeed(mut self) {
         self.is_reported = true;
@@ -127,7 +127,7 @@ impl Pass<'_> {
             Some(_) => {}
             None if failures >= MAX_FAILURES => {
                 let (until, pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
-                state.opened = Some(Opened { until, pause, why: why.to_owned(), is_half_open: false });
+                state.opened = Some(OpenState { until, pause, why: why.to_owned(), is_half_open: false });
                 self.breaker.open.inc();
             }
             None => {}
@@ -135,7 +135,7 @@ impl Pass<'_> {
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for CallPermit<'_> {
     /// A cancelled call says nothing about the backend.
     fn drop(&mut self) {
         if self.is_reported || !self.is_trial {
@@ -156,7 +156,7 @@ mod tests {
         let gauge = IntGauge::new("g", "g").unwrap();
         let breaker = Breaker::new(gauge.clone());
         let began = Instant::now();
-        let fail = |at: Duration| breaker.enter(began + at).map(|pass| pass.fail("late", began + at));
+        let fail = |at: Duration| breaker.enter(began + at).map(|permit| permit.fail("late", began + at));
         for _ in 1..MAX_FAILURES {
             fail(Duration::ZERO).unwrap();
         }
@@ -171,10 +171,10 @@ mod tests {
         assert_eq!(fail(Duration::ZERO).unwrap_err(), "late");
         assert_eq!(breaker.report(began), Report::Open { left: FIRST_PAUSE, why: "late".to_owned() });
         // Only one trial call is allowed at a time; when it is cancelled, the next one is.
-        let trying = breaker.enter(began + FIRST_PAUSE).unwrap();
+        let trial = breaker.enter(began + FIRST_PAUSE).unwrap();
         assert!(breaker.enter(began + FIRST_PAUSE).is_err());
         assert_eq!(breaker.report(began + FIRST_PAUSE), Report::HalfOpen { why: "late".to_owned() });
-        drop(trying);
+        drop(trial);
         fail(FIRST_PAUSE).unwrap();
         assert!(fail(FIRST_PAUSE * 2).is_err());
         breaker.enter(began + FIRST_PAUSE * 3).unwrap().succeed();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_breaker_is_not_counted_as_open() {
+    fn dropped_breaker_is_not_counted_as_open() {
         let gauge = IntGauge::new("g", "g").unwrap();
         let breaker = Breaker::new(gauge.clone());
         (0..MAX_FAILURES).for_each(|_| breaker.enter(Instant::now()).unwrap().fail("late", Instant::now()));

@@ -8,13 +8,13 @@ use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Value, json};
 
-use crate::type_meta::Untyped;
+use crate::type_meta::MissingTypeMeta;
 
 /// The encoded forms of one object.
 #[derive(Default)]
-pub(crate) struct Forms(Vec<(GroupVersionKind, Arc<[u8]>)>);
+pub(crate) struct Encodings(Vec<(GroupVersionKind, Arc<[u8]>)>);
 
-impl Forms {
+impl Encodings {
     /// Returns the object in the version of `kind`; `null` if it is absent.
     pub(crate) async fn of(
         &mut self,
@@ -22,16 +22,16 @@ impl Forms {
         kind: &GroupVersionKind,
         object: Option<&Value>,
     ) -> Result<Arc<[u8]>, Status> {
-        self.untyped(subject, kind, object, &Untyped::default()).await
+        self.without_type_meta(subject, kind, object, &MissingTypeMeta::default()).await
     }
 
-    /// As [`Forms::of`], without the members that a patch removed.
-    pub(crate) async fn untyped(
+    /// As [`Encodings::of`], without the members that a patch removed.
+    pub(crate) async fn without_type_meta(
         &mut self,
         subject: &Subject<'_>,
         kind: &GroupVersionKind,
         object: Option<&Value>,
-        untyped: &Untyped,
+        missing: &MissingTypeMeta,
     ) -> Result<Arc<[u8]>, Status> {
         if let Some((_, text)) = self.0.iter().find(|(known, _)| known == kind) {
             return Ok(text.clone());
@@ -39,8 +39,8 @@ impl Forms {
         let text: Arc<[u8]> = match object {
             Some(object) => {
                 let mut object = as_written(subject, kind, object).await?;
-                if *untyped != Untyped::default() {
-                    untyped.strip(kind, object.to_mut());
+                if *missing != MissingTypeMeta::default() {
+                    missing.strip(kind, object.to_mut());
                 }
                 text(&object)
             }
@@ -51,7 +51,7 @@ impl Forms {
     }
 
     /// Drops the forms after a change of the object.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }

@@ -26,9 +26,9 @@ pub(crate) struct Hook {
     /// True for `failurePolicy: Ignore`.
     pub(crate) ignores_failures: bool,
     /// True if the webhook has no side effects on dry runs.
-    pub(crate) bears_dry_runs: bool,
+    pub(crate) supports_dry_run: bool,
     /// True for `reinvocationPolicy: IfNeeded`.
-    pub(crate) reinvoked: bool,
+    pub(crate) is_reinvocable: bool,
     pub(crate) timeout: Option<Duration>,
     /// `None` if the webhook supports no known version.
     pub(crate) reviews: Option<ReviewVersion>,
@@ -37,9 +37,9 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    /// Returns all webhooks of a configuration, in their order; `place` distinguishes configurations from files and
+    /// Returns all webhooks of a configuration, in their order; `source` distinguishes configurations from files and
     /// those of the API.
-    pub(crate) fn all_of(place: &str, configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
+    pub(crate) fn all_of(source: &str, configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
         // It has all fields of a validating configuration.
         let configuration = FieldRef::<MutatingWebhookConfiguration>::root(configuration);
         let webhooks = configuration.at(MutatingWebhookConfiguration::WEBHOOKS);
@@ -50,7 +50,7 @@ impl Hook {
             let name = webhook.at(Webhook::NAME).str();
             // Names may occur twice.
             let number = hooks.iter().filter(|other| other.name == name).count();
-            let id = format!("{place}{configuration}/{name}/{number}").into();
+            let id = format!("{source}{configuration}/{name}/{number}").into();
             hooks.push(Arc::new(Self::of(&configuration, webhook, id, of, backends)));
         }
         hooks
@@ -67,8 +67,8 @@ impl Hook {
             criteria: Criteria::of_webhook(webhook),
             conditions: MatchConditions::of_webhook(webhook, of.as_str()),
             ignores_failures: text(Webhook::FAILURE_POLICY) == "Ignore",
-            bears_dry_runs: matches!(text(Webhook::SIDE_EFFECTS), "None" | "NoneOnDryRun"),
-            reinvoked: text(Webhook::REINVOCATION_POLICY) == "IfNeeded",
+            supports_dry_run: matches!(text(Webhook::SIDE_EFFECTS), "None" | "NoneOnDryRun"),
+            is_reinvocable: text(Webhook::REINVOCATION_POLICY) == "IfNeeded",
             timeout: seconds.map(Duration::from_secs),
             reviews: ReviewVersion::first_of(versions),
             backend: backends.of(webhook.at(Webhook::CLIENT_CONFIG)),

@@ -4,7 +4,6 @@
 //! the plugins. A call (`call`) takes no longer than the request's remaining time, and after repeated slow failures a
 //! backend is not called for a while (`breaker`).
 
-mod response;
 mod audit;
 mod backends;
 mod breaker;
@@ -17,6 +16,7 @@ mod metrics;
 mod mutating;
 mod patch;
 mod refusal;
+mod response;
 mod review;
 mod table;
 mod type_meta;
@@ -37,9 +37,9 @@ pub use webhooks::{WebhookKind, Webhooks};
 /// unusable response. For tests with arbitrary bytes.
 pub fn read_answer(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
     [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
-        match response::Answer::read(kinds, body, version, "", mutating) {
+        match response::WebhookResponse::read(kinds, body, version, "", mutating) {
             Ok(answer) => Ok(refusal::refusal("w", answer.status.as_ref())),
-            Err(response::BadAnswer::Unreadable(why) | response::BadAnswer::Invalid(why)) => Err(why),
+            Err(response::ResponseError::Unreadable(why) | response::ResponseError::Invalid(why)) => Err(why),
         }
     })
 }

@@ -59,7 +59,7 @@ pub(crate) enum Rejection {
 
 /// The reason for skipping a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PassedOver {
+pub(crate) enum SkipReason {
     /// It has not responded in time for a while.
     Dead,
     /// The request had no time left.
@@ -68,16 +68,17 @@ pub(crate) enum PassedOver {
 
 impl Metrics {
     /// Counts a call of a webhook.
-    pub(crate) fn called(&self, of: Type, name: &str, about: Operation, took: Duration, rejected: bool, code: u16) {
-        let (about, rejected, code) = (about.as_str(), if rejected { "true" } else { "false" }, code.min(MAX_CODE));
-        self.requests.with_label_values(&[&code.to_string(), name, about, rejected, of.as_str()]).inc();
-        self.durations.with_label_values(&[name, about, rejected, of.as_str()]).observe(took.as_secs_f64());
+    pub(crate) fn called(&self, of: Type, name: &str, operation: Operation, took: Duration, rejected: bool, code: u16) {
+        let (operation, rejected, code) =
+            (operation.as_str(), if rejected { "true" } else { "false" }, code.min(MAX_CODE));
+        self.requests.with_label_values(&[&code.to_string(), name, operation, rejected, of.as_str()]).inc();
+        self.durations.with_label_values(&[name, operation, rejected, of.as_str()]).observe(took.as_secs_f64());
     }
 
     /// Counts a request that was rejected because of a webhook.
-    pub(crate) fn rejected(&self, of: Type, name: &str, about: Operation, why: Rejection, code: u16) {
+    pub(crate) fn rejected(&self, of: Type, name: &str, operation: Operation, why: Rejection, code: u16) {
         let code = code.min(MAX_CODE).to_string();
-        self.rejections.with_label_values(&[why.as_str(), name, about.as_str(), &code, of.as_str()]).inc();
+        self.rejections.with_label_values(&[why.as_str(), name, operation.as_str(), &code, of.as_str()]).inc();
     }
 
     /// Counts a failed call after which the request continued.
@@ -85,7 +86,7 @@ impl Metrics {
         self.failed_open.with_label_values(&[name, of.as_str()]).inc();
     }
 
-    pub(crate) fn passed_over(&self, of: Type, name: &str, why: PassedOver) {
+    pub(crate) fn passed_over(&self, of: Type, name: &str, why: SkipReason) {
         self.passed_over.with_label_values(&[name, why.as_str(), of.as_str()]).inc();
     }
 }
@@ -109,7 +110,7 @@ impl Rejection {
     }
 }
 
-impl PassedOver {
+impl SkipReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::Dead => "dead",

@@ -21,7 +21,7 @@ const LIMITS: Limits =
 
 /// A webhook's response to a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct WebhookResponse {
     pub(crate) allowed: bool,
     /// `status`, the reason for a refusal.
     pub(crate) status: Option<Value>,
@@ -33,14 +33,14 @@ pub(crate) struct Answer {
 
 /// The error of an unusable response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BadAnswer {
+pub(crate) enum ResponseError {
     /// The body is no review of the requested version.
     Unreadable(String),
     /// The review is not a response to the request.
     Invalid(String),
 }
 
-impl Answer {
+impl WebhookResponse {
     /// Decodes a review as an object of `kinds`. Only mutating webhooks may send patches.
     pub(crate) fn read(
         kinds: &dyn Kinds,
@@ -48,12 +48,12 @@ impl Answer {
         version: ReviewVersion,
         uid: &str,
         mutating: bool,
-    ) -> Result<Self, BadAnswer> {
-        let review = review(kinds, body, version).map_err(BadAnswer::Unreadable)?;
+    ) -> Result<Self, ResponseError> {
+        let review = review(kinds, body, version).map_err(ResponseError::Unreadable)?;
         // A review of v1beta1 has the same fields.
         let review = FieldRef::<AdmissionReview>::root(&review);
         let response = review.at(AdmissionReview::RESPONSE).set();
-        let invalid = |why: String| BadAnswer::Invalid(why);
+        let invalid = |why: String| ResponseError::Invalid(why);
         let response = response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
         let mut answer = Self {
             allowed: response.at(AdmissionResponse::ALLOWED).bool(),
@@ -99,9 +99,9 @@ fn check_identity(
     response: FieldRef<AdmissionResponse>,
     uid: &str,
 ) -> Result<(), String> {
-    let answered = response.at(AdmissionResponse::UID).str();
-    if answered != uid {
-        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(answered)));
+    let actual = response.at(AdmissionResponse::UID).str();
+    if actual != uid {
+        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(actual)));
     }
     let (kind, api_version) = (review.at(AdmissionReview::KIND).str(), review.at(AdmissionReview::API_VERSION).str());
     let expected = format!("{GROUP}/{}", ReviewVersion::V1.as_str());
@@ -139,14 +139,14 @@ mod tests {
     const SCHEME: &str = "pkg/util/webhook/client.go:71";
 
     #[test]
-    fn read() {
+    fn decodes_and_validates_reviews() {
         let v1 = |response: &str| {
             format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{response}}}"#)
         };
         let beta = |response: &str| format!(r#"{{"response":{response}}}"#);
         let (one, two) = (ReviewVersion::V1, ReviewVersion::V1Beta1);
-        let invalid = |why: &str| Err(BadAnswer::Invalid(why.to_owned()));
-        let unreadable = |why: &str| Err(BadAnswer::Unreadable(why.to_owned()));
+        let invalid = |why: &str| Err(ResponseError::Invalid(why.to_owned()));
+        let unreadable = |why: &str| Err(ResponseError::Unreadable(why.to_owned()));
         let no_kind = |kind: &str, version: &str| {
             unreadable(&format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""))
         };
@@ -251,7 +251,7 @@ mod tests {
                 unreadable("couldn't get version/kind; json parse error: unexpected end of JSON input"),
             ),
         ] {
-            let got = Answer::read(&BuiltInKinds, body.as_bytes(), version, "u", mutating);
+            let got = WebhookResponse::read(&BuiltInKinds, body.as_bytes(), version, "u", mutating);
             let got = got.map(|answer| (answer.allowed, String::from_utf8(answer.patch).unwrap()));
             assert_eq!(got, want.map(|(allowed, patch)| (allowed, patch.to_owned())), "{body}");
         }

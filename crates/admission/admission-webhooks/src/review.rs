@@ -14,7 +14,7 @@ pub(crate) enum ReviewVersion {
 }
 
 /// The request of a review.
-pub(crate) struct Question<'a> {
+pub(crate) struct ReviewRequest<'a> {
     pub(crate) version: ReviewVersion,
     pub(crate) uid: &'a str,
     pub(crate) attributes: &'a Attributes,
@@ -45,9 +45,9 @@ impl ReviewVersion {
     }
 }
 
-impl Question<'_> {
+impl ReviewRequest<'_> {
     /// Returns the body of the request.
-    pub(crate) fn document(&self) -> Bytes {
+    pub(crate) fn to_json(&self) -> Bytes {
         let attributes = self.attributes;
         let mut out = Vec::with_capacity(1024 + self.object.len() + self.old_object.len());
         out.extend_from_slice(br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/"#);

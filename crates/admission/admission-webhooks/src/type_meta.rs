@@ -9,14 +9,14 @@ const MEMBERS: [&str; 2] = ["kind", "apiVersion"];
 
 /// The members of an object's type that are not sent to further webhooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Untyped {
+pub(crate) struct MissingTypeMeta {
     /// The kind in whose version the object was patched; `None` if all members are sent.
     patched: Option<GroupVersionKind>,
     /// True for each of [`MEMBERS`] that is missing.
     missing: [bool; 2],
 }
 
-impl Untyped {
+impl MissingTypeMeta {
     /// Returns the members that a patched object in the version of `kind` lacks; empty ones are absent in Go.
     pub(crate) fn of(kind: &GroupVersionKind, patched: &Value) -> Self {
         let missing = MEMBERS.map(|member| patched.str_at(&[member]).is_empty());
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_are_missing_until_a_conversion() {
+    fn omits_removed_members_until_conversion() {
         let [v1, v2] = ["v1", "v2"].map(|version| GroupVersionKind::new("g", version, "K"));
         let whole = value!({"kind": "K", "apiVersion": "g/v1", "a": 1i64});
         for (patched, next, want) in [
@@ -59,15 +59,15 @@ mod tests {
             (value!({}), &v1, value!({"a": 1i64})),
             (value!({}), &v2, whole.clone()),
         ] {
-            let mut untyped = Untyped::of(&v1, &patched);
-            untyped.convert_to(next);
+            let mut missing_type_meta = MissingTypeMeta::of(&v1, &patched);
+            missing_type_meta.convert_to(next);
             let mut sent = whole.clone();
-            untyped.strip(next, &mut sent);
+            missing_type_meta.strip(next, &mut sent);
             assert_eq!(sent, want, "{patched:?}");
             // The conversion is not undone by a return to the first version.
-            untyped.convert_to(&v1);
+            missing_type_meta.convert_to(&v1);
             let mut sent = whole.clone();
-            untyped.strip(&v1, &mut sent);
+            missing_type_meta.strip(&v1, &mut sent);
             assert_eq!(sent, want, "{patched:?}");
         }
     }
