@@ -340,14 +340,14 @@ mod tests {
         let slow = Slow(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &options, false, metrics.clone());
         backend.process(vec![event(0)]).await;
-        while begun.load(Ordering::SeqCst) == 0 {
+        while started.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
         assert!(backend.process((1..6).map(event).collect()).await);
         assert_eq!(metrics.errors("buffered"), 3);
         gate.add_permits(1);
         backend.shutdown().await;
-        assert_eq!(begun.load(Ordering::SeqCst), 3);
+        assert_eq!(started.load(Ordering::SeqCst), 3);
         assert!(backend.process(vec![event(9)]).await);
         assert_eq!(metrics.errors("buffered"), 4);
     }
@@ -365,11 +365,11 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // Two batches are on their way, and a third one waits for its turn.
-        assert_eq!((begun.load(Ordering::SeqCst), metrics.errors("buffered")), (6, 100 - 6 - 3 - 6));
+        assert_eq!((started.load(Ordering::SeqCst), metrics.errors("buffered")), (6, 100 - 6 - 3 - 6));
         let stopped = Instant::now();
         backend.shutdown().await;
         assert_eq!((stopped.elapsed().as_secs(), metrics.errors("buffered")), (STOP_GRACE.as_secs(), 100));
-        assert_eq!(begun.load(Ordering::SeqCst), 6);
+        assert_eq!(started.load(Ordering::SeqCst), 6);
         drop(gate);
     }
 
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(metrics.errors("buffered"), 2);
         gate.add_permits(6);
         backend.shutdown().await;
-        assert_eq!(begun.load(Ordering::SeqCst), 4);
+        assert_eq!(started.load(Ordering::SeqCst), 4);
     }
 
     #[tokio::test]
@@ -403,13 +403,13 @@ mod tests {
         let slow = Slow(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &batch, false, metrics.clone()).with_spill(spill());
         backend.process(vec![event(0)]).await;
-        while begun.load(Ordering::SeqCst) == 0 {
+        while started.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
         assert!(backend.process((1..6).map(event).collect()).await);
         gate.add_permits(1);
         backend.shutdown().await;
-        assert_eq!((metrics.errors("buffered"), begun.load(Ordering::SeqCst), lines()), (0, 3, 3));
+        assert_eq!((metrics.errors("buffered"), started.load(Ordering::SeqCst), lines()), (0, 3, 3));
 
         let refusing = Arc::new(RecordingBackend { refuses: true, ..RecordingBackend::default() });
         let backend = Buffered::new(Box::new(refusing), &batch, true, metrics.clone()).with_spill(spill());

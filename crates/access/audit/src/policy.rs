@@ -228,7 +228,7 @@ rules:
 ",
         )
         .unwrap();
-        let config = |path: &str, query: &str| {
+        let evaluate = |path: &str, query: &str| {
             policy.evaluate(&RequestInfo::parse(&Method::GET, path, &Query::parse(query), path).unwrap(), None)
         };
         assert_eq!(evaluate("/api/v1/nodes", "watch=1").level, AuditLevel::None);

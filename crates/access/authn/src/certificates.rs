@@ -137,8 +137,7 @@ impl Authorities {
             cache
         });
         let mut entries = cache.0.lock();
-        if let Some(cached) = entries.iter().find(|entry| entry.authorities_id == current.id && now <= entries.expires)
-        {
+        if let Some(cached) = entries.iter().find(|entry| entry.authorities_id == current.id && now <= entry.expires) {
             return cached.outcome.clone().map(Some);
         }
         let (outcome, expires) = match current.verify(leaf, intermediates, now) {
@@ -146,7 +145,7 @@ impl Authorities {
             Err(error) => (Err(error), now + FAILURE_LIFE),
         };
         // Outcomes of replaced authorities are dropped.
-        entries.retain(|entry| entry.authorities_id != current.id && now <= entries.expires);
+        entries.retain(|entry| entry.authorities_id != current.id && now <= entry.expires);
         entries.truncate(8);
         entries.push(CachedVerification { authorities_id: current.id, expires, outcome: outcome.clone() });
         outcome.map(Some)

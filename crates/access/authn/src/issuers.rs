@@ -60,7 +60,7 @@ impl Issuers {
         let reloading = async {
             let mut discovery = spawn_discovery(&self.current.load());
             let Some(file) = file else { return std::future::pending::<()>().await };
-            file.metrics.configured(file.file.response());
+            file.metrics.configured(file.file.known());
             loop {
                 if self.reload(file).await {
                     discovery.abort_all();

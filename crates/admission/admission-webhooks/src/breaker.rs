@@ -13,7 +13,7 @@ use prometheus::IntGauge;
 const MAX_FAILURES: u32 = 5;
 /// The first and the longest time for which the breaker is open; it doubles with each further slow failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+const MAX_PAUSE: Duration = Duration::from_secs(16);
 
 /// The breaker of one backend.
 pub(crate) struct Breaker {
@@ -118,7 +118,7 @@ impl CallPermit<'_> {
         state.failures = failures;
         match &mut state.opened {
             Some(opened) if self.is_trial => {
-                opened.pause = (opened.pause * 2).min(LONGEST_PAUSE);
+                opened.pause = (opened.pause * 2).min(MAX_PAUSE);
                 opened.until = now + opened.pause;
                 opened.is_half_open = false;
                 why.clone_into(&mut opened.why);

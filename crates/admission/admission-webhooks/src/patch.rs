@@ -34,7 +34,7 @@ pub(crate) async fn apply_patch(
         return Ok(None);
     }
     let patch = json_patch::parse_unvalidated(&response.patch).map_err(|status| {
-        Failure::of_answer(format!("received undecodable patch in webhook response: {}", status.message()))
+        Failure::of_response(format!("received undecodable patch in webhook response: {}", status.message()))
     })?;
     if patch.is_empty() {
         return Ok(None);

@@ -74,7 +74,7 @@ impl PairFiles {
         create: impl FnOnce() -> Result<CertifiedKey, PkiError>,
     ) -> Result<CertifiedKey, PkiError> {
         if let Some(pair) = self.read()?
-            && self.parsed(&pair, good)?
+            && self.parsed(&pair, is_usable)?
         {
             return Ok(pair);
         }

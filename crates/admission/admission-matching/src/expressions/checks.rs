@@ -163,7 +163,7 @@ mod tests {
         };
         let mut passes = 0;
         let answers = checks
-            .settle(|| {
+            .resolve(|| {
                 passes += 1;
                 ["get", "list", "get", "watch"].map(check_path)
             })
