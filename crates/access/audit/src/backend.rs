@@ -1,4 +1,4 @@
-//! Backends, which store or send events.
+//! The [`Backend`] trait and its combinators.
 
 use std::sync::Arc;
 
@@ -6,12 +6,13 @@ use binnacle_request::BoxFuture;
 
 use crate::Event;
 
-/// A store or receiver of events.
+/// A destination of events: a log, a webhook, or a wrapper around another backend.
 pub trait Backend: Send + Sync {
-    /// Returns true if all events were accepted. Others are already counted and logged.
+    /// Processes a batch. Returns true if all events were accepted; events that were not are already counted and
+    /// logged.
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool>;
 
-    /// Waits until all accepted events are processed. No events are accepted afterwards.
+    /// Waits until all accepted events are processed. No further events are accepted.
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
@@ -20,7 +21,7 @@ pub trait Backend: Send + Sync {
     fn name(&self) -> String;
 }
 
-/// A backend that passes events to several others.
+/// A backend that passes events to several backends.
 pub(crate) struct Union(pub(crate) Vec<Box<dyn Backend>>);
 
 impl Backend for Union {
@@ -48,7 +49,7 @@ impl Backend for Union {
     }
 }
 
-/// A backend that ignores errors of another one (`blocking`), which counts and logs them.
+/// A backend that accepts all events (`blocking`); the wrapped backend counts and logs its failures.
 pub(crate) struct IgnoreErrors<B>(pub(crate) B);
 
 impl<B: Backend> Backend for IgnoreErrors<B> {
@@ -88,7 +89,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A backend that records the audit IDs of each batch, and accepts it or not.
+    /// A backend that records the audit IDs of each batch, and accepts or rejects it.
     #[derive(Default)]
     pub(crate) struct RecordingBackend {
         pub(crate) batches: Mutex<Vec<Vec<String>>>,

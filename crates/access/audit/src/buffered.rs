@@ -1,8 +1,8 @@
 //! A bounded queue that sends events in batches (`batch`). Requests never wait: events that do not fit into the queue
 //! are lost, counted and logged.
 //!
-//! The queue, the batches on their way and the memory of both are bounded: a webhook that hangs takes neither more, nor
-//! does it hold up a stop for longer than [`STOP_GRACE`].
+//! The queue, the batches in flight and the memory of both are bounded, and a hanging webhook delays shutdown by at
+//! most [`STOP_GRACE`].
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::spill::Spill;
 use crate::{Backend, BatchOptions, Event};
 
 const PLUGIN: &str = "buffered";
-/// The most memory of events that wait or are on their way, in KiB. kube-apiserver only bounds the number of those that
-/// wait, and an event may have megabytes.
+/// The maximum memory of queued and in-flight events, in KiB. kube-apiserver only bounds the number of queued events,
+/// and a single event may take megabytes.
 const MAX_MEMORY_KIB: usize = 128 << 10;
-/// The most batches on their way at once. kube-apiserver has no bound.
+/// The maximum number of batches in flight. kube-apiserver has no bound.
 const MAX_BATCHES: usize = 64;
-/// The time that a stop waits for the events that are left.
+/// The time that shutdown waits for the remaining events.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const STOPPED: &str = "the server stops";
 
@@ -33,23 +33,24 @@ pub(crate) struct Buffered {
     name: String,
     queue: Mutex<Option<Sender<QueuedEvent>>>,
     memory: Arc<Semaphore>,
-    /// The time at which a stop no longer waits.
+    /// The time at which shutdown stops waiting.
     deadline: watch::Sender<Option<Instant>>,
     worker: Mutex<Option<JoinHandle<()>>>,
     metrics: Metrics,
-    /// The place for events without room, and for batches that the next backend refuses.
+    /// Stores events that do not fit into the queue, and batches that the next backend refuses.
     spill: Arc<OnceLock<Spill>>,
 }
 
 /// An event in the queue or in a batch.
 struct QueuedEvent {
     event: Arc<Event>,
-    /// Its share of the memory.
+    /// The share of [`MAX_MEMORY_KIB`] that the event takes.
     _memory: OwnedSemaphorePermit,
 }
 
 impl Buffered {
-    /// Must be called in a runtime. If `concurrent`, a batch is sent without waiting for the previous one.
+    /// Creates the queue and spawns its worker on the current runtime. If `concurrent`, a batch is sent without waiting
+    /// for the previous one.
     pub(crate) fn new(next: Box<dyn Backend>, options: &BatchOptions, concurrent: bool, metrics: Metrics) -> Self {
         let (sender, receiver) = mpsc::channel(options.buffer_size);
         let name = format!("{PLUGIN}<{}>", next.name());
@@ -63,7 +64,7 @@ impl Buffered {
             max_size: options.max_batch_size,
             max_wait: options.max_batch_wait,
             throttle: options.throttle_enable.then(|| Throttle::new(options.throttle_qps, options.throttle_burst)),
-            // As many as the queue has room for: twice its size is the bound for all events.
+            // At most as many events in flight as in the queue: twice its size bounds all events.
             slots: concurrent.then(|| {
                 let batches = options.buffer_size / options.max_batch_size.max(1);
                 Arc::new(Semaphore::new(batches.clamp(1, MAX_BATCHES)))
@@ -86,9 +87,9 @@ impl Buffered {
         }
     }
 
-    /// Keeps events that would be lost.
+    /// Spills events that would be lost otherwise.
     pub(crate) fn with_spill(self, spill: Spill) -> Self {
-        // Nothing else sets it.
+        // This is the only place that sets it.
         let _ = self.spill.set(spill);
         self
     }
@@ -111,7 +112,7 @@ impl Buffered {
         }
     }
 
-    /// Reserves the memory of an event, if that much is left.
+    /// Reserves the memory of an event; `None` if that much is not left.
     fn reserve_memory(&self, event: &Event) -> Option<OwnedSemaphorePermit> {
         let size = event.memory().div_ceil(1024).min(MAX_MEMORY_KIB);
         self.memory.clone().try_acquire_many_owned(u32::try_from(size).ok()?).ok()
@@ -145,7 +146,7 @@ impl Backend for Buffered {
     }
 }
 
-/// Spills events; those that cannot be are lost, counted and logged.
+/// Spills events. Events that cannot be spilled are lost, counted and logged.
 fn spill_or_fail(spill: &OnceLock<Spill>, metrics: &Metrics, reason: &str, events: &[Arc<Event>]) {
     let lost = spill.get().map_or(events, |spill| spill.store(events));
     if !lost.is_empty() {
@@ -161,13 +162,13 @@ struct Worker {
     max_size: usize,
     max_wait: Duration,
     throttle: Option<Throttle>,
-    /// Permits for batches on their way, if a batch does not wait for the previous one.
+    /// Permits for batches in flight, if a batch does not wait for the previous one.
     slots: Option<Arc<Semaphore>>,
     deadline: watch::Receiver<Option<Instant>>,
 }
 
 impl Worker {
-    /// Sends batches until the queue is closed and empty and all its events are processed or lost.
+    /// Sends batches until the queue is closed and all its events are processed or lost.
     async fn run(&mut self) {
         let mut sending = JoinSet::new();
         while let Some(batch) = self.collect().await {
@@ -188,7 +189,7 @@ impl Worker {
         self.next.shutdown().await;
     }
 
-    /// Waits until the next batch may be sent, or a stop no longer waits.
+    /// Waits until the next batch may be sent; `None` if shutdown stops waiting before that.
     async fn wait_for_slot(&mut self) -> Option<OwnedSemaphorePermit> {
         let deadline = self.deadline.clone();
         let slot = async {
@@ -218,7 +219,7 @@ impl Worker {
         }
     }
 
-    /// Collects a batch: until it has the maximum number of events, or the first of them has waited long enough.
+    /// Collects a batch until it has the maximum number of events, or the first of them has waited long enough.
     async fn collect(&mut self) -> Option<Vec<QueuedEvent>> {
         let mut batch = vec![self.queue.recv().await?];
         let deadline = Instant::now() + self.max_wait;
@@ -232,12 +233,12 @@ impl Worker {
     }
 }
 
-/// Waits until a stop no longer waits for events.
+/// Waits until shutdown stops waiting for events.
 async fn until_deadline(mut deadline: watch::Receiver<Option<Instant>>) {
     let at = deadline.wait_for(Option::is_some).await.map(|at| *at);
     match at {
         Ok(Some(at)) => tokio::time::sleep_until(at).await,
-        // The backend was dropped without a stop.
+        // The backend was dropped without a shutdown.
         _ => std::future::pending().await,
     }
 }
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!(backend.name(), "buffered<seen>");
     }
 
-    /// A backend that holds every batch until the semaphore is released.
+    /// A backend that blocks every batch until the semaphore is released.
     struct Slow(Arc<Semaphore>, Arc<AtomicUsize>);
 
     impl Backend for Slow {
@@ -352,7 +353,7 @@ mod tests {
         assert_eq!(metrics.errors("buffered"), 4);
     }
 
-    /// A hanging webhook holds two batches here, and the queue.
+    /// The backend never finishes a batch: two batches are in flight, and the queue is full.
     #[tokio::test(start_paused = true)]
     async fn bounds_batches_in_flight_and_the_time_of_shutdown() {
         let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -364,7 +365,7 @@ mod tests {
             backend.process(vec![event(id)]).await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // Two batches are on their way, and a third one waits for its turn.
+        // Two batches are in flight, and a third one waits for a permit.
         assert_eq!((started.load(Ordering::SeqCst), metrics.errors("buffered")), (6, 100 - 6 - 3 - 6));
         let stopped = Instant::now();
         backend.shutdown().await;

@@ -1,7 +1,8 @@
-//! Audit: the policy of recorded requests and levels ([`Policy`]), the events of a request ([`Trail`]), and their
-//! backends ([`Backend`]).
+//! Auditing: the policy that determines the audit level of a request ([`Policy`]), the events of a request ([`Trail`]),
+//! and the backends that process them ([`Backend`]).
 //!
-//! Independent of HTTP: the facts of a request are in its `Record`, and the server's handler chain reports its stages.
+//! The crate is independent of HTTP: events are built from the request's `Record`, and the server's handler chain
+//! reports the stages.
 
 mod auditor;
 mod backend;

@@ -1,4 +1,4 @@
-//! A backend that writes events as lines to a file or to standard output.
+//! A backend that writes events as lines to a file or standard output.
 
 mod rotate;
 
@@ -17,8 +17,8 @@ use rotate::RotatingFile;
 
 const PLUGIN: &str = "log";
 
-/// A log, as a file or on standard output. Each event is written at once, under a lock, so that lines never mix. When
-/// [`Backend::process`] returns, the kernel has the bytes, but maybe in its page cache only, as with kube-apiserver.
+/// A log file, or standard output. Each event is written immediately, under a lock, so that lines never interleave.
+/// When [`Backend::process`] returns, the bytes may still only be in the kernel's page cache, as with kube-apiserver.
 pub(crate) struct Log {
     out: Mutex<Sink>,
     format: LogFormat,
@@ -31,7 +31,7 @@ enum Sink {
 }
 
 impl Log {
-    /// Creates the file and its directory unless they exist.
+    /// Opens the log. The file and its directory are created if they do not exist.
     pub(crate) fn open(options: &LogOptions, metrics: Metrics) -> std::io::Result<Self> {
         let out = if options.path == Path::new("-") { Sink::Stdout } else { Sink::File(RotatingFile::open(options)?) };
         Ok(Self { out: Mutex::new(out), format: options.format, metrics })
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// `/dev/full` fails every write like a full disk.
+    /// Writes to `/dev/full` fail as on a full disk.
     #[tokio::test]
     #[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/full")]
     async fn counts_events_lost_to_a_full_disk() {

@@ -1,4 +1,4 @@
-//! The audit policy: an ordered list of rules, of which the first match determines the level of a request.
+//! The audit policy: an ordered list of rules, whose first match determines the audit level of a request.
 
 mod read;
 
@@ -17,12 +17,12 @@ pub struct Policy {
     pub(crate) omit_managed_fields: bool,
 }
 
-/// The error of an invalid policy, in kube-apiserver's words.
+/// The error of an invalid policy, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(crate) String);
 
-/// The policy's treatment of one request.
+/// How the policy audits a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestAuditConfig {
     pub level: AuditLevel,
@@ -66,7 +66,7 @@ impl Policy {
         read::policy(text)
     }
 
-    /// Returns the treatment of a request. `user` is the authenticated user, even if they impersonate another one.
+    /// Evaluates the policy for a request. `user` is the authenticated user, even if they impersonate another one.
     pub fn evaluate(&self, info: &RequestInfo, user: Option<&User>) -> RequestAuditConfig {
         match self.rules.iter().find(|rule| rule.matches(info, user)) {
             Some(rule) => RequestAuditConfig {

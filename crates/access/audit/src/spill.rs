@@ -1,7 +1,7 @@
-//! Events that a queue has no room for, kept in files until their server takes them.
+//! Spill files: events that do not fit into the queue are written to files until the webhook accepts them.
 //!
-//! SpillDirectory have a number and one event per line. A file is removed once all its events are sent; after a stop in between
-//! it is sent again, so that events may come twice and none is lost.
+//! Files are numbered and have one event per line. A file is removed once all its events are sent. After a shutdown in
+//! between it is sent again from the start: events may be delivered twice, but none is lost.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -24,15 +24,15 @@ use tokio::task::AbortHandle;
 use crate::Event;
 use crate::event::encode_item;
 
-/// The most events on their way to the writer; a disk that is slower than that is_losing events.
+/// The maximum number of events queued for the writer; events are lost if the disk is slower than that.
 const WRITER_QUEUE: usize = 1024;
-/// The size of a file, unless the limit of all is less than eight of it.
+/// The maximum size of a file, unless the limit of all files is less than eight times as much.
 const FILE_BYTES: u64 = 8 << 20;
-/// The pause after a failure, which doubles up to a maximum.
+/// The delay after a failure, which doubles up to a maximum.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The directory of the files, and its limit.
+/// The directory of the files and its size limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpillOptions {
     pub directory: PathBuf,
@@ -40,13 +40,13 @@ pub struct SpillOptions {
     pub max_bytes: u64,
 }
 
-/// A receiver of encoded events.
+/// The destination of spilled events.
 pub(crate) trait ReplaySink: Send + Sync + 'static {
     /// Returns true if all events were accepted.
     fn replay<'a>(&'a self, events: &'a [Vec<u8>]) -> BoxFuture<'a, bool>;
 }
 
-/// The files and the thread that writes them.
+/// The spill files, and the thread that writes them.
 pub(crate) struct Spill {
     lines: Mutex<Option<SyncSender<Vec<u8>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -72,7 +72,7 @@ struct State {
     /// The number of the last file.
     last: u64,
     bytes: u64,
-    /// True since events were lost, for one line in the log.
+    /// True while events are being lost, so that this is logged only once.
     is_losing: bool,
 }
 
@@ -101,7 +101,7 @@ families! {
 // === impl Spill ===
 
 impl Spill {
-    /// Opens the directory, with what an earlier server has left in it.
+    /// Opens the directory, including the files of earlier processes.
     pub(crate) fn open(options: &SpillOptions, metrics: SpillMetrics) -> io::Result<Self> {
         let files = Arc::new(SpillDirectory::open(options, metrics)?);
         let (lines, received) = sync_channel(WRITER_QUEUE);
@@ -111,14 +111,14 @@ impl Spill {
         Ok(Self { lines: Mutex::new(Some(lines)), writer: Mutex::new(Some(writer)), sender: Mutex::default(), files })
     }
 
-    /// Begins to send what is in the files, in batches. Must be called in a runtime.
+    /// Spawns a task on the current runtime that sends the events in the files, in batches.
     pub(crate) fn send_to(&self, receiver: Arc<dyn ReplaySink>, batch: usize) {
         let files = self.files.clone();
         let task = tokio::spawn(supervise("audit spill", move || send(files.clone(), receiver.clone(), batch)));
         *self.sender.lock() = Some(task.abort_handle());
     }
 
-    /// Keeps events, and returns those that were lost.
+    /// Stores events, and returns those that were lost.
     pub(crate) fn store<'e>(&self, events: &'e [Arc<Event>]) -> &'e [Arc<Event>] {
         let lines = self.lines.lock();
         for (at, event) in events.iter().enumerate() {
@@ -136,7 +136,7 @@ impl Spill {
         &[]
     }
 
-    /// Waits until everything kept is written. Nothing is kept or sent afterwards.
+    /// Waits until all stored events are written. No further events are stored or sent.
     pub(crate) async fn close(&self) {
         if let Some(sender) = self.sender.lock().take() {
             sender.abort();
@@ -150,7 +150,7 @@ impl Spill {
     }
 }
 
-/// Writes lines until the sender is gone.
+/// Writes lines until the channel is closed.
 fn write_all(files: &SpillDirectory, lines: &Receiver<Vec<u8>>) {
     while let Ok(line) = lines.recv() {
         match files.append(&line) {
@@ -167,7 +167,7 @@ fn write_all(files: &SpillDirectory, lines: &Receiver<Vec<u8>>) {
     }
 }
 
-/// Sends the files, one after the other, for as long as the server runs.
+/// Sends the files, the oldest first, until the server exits.
 async fn send(files: Arc<SpillDirectory>, receiver: Arc<dyn ReplaySink>, batch: usize) {
     loop {
         let Some(oldest) = files.oldest() else {
@@ -184,7 +184,7 @@ async fn send(files: Arc<SpillDirectory>, receiver: Arc<dyn ReplaySink>, batch: 
                 continue;
             }
         };
-        // A line without an end was cut short by the end of an earlier process.
+        // The last line may be incomplete if an earlier process was killed.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let events: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).collect();
@@ -249,7 +249,7 @@ impl SpillDirectory {
         };
         let appended = file.write_all(line);
         if appended.is_err() {
-            // The file ends here; a part of a line that stays is left out when it is read.
+            // If this fails, the partial line is skipped when the file is read.
             let _ = file.set_len(written.bytes);
         } else {
             written.bytes += size;
@@ -268,7 +268,7 @@ impl SpillDirectory {
         appended
     }
 
-    /// Returns the oldest file, which is not written to any more.
+    /// Returns the oldest complete file.
     fn oldest(&self) -> Option<SpillFile> {
         let mut state = self.state.lock();
         if state.complete.is_empty()
@@ -300,7 +300,7 @@ impl SpillDirectory {
     }
 }
 
-/// Returns the number in the name of a file.
+/// Returns the number in a file name.
 fn parse_file_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("audit-")?.strip_suffix(".jsonl")?;
     (digits.len() == 20).then(|| digits.parse().ok()).flatten()
@@ -326,7 +326,7 @@ mod tests {
         Arc::new(Event { audit_id: id.to_string().into(), ..full_event() })
     }
 
-    /// Takes events while it is open.
+    /// A sink that accepts events while it is open.
     #[derive(Default)]
     struct Server {
         open: AtomicBool,
@@ -369,7 +369,7 @@ mod tests {
         spill.close().await;
         assert_eq!((first.spilled.get(), first.dropped.get()), (5, 0));
         assert!(!spill.store(&[event(9)]).is_empty(), "it is closed");
-        // A process that was killed may leave a part of a line.
+        // A process that was killed may leave a partial line.
         let left = fs::read_dir(&options.directory).unwrap().next().unwrap().unwrap().path();
         let mut file = OpenOptions::new().append(true).open(&left).unwrap();
         file.write_all(b"{\"auditID\":\"cut").unwrap();

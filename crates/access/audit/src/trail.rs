@@ -38,7 +38,7 @@ struct AuditedRequest {
     user: Option<Arc<User>>,
 }
 
-/// The members of a response head that events have.
+/// The parts of a response head that are recorded in events.
 pub struct Answered {
     pub code: u16,
     /// Present if the response is a Status.
@@ -47,9 +47,10 @@ pub struct Answered {
 
 /// The maximum length of a user agent in an event.
 const MAX_USER_AGENT: usize = 1024;
-/// Larger responses are omitted from events, which are marked as truncated, since they would have to be buffered.
+/// The maximum size of a recorded response. Larger ones would have to be buffered; they are omitted and the event is
+/// marked as truncated.
 const MAX_RESPONSE_OBJECT: usize = 16 << 20;
-/// Events of slower requests have annotations with the durations of their parts.
+/// The latency above which events are annotated with the latency of each part of the request.
 const SLOW: Duration = Duration::from_millis(500);
 
 impl Trail {
@@ -67,7 +68,7 @@ impl Trail {
         Self { auditor, record, source_ips: source_ips.into(), user_agent, state: Mutex::default() }
     }
 
-    /// Applies the policy after authentication, successful or not. Returns true if there will be events.
+    /// Evaluates the policy after successful or failed authentication. Returns true if the request is audited.
     pub fn begin(&self, info: &Arc<RequestInfo>, user: Option<&Arc<User>>) -> bool {
         let config = self.auditor.evaluate(info, user.map(Arc::as_ref));
         self.record.begin_audit().decide(config.level, config.omit_managed_fields);
@@ -83,7 +84,7 @@ impl Trail {
         self.state.lock().audited.is_some()
     }
 
-    /// Records the arrival of the request. Returns false if that failed and the request must be refused.
+    /// Records the `RequestReceived` stage. Returns false if that failed and the request must be rejected.
     pub async fn received(&self) -> bool {
         let accepted = self.emit(Stage::RequestReceived).await;
         if !accepted {
@@ -100,7 +101,7 @@ impl Trail {
         });
     }
 
-    /// Like [`Trail::answered`] after failed authentication; `tried` are the authentication methods that were tried.
+    /// Like [`Trail::answered`], for failed authentication; `tried` are the authentication methods that were tried.
     pub fn unauthenticated(&self, tried: &[&str]) {
         let message = match tried {
             [] => "Authentication failed, no credentials provided".to_owned(),
@@ -109,7 +110,7 @@ impl Trail {
         self.state.lock().status.get_or_insert(ResponseStatus::Unauthenticated(message));
     }
 
-    /// Records that the response head is sent.
+    /// Records the `ResponseStarted` stage.
     pub async fn started(&self) {
         self.emit(Stage::ResponseStarted).await;
     }
@@ -133,7 +134,7 @@ impl Trail {
         }
     }
 
-    /// Returns true once the request is slow, so that the durations of its parts are recorded.
+    /// Returns true once the request is slow enough for its latencies to be recorded.
     pub fn is_slow(&self) -> bool {
         self.total() > SLOW
     }
@@ -142,7 +143,7 @@ impl Trail {
         self.record.received().elapsed().unwrap_or_default()
     }
 
-    /// Annotates slow requests with the durations of their parts. Watches are exempt, since they are meant to last.
+    /// Annotates slow requests with the latencies of their parts, except watches, which are long-running by design.
     fn annotate_latencies(&self) {
         let total = self.total();
         let watches = self.state.lock().audited.as_ref().is_some_and(|audited| audited.info.verb == "watch");
@@ -156,7 +157,8 @@ impl Trail {
         }
     }
 
-    /// Records that the response was sent completely, or that the client is gone. Only the first end counts.
+    /// Records the `ResponseComplete` stage: the response was sent, or the client is gone. Only the first call of this
+    /// or [`Trail::panicked`] counts.
     pub async fn completed(&self) {
         if self.end() {
             self.annotate_latencies();
@@ -165,7 +167,7 @@ impl Trail {
         }
     }
 
-    /// Records that a panic ended the request.
+    /// Records the `Panic` stage.
     pub async fn panicked(&self, message: &str) {
         if self.end() {
             self.state.lock().status = Some(ResponseStatus::Failure {
@@ -177,7 +179,7 @@ impl Trail {
         }
     }
 
-    /// Ends the trail: there are no further events. Returns false if it had ended before.
+    /// Ends the trail: no further events are created. Returns false if it has ended already.
     pub fn end(&self) -> bool {
         !std::mem::replace(&mut self.state.lock().ended, true)
     }
@@ -227,7 +229,7 @@ fn annotate_decision(decision: Option<&Decision>, notes: &mut Noted) {
     notes.annotations.insert("authorization.k8s.io/reason".into(), decision.reason().into());
 }
 
-/// Returns the object that the path names, completed by the object in the request.
+/// Returns the object that the path names, completed from the object in the request.
 fn reference(info: &RequestInfo, notes: &Noted) -> Option<ObjectReference> {
     if !info.is_resource_request {
         return None;

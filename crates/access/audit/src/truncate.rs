@@ -1,4 +1,5 @@
-//! A backend that limits the size of events and batches: objects are omitted first, then whole events.
+//! A backend that limits the size of events and batches: first the objects of a large event are omitted, then the
+//! event.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::{Backend, Event, TruncateOptions};
 
 const PLUGIN: &str = "truncate";
-/// The annotation of events without their objects.
+/// The annotation of events whose objects are omitted.
 pub(crate) const TRUNCATED: &str = "audit.k8s.io/truncated";
 
 pub(crate) struct Truncate<B> {

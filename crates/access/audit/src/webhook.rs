@@ -1,4 +1,4 @@
-//! A backend that sends events as `EventList`s to the server of a kubeconfig file.
+//! A backend that sends events as an `EventList` to the server in a kubeconfig file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::spill::ReplaySink;
 use crate::{Backend, Event, WebhookOptions};
 
 const PLUGIN: &str = "webhook";
-/// The timeout of a call. Go has none, but a hanging call would keep its events in memory forever.
+/// The timeout of a call. kube-apiserver has none, but a hanging call would hold its events in memory forever.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
@@ -21,7 +21,7 @@ pub(crate) struct Webhook {
     client: Client,
     backoff: Backoff,
     metrics: Metrics,
-    /// True if the caller keeps events that are refused.
+    /// True if the caller spills events that the server does not accept.
     caller_spills: bool,
 }
 
@@ -39,7 +39,7 @@ impl Backend for Webhook {
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let list = Bytes::from(encode_list(events.iter().map(Arc::as_ref)));
-            // All failures are treated as transient, since events should hardly ever be lost.
+            // All failures are retried, since events should not be lost.
             match self.backoff.run_while(|_| true, || self.client.post(list.clone())).await {
                 Ok(_) => true,
                 Err(error) if self.caller_spills => {

@@ -1,4 +1,4 @@
-//! Events as `audit.k8s.io/v1` JSON, with members in kube-apiserver's order.
+//! Encodes events as `audit.k8s.io/v1` JSON, with the fields in kube-apiserver's order.
 
 use binnacle_meta::{Status, StatusDetails};
 use binnacle_request::User;
@@ -6,7 +6,7 @@ use binnacle_schema::json::write_string;
 
 use super::{Event, ObjectReference, ResponseStatus, micro_time};
 
-/// Encodes an event as a line of a log.
+/// Encodes an event as a line of the log.
 pub(crate) fn encode_line(event: &Event, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","#);
     write_members(event, out);
@@ -20,10 +20,10 @@ pub(crate) fn encoded_size(event: &Event) -> usize {
     out.len()
 }
 
-/// The beginning of an `EventList`.
+/// The prefix of an `EventList`.
 const LIST: &[u8] = br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
 
-/// Encodes events as an `EventList`, the body of calls to webhooks. Items have no kind and apiVersion.
+/// Encodes events as an `EventList`, the request body of webhooks. Items have no kind and apiVersion.
 pub(crate) fn encode_list<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     out.extend_from_slice(LIST);
@@ -132,7 +132,7 @@ fn write_reference(reference: &ObjectReference, object: &mut ObjectWriter<'_>) {
     object.text_unless_empty("subresource", &reference.subresource);
 }
 
-/// Writes the members of a Status whose size is limited, as kube-apiserver does.
+/// Writes the fields of a Status whose size is bounded, as kube-apiserver does.
 fn write_status(status: &ResponseStatus, object: &mut ObjectWriter<'_>) {
     object.nested("metadata", |_| {});
     match status {
@@ -183,7 +183,7 @@ fn write_details(details: &StatusDetails, object: &mut ObjectWriter<'_>) {
     }
 }
 
-/// A writer of members; the caller writes the braces of the object.
+/// Writes the fields of a JSON object. The caller writes the braces.
 struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     first: bool,

@@ -1,4 +1,4 @@
-//! Events as one line of text (`--audit-log-format=legacy`), with some of their members.
+//! The legacy log format (`--audit-log-format=legacy`): a line of text with some of an event's fields.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -38,7 +38,7 @@ pub(crate) fn line(event: &Event) -> String {
     )
 }
 
-/// Formats a time by RFC 3339, with as many fractional digits as it needs.
+/// Formats a time like Go's `RFC3339Nano`: with as many fractional digits as it needs.
 fn format_rfc3339_nanos(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = Time::from_unix(since.as_secs() as i64, 0).to_string();

@@ -1,7 +1,7 @@
 //! A log file that is rotated by size; backups are compressed, and removed by number and age.
 //!
-//! Backups have the names of kube-apiserver's library (lumberjack), so that each server also removes those of the
-//! other: `audit-2026-01-02T15-04-05.000.log` beside `audit.log`, in UTC, with `.gz` if compressed.
+//! Backups are named as by lumberjack, the library of kube-apiserver, so that each server also removes the backups of
+//! the other: `audit-2026-01-02T15-04-05.000.log` beside `audit.log`, in UTC, with `.gz` if compressed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -24,19 +24,19 @@ pub(super) struct RotatingFile {
     path: PathBuf,
     /// In bytes; `None` to never rotate the file.
     max_size: Option<u64>,
-    /// `None` after it could not be opened; the next line opens it again.
+    /// `None` if it could not be opened; the next write tries again.
     file: Option<File>,
     size: u64,
     cleaner: Arc<BackupCleaner>,
 }
 
-/// Compresses and removes backups, on a thread of its own.
+/// Compresses and removes backups on its own thread.
 struct BackupCleaner {
     path: PathBuf,
     max_backups: usize,
     max_age: Option<Duration>,
     compress: bool,
-    /// Ensures that only one thread runs.
+    /// Held by the thread that is running, so that there is only one.
     running: Mutex<()>,
 }
 
@@ -117,7 +117,7 @@ impl BackupCleaner {
     fn clean(&self, now: SystemTime) -> io::Result<()> {
         let _one = self.running.lock();
         let mut backups = self.backups()?;
-        // Newest first; a file and its compressed form count once.
+        // Newest first; a backup and its compressed copy count once.
         backups.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
         let oldest = self.max_age.and_then(|age| now.checked_sub(age));
         let (mut kept, mut counted) = (Vec::new(), Vec::new());
@@ -196,7 +196,7 @@ fn parse_time(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::new(u64::try_from(time.unix_seconds()).ok()?, time.nanos()))
 }
 
-/// Replaces a file by its compressed form, which gets its final name only when it is complete.
+/// Replaces a file with a compressed copy, which gets its final name only when it is complete.
 fn compress(path: &Path) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(COMPRESSED);
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().len(), line.len() as u64);
         let error = log.write_line(&vec![b'x'; 2 << 20]).unwrap_err();
         assert_eq!(error.to_string(), "write length 2097152 exceeds maximum file size 1048576");
-        // A second server, or the next start, continues the file.
+        // A restarted server appends to the file.
         let mut again = RotatingFile::open(&options).unwrap();
         again.write_line(b"y").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), line.len() as u64 + 1);

@@ -33,7 +33,7 @@ pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
         return Err(PolicyError("loaded illegal policy with 0 rules".to_owned()));
     }
     let rules = raw.rules.into_iter().map(|raw| Rule {
-        // Level and stages are already validated.
+        // Level and stages have been validated already.
         level: level(&raw.level).unwrap_or(AuditLevel::None),
         omit_stages: stages(&raw.omit_stages),
         users: raw.users,
@@ -54,7 +54,7 @@ pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
 fn check_kind(value: &Value) -> Result<(), PolicyError> {
     let (api_version, kind) = (value.str_at(&["apiVersion"]), value.str_at(&["kind"]));
     let internal = || {
-        // A file without a kind counts as the internal version, which is invalid in files.
+        // A file without a kind is decoded as the internal version, which is not valid in files.
         let kind = if kind.is_empty() { "Policy" } else { kind };
         let about = format!("audit.k8s.io/__internal, Kind={kind}");
         Err(PolicyError(format!("unknown group version field {about} in policy")))
@@ -155,7 +155,7 @@ fn fields(types: Types) -> Vec<Field> {
     ]
 }
 
-/// Returns the type of a policy's metadata, which is ignored, but unknown fields in it are reported.
+/// Returns the type of a policy's metadata, which is ignored except that unknown fields are reported.
 fn metadata(types: Types) -> Ty {
     let texts = |name: &'static str| Field::new(name, Ty::Map(Box::new(Ty::String)));
     let time = |name: &'static str| Field::new(name, Ty::Time);
@@ -180,7 +180,7 @@ fn metadata(types: Types) -> Ty {
     types.object("ObjectMeta", names.chain(others).collect())
 }
 
-/// Replaces the types of some members in an error by Go's named types, which the schema does not have.
+/// Replaces the types of some fields in an error with Go's named types, which the schema does not have.
 fn with_go_types(error: String) -> String {
     let named = [
         (".level of type string", "v1.Level"),
@@ -256,7 +256,7 @@ fn check_stages(stages: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Formats a list of texts for field errors.
+/// Formats a list of strings for field errors.
 fn error_value(texts: &[String]) -> ErrorValue {
     let items = texts.iter().map(|text| Value::Str(text.as_str().into())).collect();
     ErrorValue::raw(json::to_string(&Value::List(items)))
