@@ -1,4 +1,4 @@
-//! Authentication of requests without any credential.
+//! Authentication of requests without credentials.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use binnacle_request::{BoxFuture, User};
 
 use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
-/// Authenticates requests, all or those for some paths, as `system:anonymous`. Must be the last authenticator.
+/// Authenticates requests as `system:anonymous`, on all paths or only some. Must be the last authenticator.
 pub struct Anonymous {
     user: Arc<User>,
-    /// Exactly these paths; all when there are none.
+    /// Exact paths; all paths if empty.
     paths: Vec<String>,
 }
 
 impl Anonymous {
-    /// Accepts every path.
+    /// Accepts requests on every path.
     pub fn new() -> Self {
         Self::for_paths(Vec::new())
     }
 
-    /// Accepts only these paths; all if there are none (KEP-4633).
+    /// Accepts requests only on these paths, or on all if there are none (KEP-4633).
     pub fn for_paths(paths: Vec<String>) -> Self {
         Self { user: Arc::new(User::new(User::ANONYMOUS, &[User::UNAUTHENTICATED])), paths }
     }

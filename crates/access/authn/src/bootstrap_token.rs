@@ -1,5 +1,5 @@
-//! Bootstrap tokens, `ID.SECRET`, which authenticate a new node until it has a certificate. They are kept in secrets of
-//! `kube-system`.
+//! Bootstrap tokens, `ID.SECRET`, which authenticate a new node until it has a certificate. They are stored in secrets
+//! of the `kube-system` namespace.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const SECRET_LENGTH: usize = 16;
 const DEFAULT_GROUP: &str = "system:bootstrappers";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 
-/// The fields of a token's secret. Missing data is empty.
+/// The fields of a token's secret. Missing fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapSecret {
     pub kind: Text,
@@ -28,9 +28,9 @@ pub struct BootstrapSecret {
     pub extra_groups: Text,
 }
 
-/// The secrets of `kube-system`.
+/// Reads secrets of the `kube-system` namespace.
 pub trait BootstrapSecrets: Send + Sync {
-    /// Returns the secret with this name; `None` when there is none.
+    /// Returns the secret with this name; `None` if it does not exist.
     fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>>;
 }
 
@@ -54,7 +54,7 @@ impl BootstrapTokens {
                 let name = format!("system:bootstrap:{id}").into();
                 Ok(Some(with_authenticated_group(User { name, groups, ..User::default() })))
             }
-            // The holder of an invalid token does not learn the reason.
+            // The reason is logged but not returned to the client.
             Err(why) => {
                 tracing::debug!("Bootstrap secret kube-system/{name} matching bearer token {why}");
                 Ok(None)
@@ -77,7 +77,7 @@ impl TokenAuthenticator for BootstrapTokens {
     }
 }
 
-/// Returns the groups of the token's holder, or the reason why the token is refused.
+/// Returns the groups of the token's user, or the reason why the token is rejected.
 fn validate(stored: &BootstrapSecret, id: &str, secret: &str) -> Result<Vec<Text>, String> {
     if stored.deleted {
         return Err("is deleted and awaiting removal".to_owned());
@@ -85,7 +85,7 @@ fn validate(stored: &BootstrapSecret, id: &str, secret: &str) -> Result<Vec<Text
     if stored.kind != TYPE {
         return Err(format!("has invalid type, expected {TYPE}."));
     }
-    // Digests, so that the time of the comparison does not reveal how much of the secret is right.
+    // Compare digests, so that the time does not reveal how much of the secret matches.
     if Sha256::digest(stored.secret.as_bytes()) != Sha256::digest(secret) {
         return Err("has invalid value for key token-secret.".to_owned());
     }
@@ -122,7 +122,8 @@ fn split(token: &str) -> Option<(&str, &str)> {
     (plain(id, ID_LENGTH) && plain(secret, SECRET_LENGTH)).then_some((id, secret))
 }
 
-/// Returns true for `system:bootstrappers:` and up to 256 of `[a-z0-9:-]`, ending with a letter or a digit.
+/// Returns true for `system:bootstrappers:` followed by up to 256 characters of `[a-z0-9:-]` that end with a letter or
+/// digit.
 fn is_bootstrap_group(group: &str) -> bool {
     let Some(rest) = group.strip_prefix("system:bootstrappers:") else { return false };
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b':' | b'-');

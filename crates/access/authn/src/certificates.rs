@@ -1,7 +1,7 @@
-//! Verification of client certificates by trusted authorities, and the users in their subjects.
+//! Verification of client certificates, and the users in their subjects.
 //!
-//! The TLS handshake only proves that the client holds the key. The certificate itself is verified here, so that one of
-//! an unknown authority causes a 401 and not a broken connection, as with kube-apiserver.
+//! The TLS handshake only proves that the client has the private key. The certificate itself is verified here, so that
+//! one of an unknown authority causes a 401 instead of a failed handshake, as in kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,16 +27,16 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::AuthnError;
 use crate::authenticator::with_authenticated_group;
 
-/// The attribute of a subject that carries a user's UID (KEP-4328 registered the arc for Kubernetes).
+/// The subject attribute with the user's UID, in the arc that is registered for Kubernetes (KEP-4328).
 const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
-/// The key of `extra` for the certificate's fingerprint.
+/// The `extra` key for the certificate's fingerprint.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// The time for which a chain that failed verification is not verified again: it may become valid.
+/// The TTL of a failed verification, since the chain may become valid.
 const FAILURE_LIFE: Duration = Duration::from_secs(60);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-/// Authorities whose client certificates are accepted. They can be replaced while they are in use.
+/// The authorities whose client certificates are trusted. They can be replaced while they are in use.
 pub struct Authorities {
     path: String,
     current: ArcSwap<AuthoritySet>,
@@ -44,16 +44,16 @@ pub struct Authorities {
 
 struct AuthoritySet {
     verifier: Arc<dyn ClientCertVerifier>,
-    /// For certificates of version 1, which the verifier does not read.
+    /// For version 1 certificates, which the verifier does not support.
     authorities: Vec<CertificateDer<'static>>,
     names: Arc<[DistinguishedName]>,
-    /// The public keys of the authorities, in DER.
+    /// The public keys of the authorities in DER.
     keys: Vec<Vec<u8>>,
-    /// Unlike an address, never reused after the authorities were replaced.
+    /// Unlike an address, it is never reused once the authorities are replaced.
     id: u64,
 }
 
-/// Errors of a file of authorities.
+/// The error of an invalid bundle of authorities.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthoritiesError {
     #[error("{}", read_error(path, error))]
@@ -64,17 +64,17 @@ pub enum AuthoritiesError {
     Invalid { path: String, error: String },
 }
 
-/// A certificate that one of the authorities has signed.
+/// A verified certificate.
 pub(crate) struct Leaf {
     pub(crate) common_name: Text,
     /// `None` without a common name; an error if the subject is invalid.
     pub(crate) user: Result<Option<Arc<User>>, AuthnError>,
-    /// The same, as if the subject had no UID.
+    /// Like `user`, but ignores a UID in the subject.
     pub(crate) user_without_uid: Result<Option<Arc<User>>, AuthnError>,
     pub(crate) not_after: SystemTime,
 }
 
-/// The outcomes of verifying a connection's chain, by authorities.
+/// The results of verifying a connection's chain, one per set of authorities.
 #[derive(Default)]
 struct VerificationCache(Mutex<Vec<CachedVerification>>);
 
@@ -91,7 +91,7 @@ impl Authorities {
         Self::from_pem(&shown, &pem)
     }
 
-    /// Reads the authorities of a bundle; `path` is for messages.
+    /// Parses a bundle of authorities; `path` is for messages.
     pub fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
         Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(AuthoritySet::from_pem(path, pem)?) })
     }
@@ -101,32 +101,33 @@ impl Authorities {
         &self.path
     }
 
-    /// Replaces the trusted authorities. On an error, nothing changes.
+    /// Replaces the trusted authorities. Nothing changes on an error.
     pub fn replace(&self, pem: &[u8]) -> Result<(), AuthoritiesError> {
         self.current.store(Arc::new(AuthoritySet::from_pem(&self.path, pem)?));
         Ok(())
     }
 
-    /// Returns the names of the authorities, which are sent to clients for their choice of a certificate. The list stays
-    /// the same one until the authorities are replaced.
+    /// Returns the names of the authorities, which are sent to clients so that they can choose a certificate. The same
+    /// `Arc` is returned until the authorities are replaced.
     pub fn names(&self) -> Arc<[DistinguishedName]> {
         self.current.load().names.clone()
     }
 
-    /// Returns true if an authority here has the key of one there, so that certificates of the one are of the other, too.
+    /// Returns true if one of the authorities has the same key as one of `other`, so that both accept the certificates
+    /// of that key.
     pub fn shares_key_with(&self, other: &Self) -> bool {
         let (own, other) = (self.current.load(), other.current.load());
         own.keys.iter().any(|key| other.keys.contains(key))
     }
 
-    /// Returns the time until which the certificate of a connection is valid, even if no authority has signed it.
+    /// Returns the end of the validity of a connection's certificate, even if no authority signed it.
     pub(crate) fn not_after(connection: &ConnectionInfo) -> Option<SystemTime> {
         let leaf = parse(connection.peer_certificates.first()?).ok()?;
         Some(not_after(&leaf))
     }
 
-    /// Returns the certificate of a connection, if it has one; an error when no trusted authority has signed it. The
-    /// outcome is kept with the connection as long as the chain is valid.
+    /// Verifies the certificate of a connection, if there is one. Returns an error if no trusted authority signed it.
+    /// The result is cached in the connection while the chain is valid.
     pub(crate) fn verify(&self, connection: &ConnectionInfo) -> Result<Option<Arc<Leaf>>, AuthnError> {
         let Some((leaf, intermediates)) = connection.peer_certificates.split_first() else { return Ok(None) };
         let current = self.current.load();
@@ -144,7 +145,7 @@ impl Authorities {
             Ok((leaf, not_after)) => (Ok(Arc::new(leaf)), not_after),
             Err(error) => (Err(error), now + FAILURE_LIFE),
         };
-        // Outcomes of replaced authorities are dropped.
+        // Results of replaced authorities are dropped.
         entries.retain(|entry| entry.authorities_id != current.id && now <= entry.expires);
         entries.truncate(8);
         entries.push(CachedVerification { authorities_id: current.id, expires, outcome: outcome.clone() });
@@ -174,7 +175,7 @@ impl AuthoritySet {
         Ok(Self { verifier, authorities: certificates, names, keys, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
-    /// Verifies a chain, and returns the leaf's contents and the time until which the chain is valid.
+    /// Verifies a chain. Returns the leaf and the end of the chain's validity.
     fn verify(
         &self,
         leaf: &CertificateDer<'_>,
@@ -225,7 +226,7 @@ fn subject(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Leaf 
     Leaf { common_name, user, user_without_uid, not_after: not_after(certificate) }
 }
 
-/// Returns the user that the subject names; `None` without a common name.
+/// Returns the user in the subject; `None` without a common name.
 fn user(
     certificate: &X509Certificate<'_>,
     der: &CertificateDer<'_>,
@@ -240,7 +241,7 @@ fn user(
         if *kind != OID_X509_COMMON_NAME && *kind != OID_X509_ORGANIZATION_NAME && !is_uid {
             continue;
         }
-        // Guessing an encoding would be guessing an identity.
+        // Guessing the encoding would be guessing the identity.
         let value = attribute.as_str().map_err(|error| {
             AuthnError(format!("unable to parse the subject of {}: {error}", identifier(certificate)))
         })?;
@@ -264,7 +265,7 @@ fn user(
     Ok(Some(User { name, uid, groups, extra }))
 }
 
-/// The name of a certificate in log messages.
+/// Returns the identifier of a certificate for log messages.
 fn identifier(certificate: &X509Certificate<'_>) -> String {
     use x509_parser::extensions::ParsedExtension;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":");

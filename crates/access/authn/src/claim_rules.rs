@@ -1,4 +1,4 @@
-//! Expressions over the claims of a token, and over the user that these make.
+//! CEL expressions over the claims of a token, and over the user that they are mapped to.
 
 use std::sync::LazyLock;
 
@@ -19,15 +19,15 @@ static USER_ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
     Environment::new(Version::STORED).with_data("user", &DeclType::object("kubernetes.UserInfo", fields))
 });
 
-/// The expressions of one issuer.
+/// The compiled expressions of an issuer.
 #[derive(Default)]
 pub(crate) struct Rules {
     pub(crate) username: Option<Expression>,
     pub(crate) groups: Option<Expression>,
     pub(crate) uid: Option<Expression>,
-    /// Keys of `extra` and their expressions.
+    /// `extra` keys and their expressions.
     pub(crate) extra: Vec<(Text, Expression)>,
-    /// The rules for the claims and for the user, each with the message for when it is false.
+    /// The validation rules for claims, each with the message for its failure. `user` are those for the user.
     pub(crate) claims: Vec<(Expression, String)>,
     pub(crate) user: Vec<(Expression, String)>,
 }
@@ -47,7 +47,7 @@ impl Rules {
         one || !self.extra.is_empty() || !self.claims.is_empty()
     }
 
-    /// Returns true unless users are named by an email address and no expression checks that it is verified.
+    /// Returns false if the username is an email address and no expression checks `email_verified`.
     pub(crate) fn checks_email_verified(&self) -> bool {
         let named_by_email = self.username.as_ref().is_some_and(|expression| expression.uses_email);
         let extra = self.extra.iter().map(|(_, expression)| expression);
@@ -57,7 +57,7 @@ impl Rules {
 }
 
 impl Expression {
-    /// Compiles an expression that maps claims. The error is a message of validation.
+    /// Compiles an expression that maps claims. The error is a validation message.
     pub(crate) fn of_claims(text: &str) -> Result<Self, String> {
         Self::compile(text, &CLAIMS_ENVIRONMENT, false)
     }
@@ -86,12 +86,12 @@ impl Expression {
         })
     }
 
-    /// Evaluates to a string.
+    /// Evaluates an expression that returns a string.
     pub(super) fn text(&self, claims: &Claims) -> Result<Option<String>, String> {
         self.evaluate(claims, |value| Ok(value.as_str().map(str::to_owned)))
     }
 
-    /// Evaluates to strings: one, or a list of them. Empty ones are left out.
+    /// Evaluates an expression that returns a string or a list of strings. Empty strings are dropped.
     pub(super) fn texts(&self, claims: &Claims) -> Result<Vec<Text>, String> {
         const NO_TEXTS: &str = "expression must return a string or a list of strings";
         let texts = self.evaluate(claims, |value| match value {

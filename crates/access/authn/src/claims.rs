@@ -1,18 +1,18 @@
-//! Claims as values for expressions: maps, whose members can also be selected by escaped names
-//! (`claims.example__dot__com` for `example.com`), at any depth.
+//! Claims as CEL values: maps whose keys can also be selected by their escaped names (`claims.example__dot__com` for
+//! `example.com`), at any depth.
 
 use binnacle_cel::{Error, Fields, Map, Val, escape};
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Value as Tree};
 use serde_json::Value;
 
-/// The claims of a token, or its user, as a value for expressions.
+/// The claims of a token, or its user, as a CEL value.
 #[derive(Debug)]
 pub(super) struct Claims(ClaimValue);
 
 #[derive(Debug)]
 enum ClaimValue {
-    /// A value in which no member's name needs escapes.
+    /// A value in which no key needs to be escaped.
     Plain(Tree),
     List(Vec<ClaimValue>),
     Escaped(EscapedFields),
@@ -83,7 +83,7 @@ fn part(value: &Value) -> ClaimValue {
         }
         Value::Null => ClaimValue::Plain(Tree::Null),
         Value::Bool(flag) => ClaimValue::Plain(Tree::Bool(*flag)),
-        // Go decodes every number of a claim as a double.
+        // kube-apiserver decodes all numbers in claims as doubles.
         Value::Number(number) => ClaimValue::Plain(Tree::Float(number.as_f64().unwrap_or_default())),
         Value::String(text) => ClaimValue::Plain(Tree::Str(text.as_str().into())),
     }

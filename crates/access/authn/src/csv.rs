@@ -1,6 +1,6 @@
-//! Comma-separated values as Go's `encoding/csv` reads them, with its messages.
+//! A CSV reader compatible with Go's `encoding/csv`, including its messages.
 
-/// An error of syntax, and its position (counted from 1; columns in bytes).
+/// A syntax error and its position. Lines and columns start at 1, and columns are counted in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CsvError {
     #[error("parse error on line {line}, column {column}: bare \" in non-quoted field")]
@@ -9,7 +9,7 @@ pub(crate) enum CsvError {
     Quote { start: usize, line: usize, column: usize },
 }
 
-/// Returns the prefix of the message for a record that began on an earlier line.
+/// Returns the message prefix for a record that starts on an earlier line.
 fn record_prefix(start: usize, line: usize) -> String {
     if start == line { String::new() } else { format!("record on line {start}; ") }
 }

@@ -1,20 +1,20 @@
-//! A map of recent entries with a limited size.
+//! A map of bounded size, which drops the oldest entries.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Keeps at least the last `size` entries that were put in, and at most twice as many: the older half is dropped as a
-/// whole when the younger is full. A large entry counts as several.
+/// Holds at least the last `size` inserted entries and at most twice as many: when the younger generation is full, the
+/// older one is dropped. A large entry counts as several.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     size: usize,
-    /// The number that the entries of the younger half count as.
+    /// The size of the younger generation, in units of [`ENTRY`].
     young_size: usize,
 }
 
-/// The bytes that count as one entry.
+/// The size in bytes that counts as one entry.
 const ENTRY: usize = 2048;
 
 impl<K: Hash + Eq, V: Clone> Recent<K, V> {
@@ -26,7 +26,7 @@ impl<K: Hash + Eq, V: Clone> Recent<K, V> {
         self.insert_sized(key, value, 0);
     }
 
-    /// Inserts an entry with the size of its value in bytes.
+    /// Inserts an entry whose value takes `bytes`.
     pub fn insert_sized(&mut self, key: K, value: V, bytes: usize) {
         if self.young_size >= self.size {
             self.old = std::mem::take(&mut self.young);

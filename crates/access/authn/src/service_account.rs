@@ -1,5 +1,5 @@
-//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and legacy ones in secrets. A
-//! signature is verified once per token; the existence of the account and the bound object is checked at every use.
+//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and legacy tokens in secrets.
+//! The signature of a token is verified once; that the account and the bound object exist is checked for each request.
 
 mod bound;
 mod claims;
@@ -27,12 +27,12 @@ use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 use claims::VerifiedToken;
 
-/// The issuer of tokens in secrets.
+/// The issuer of legacy tokens.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const PREFIX: &str = "system:serviceaccount:";
-/// The number of tokens whose signature is remembered as verified.
+/// The number of tokens whose verified claims are cached.
 const CACHED_TOKENS: usize = 8192;
-/// The bytes of a token that are digested in ten nanoseconds.
+/// The bytes of a token that are hashed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 10;
 
 /// Authenticates service account tokens.
@@ -40,11 +40,11 @@ pub struct ServiceAccountTokens {
     options: ServiceAccountOptions,
     objects: Arc<dyn BoundObjects>,
     metrics: ServiceAccountMetrics,
-    /// By the digest of the token.
+    /// By digest of the token.
     verified: Mutex<Recent<[u8; 32], CachedToken>>,
 }
 
-/// The generation of the keys that verified a signature, and the claims.
+/// The generation of the keys that verified the signature, and the claims.
 type CachedToken = (u64, Arc<VerifiedToken>);
 
 /// The values of the flags for service account tokens.
@@ -52,11 +52,11 @@ type CachedToken = (u64, Arc<VerifiedToken>);
 pub struct ServiceAccountOptions {
     /// `--service-account-issuer`: all accepted issuers.
     pub issuers: Vec<Text>,
-    /// `--service-account-key-file`, or the keys of another process that signs.
+    /// `--service-account-key-file`, or the keys of the external signer.
     pub keys: Arc<dyn TokenKeys>,
     /// `--api-audiences`.
     pub audiences: Vec<Text>,
-    /// `--service-account-lookup`: true when the secrets of legacy tokens must still exist.
+    /// `--service-account-lookup`: true if the secrets of legacy tokens must still exist.
     pub lookup: bool,
 }
 
@@ -94,7 +94,7 @@ impl ServiceAccountTokens {
         Ok(Some(Authenticated { user, audiences, notes, live: true }))
     }
 
-    /// Returns the claims of a token that one of our keys has signed; `None` when the token names another issuer.
+    /// Verifies the signature of a token and returns its claims; `None` if the token is of another issuer.
     async fn verify_signature(&self, token: &str) -> Result<Option<Arc<VerifiedToken>>, AuthnError> {
         pace((token.len() / BYTES_PER_STEP) as u64);
         let digest: [u8; 32] = Sha256::digest(token).into();
@@ -161,7 +161,7 @@ fn user_of(namespace: &str, name: &str, uid: &str) -> User {
     User { name: username(namespace, name), uid: uid.into(), groups: groups(namespace), ..User::default() }
 }
 
-/// Returns the seconds since the epoch.
+/// Returns the Unix time in seconds.
 pub(crate) fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

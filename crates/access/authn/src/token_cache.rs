@@ -1,5 +1,5 @@
-//! A cache of token authentication: recent outcomes are kept for a while, and many requests with one token authenticate
-//! it only once.
+//! A cache for token authenticators: results are cached for a while, and concurrent requests with the same token
+//! authenticate it only once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tokio::sync::OnceCell;
 use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The least number of tokens that are remembered, and the number of maps that share them.
+/// The minimum number of cached tokens, and the number of shards.
 const MIN_ENTRIES: usize = 32 * 1024;
 const SHARDS: usize = 32;
-/// The time limit for authenticating a token, for all requests that wait for it.
+/// The timeout of authenticating a token, on behalf of all requests that wait for it.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The size of an outcome beyond which it is not remembered: one may be a user in hundreds of thousands of groups.
+/// The maximum size of a cached result: a user may be in hundreds of thousands of groups.
 const MAX_ENTRY_BYTES: usize = 256 << 10;
 
-/// The times for which outcomes are remembered; zero for not at all. Errors are never remembered.
+/// The TTLs of results; zero disables caching. Errors are never cached.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheTimes {
     pub success: Duration,
@@ -33,13 +33,13 @@ pub struct CacheTimes {
     pub failure: Duration,
 }
 
-/// Remembers the outcomes of another authenticator. Those that depend on objects ([`Authenticated::live`]) are
-/// confirmed for each request.
+/// Caches the results of another authenticator. Results that depend on objects ([`Authenticated::live`]) are
+/// authenticated again for each request.
 pub struct TokenCache<T> {
     inner: T,
     times: CacheTimes,
     metrics: TokenCacheMetrics,
-    /// A random key: only HMACs of tokens are kept, and nobody can choose two tokens with the same one.
+    /// A random key: only HMACs of tokens are stored, so that clients cannot craft tokens whose cache keys collide.
     key: hmac::Key,
     shards: Vec<Mutex<Recent<Key, CacheEntry>>>,
     fetching: Mutex<HashMap<Key, Arc<OnceCell<Outcome>>>>,
@@ -55,7 +55,7 @@ struct CacheEntry {
 }
 
 impl<T: TokenAuthenticator> TokenCache<T> {
-    /// Returns an error if the system has no random bytes.
+    /// Creates a cache. Fails if the system has no random bytes.
     pub fn new(inner: T, times: CacheTimes, metrics: TokenCacheMetrics) -> Result<Self, AuthnError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
         let key = key.map_err(|_| AuthnError::new("no random bytes for the memory of tokens"))?;
@@ -69,7 +69,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         let known = self.shard(&key).lock().get(&key).filter(|entry| began < entry.expires).cloned();
         let outcome = match &known {
             Some(entry) if !entry.response.as_ref().is_some_and(|response| response.live) => Ok(entry.response.clone()),
-            // A live answer must be confirmed.
+            // Live results are authenticated again.
             Some(_) => self.inner.authenticate_token(token, audiences).await,
             None => self.fetch(key, token, audiences).await,
         };
@@ -77,7 +77,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         outcome
     }
 
-    /// Authenticates the token, or waits for another request that does; if that one is dropped, a waiting request takes
+    /// Authenticates the token, or waits for another request that does. If that request is dropped, a waiting one takes
     /// over.
     async fn fetch(&self, key: Key, token: &str, audiences: &[Text]) -> Outcome {
         let _blocked = GaugeGuard::new(&self.metrics.blocked);
@@ -94,7 +94,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
             outcome
         });
         let outcome = outcome.await.clone();
-        // The cell of a dropped request may be left in the map.
+        // A dropped request may have left its cell in the map.
         let mut fetching = self.fetching.lock();
         if fetching.get(&key).is_some_and(|other| Arc::ptr_eq(other, &cell)) {
             fetching.remove(&key);
@@ -118,7 +118,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         &self.shards[usize::from(key[0]) % SHARDS]
     }
 
-    /// Returns the HMAC of a token and its audiences; the lengths keep them apart.
+    /// Returns the HMAC of a token and its audiences, each with its length so that the input is unambiguous.
     fn key(&self, token: &str, audiences: &[Text]) -> Key {
         const BYTES_PER_STEP: usize = 10;
         let bytes = token.len() + audiences.iter().map(|text| text.len() + 8).sum::<usize>();
@@ -140,7 +140,7 @@ impl<T: TokenAuthenticator> TokenAuthenticator for TokenCache<T> {
     }
 }
 
-/// Returns the bytes that an outcome takes.
+/// Returns the size of a result in bytes.
 fn size(response: &Authenticated) -> usize {
     let texts = |texts: &[Text]| texts.iter().map(|text| size_of::<Text>() + text.len()).sum::<usize>();
     let extra = response.user.extra.iter().map(|(key, values)| size_of::<Vec<Text>>() + key.len() + texts(values));
@@ -148,7 +148,7 @@ fn size(response: &Authenticated) -> usize {
 }
 
 families! {
-    // kube-apiserver has no help texts for them.
+    // kube-apiserver has no help strings for them.
     #[derive(Clone)]
     struct Families {
         requests: IntCounterVec = "authentication_token_cache_request_total" by ["status"], "[ALPHA] ";
@@ -159,7 +159,7 @@ families! {
     }
 }
 
-/// The families `authentication_token_cache_...`, common to all caches.
+/// The `authentication_token_cache_*` families, common to all caches.
 #[derive(Clone)]
 pub struct TokenCacheMetrics {
     families: Families,
@@ -177,7 +177,7 @@ impl TokenCacheMetrics {
     fn record_request(&self, hit: bool, took: Duration) {
         let status = if hit { "hit" } else { "miss" };
         self.families.requests.with_label_values(&[status]).inc();
-        // In whole milliseconds, as kube-apiserver measures it.
+        // kube-apiserver measures whole milliseconds.
         self.families.duration.with_label_values(&[status]).observe(took.as_millis() as f64 / 1000.0);
     }
 
@@ -186,7 +186,7 @@ impl TokenCacheMetrics {
     }
 }
 
-/// Increments a gauge as long as it lives.
+/// Increments a gauge for its lifetime.
 struct GaugeGuard(IntGauge);
 
 impl GaugeGuard {
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// Decides by the prefix of a token, counts calls, and answers one for each permit of the gate.
+    /// Decides by the prefix of a token, counts calls, and returns from one call for each permit of the gate.
     struct CountingAuthenticator {
         calls: Arc<AtomicU32>,
         gate: Arc<Semaphore>,
@@ -291,7 +291,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let others: Vec<_> = (0..10).map(|_| authenticate()).collect();
-        // The first request is dropped: another one takes over.
+        // If the first request is dropped, another one takes over.
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
         while fixture.calls.load(Ordering::SeqCst) == 1 {

@@ -1,4 +1,4 @@
-//! `--token-auth-file`: static bearer tokens, one `token,user,uid,"group1,group2"` a line.
+//! Static bearer tokens (`--token-auth-file`), one `token,user,uid,"group1,group2"` per line.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::authenticator::with_authenticated_group;
 use crate::csv::{CsvError, records};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The tokens of one file, kept as digests, so that the time of a look-up reveals nothing about a token.
+/// The tokens of a file, stored as digests so that the time of a lookup reveals nothing about a token.
 pub struct TokenFile {
     holders: HashMap<[u8; 32], Arc<User>>,
     audiences: Vec<Text>,
 }
 
-/// Errors of a token file.
+/// The error of an invalid token file.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
     #[error("{}", read_error(path, error))]
@@ -44,7 +44,7 @@ impl TokenFile {
         }
     }
 
-    /// Reads the contents of a file; `path` is for messages.
+    /// Parses the contents of a file; `path` is for messages.
     pub fn parse(path: &str, file: &[u8]) -> Result<Self, TokenFileError> {
         let mut holders = HashMap::new();
         for (at, record) in records(file)?.into_iter().enumerate() {
@@ -65,13 +65,13 @@ impl TokenFile {
         Ok(Self { holders, audiences: Vec::new() })
     }
 
-    /// A single token, without a file.
+    /// Creates a table with a single token, without a file.
     pub fn of_one(token: &str, user: User) -> Self {
         let holders = HashMap::from([(digest(token.as_bytes()), with_authenticated_group(user))]);
         Self { holders, audiences: Vec::new() }
     }
 
-    /// Sets the audiences of the server, for which the tokens are good.
+    /// Sets the audiences of the server, which the tokens are valid for.
     #[must_use]
     pub fn for_audiences(self, audiences: Vec<Text>) -> Self {
         Self { audiences, ..self }

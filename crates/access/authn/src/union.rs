@@ -1,11 +1,11 @@
-//! Several authenticators as one.
+//! Combinators of authenticators.
 
 use binnacle_request::BoxFuture;
 
 use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
-/// Tries each member in order until one accepts the credential. A bad credential does not stop the search: a client may
-/// send a certificate of an unknown authority together with a good token.
+/// Tries each authenticator in order until one accepts the request. An invalid credential does not stop the search: a
+/// client may send a certificate of an unknown authority together with a valid token.
 pub struct Union {
     members: Vec<Box<dyn Authenticator>>,
 }
@@ -35,8 +35,8 @@ impl Authenticator for Union {
     }
 }
 
-/// Tries a second authenticator only if the first had no opinion: a request with a bad credential is refused, not
-/// anonymous.
+/// Tries the second authenticator only if the first has no opinion, so that a request with an invalid credential is
+/// rejected instead of anonymous.
 pub struct FailFast<A, B>(pub A, pub B);
 
 impl<A: Authenticator, B: Authenticator> Authenticator for FailFast<A, B> {

@@ -1,5 +1,4 @@
-//! Authentication of tokens by another server, with TokenReviews. The outcomes should be kept in a
-//! [`crate::TokenCache`].
+//! Authentication of tokens by a webhook, with TokenReviews. Results should be cached with a [`crate::TokenCache`].
 
 use std::time::Duration;
 
@@ -13,35 +12,35 @@ use serde_json::{Value, json};
 use crate::authenticator::{exceeded, intersection, with_authenticated_group};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The first pause before a call is tried again.
+/// The delay before the first retry of a call.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The largest review that is read. A user in a thousand groups takes 100 KB, and thousands of users are remembered.
+/// The maximum size of a response. A user in a thousand groups takes 100 KB, and thousands of users are cached.
 const MAX_REVIEW: usize = 1 << 20;
-/// The number of copies of a token in memory while its review is waited for.
+/// The number of copies of a token in memory during a call.
 const COPIES: usize = 3;
-/// The memory that a byte of a review becomes: empty names of groups take the most, as a tree and in the user.
+/// The memory per byte of a response. Empty group names take the most, in the parsed tree and in the user.
 const BYTES_PER_BYTE: usize = 16;
-/// The bytes of a review that are parsed in ten nanoseconds.
+/// The bytes of a response that are parsed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 2;
 
-/// The options of the requests.
+/// The options of the webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
     /// `--authentication-token-webhook-version`.
     pub version: WebhookVersion,
-    /// `--api-audiences`: the audiences of a token whose review names none.
+    /// `--api-audiences`: the audiences of a token if the response has none.
     pub audiences: Vec<Text>,
 }
 
-/// The versions of TokenReview. Their fields are the same.
+/// The versions of TokenReview, which have the same fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookVersion {
     V1,
     V1beta1,
 }
 
-/// Authenticates tokens by TokenReviews.
+/// Authenticates tokens with TokenReviews.
 pub struct WebhookTokens {
     client: Client,
     backoff: Backoff,
@@ -53,7 +52,7 @@ impl WebhookTokens {
         Self { client, backoff: Backoff::starting_at(RETRY), options }
     }
 
-    /// Replaces the backoff of retries.
+    /// Sets the backoff of retries.
     #[must_use]
     pub fn with_backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
@@ -71,7 +70,7 @@ impl WebhookTokens {
         let review = json!({
             "kind": "TokenReview", "apiVersion": version, "metadata": {}, "spec": spec, "status": {"user": {}}
         });
-        // The header, the review and what is sent of it are in memory until the webhook has answered.
+        // The header, the review and its encoding are in memory until the webhook responds.
         allocate(COPIES * token.len()).map_err(exceeded)?;
         let body = Bytes::from(review.to_string());
         drop(review);
@@ -129,7 +128,7 @@ impl TokenAuthenticator for WebhookTokens {
 
 fn texts(value: &Value) -> Vec<Text> {
     let items = value.as_array().map_or(&[][..], Vec::as_slice);
-    // With room for one more group, which is added.
+    // With capacity for `system:authenticated`, which is added later.
     let mut texts = Vec::with_capacity(items.len() + 1);
     texts.extend(items.iter().filter_map(Value::as_str).map(Text::from));
     texts

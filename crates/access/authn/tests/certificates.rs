@@ -67,7 +67,7 @@ async fn authenticate(
     }
 }
 
-/// The lifetime of each request's certificate is counted, whether or not an authority has signed it.
+/// The remaining lifetime of each request's certificate is recorded, whether or not an authority signed it.
 #[tokio::test]
 async fn observes_the_lifetime_of_each_certificate() {
     let (issuer, pem) = authority("ca");
@@ -140,7 +140,7 @@ async fn subject_names_user_groups_and_uid() {
             assert!(error.starts_with("verifying certificate SN="), "{name}: {error}");
         }
     }
-    // After the authorities are replaced, earlier outcomes of a connection are not used.
+    // The cached results of a connection are not used once the authorities are replaced.
     authorities.replace(strange_pem.as_bytes()).unwrap();
     assert!(authenticate(&x509, &admin, &[]).await.is_err());
     assert!(authorities.replace(b"nothing").is_err());
@@ -215,7 +215,7 @@ async fn trusts_headers_only_from_allowed_proxies() {
     }
 }
 
-/// Certificates without extensions, as `openssl x509 -req` makes them, name users as all others do.
+/// Certificates without extensions, as `openssl x509 -req` creates them.
 #[tokio::test]
 async fn accepts_certificates_of_version_1() {
     use rustls_pki_types::CertificateDer;

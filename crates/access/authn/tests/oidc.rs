@@ -1,4 +1,4 @@
-//! A small provider, with tokens that are good, forged, expired or for others, and keys that change.
+//! Tokens of a small provider that are valid, forged, expired or for other audiences, and key rotation.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -29,9 +29,9 @@ struct Provider {
     hook: Hook,
     issuer: Arc<Mutex<String>>,
     keys: Arc<Mutex<Value>>,
-    /// The answers to requests for claims, by path.
+    /// The responses to requests for distributed claims, by path.
     claim_tokens: Arc<Mutex<Value>>,
-    /// Requested paths, with the credential.
+    /// The requested paths and credentials.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -46,7 +46,7 @@ impl Provider {
             let body = match request.uri().path() {
                 "/.well-known/openid-configuration" => json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}),
                 "/keys" => served.lock().clone(),
-                // The text of a claim's token; a number is a status code.
+                // The token of a claim, or a number for a status code.
                 path => held.lock()[path].clone(),
             };
             let bearer = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
@@ -62,7 +62,7 @@ impl Provider {
         Self { hook, issuer, keys, claim_tokens, seen }
     }
 
-    /// The configuration that the flags make.
+    /// Returns the configuration of the flags.
     fn config(&self) -> JwtAuthenticator {
         let prefixed = |claim: &str, prefix: &str| PrefixedClaimOrExpression {
             claim: claim.to_owned(),
@@ -90,7 +90,7 @@ impl Provider {
         }
     }
 
-    /// An entry of the file, below the issuer.
+    /// Returns an entry of the configuration file; `rest` follows the issuer.
     fn entry(&self, rest: &str) -> String {
         let authority = serde_json::to_string(&self.hook.authority).unwrap();
         let url = self.issuer.lock().clone();
@@ -108,7 +108,7 @@ impl Provider {
     }
 }
 
-/// Issuers that search for their keys until the trigger is dropped.
+/// Issuers that run until the trigger is dropped.
 struct RunningIssuers {
     issuers: Arc<Issuers>,
     _trigger: ShutdownTrigger,
@@ -138,7 +138,7 @@ fn run_one(config: JwtAuthenticator) -> RunningIssuers {
     run(AuthenticationConfig { jwt: vec![config], anonymous: None }, &[Algorithm::Es256], None)
 }
 
-/// Asks until the provider was found.
+/// Authenticates a token, with retries until the provider is discovered.
 async fn authenticate(running: &RunningIssuers, token: &str) -> Result<String, String> {
     let mut outcome = authenticate_once(running, token).await;
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
@@ -203,8 +203,8 @@ async fn authenticates_by_claims_and_signature() {
     }
 }
 
-/// A provider is found without its keys, which are fetched for a token: one that comes before they can be read is refused,
-/// and keeps no later one waiting.
+/// Keys are not fetched during discovery but for a token. A token that arrives before they can be fetched is rejected
+/// and does not delay later ones.
 #[tokio::test]
 async fn fetches_keys_when_a_token_needs_them() {
     let key = key();
@@ -235,17 +235,17 @@ async fn accepts_new_keys_and_rejects_former_ones() {
     let new = second.sign(&provider.claims(json!({}))).unwrap();
     *provider.keys.lock() = json!({"keys": [second.public().to_jwk()]});
     assert_eq!(authenticate(&oidc, &new).await, Ok("o:me system:authenticated".to_owned()));
-    // The former key is no longer accepted.
+    // The previous key is no longer accepted.
     assert!(authenticate(&oidc, &old).await.is_err());
 }
 
-/// Groups as a distributed claim of another provider.
+/// The groups are a distributed claim of another provider.
 #[tokio::test]
 async fn resolves_distributed_claims() {
     let (first_key, second_key, stranger) = (key(), key(), key());
     let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
     let mut config = first.config();
-    // The servers of claims have the same authorities.
+    // Claim sources have the same authorities.
     config.issuer.certificate_authority.push_str(&second.hook.authority);
     let oidc = run_one(config);
     let held = |changes: Value| second_key.sign(&second.claims(changes)).unwrap();
@@ -280,7 +280,7 @@ async fn resolves_distributed_claims() {
             }),
             Ok("o:me g:a,system:authenticated".to_owned()),
         ),
-        // Claims in the token count; sources for other claims do not.
+        // A claim in the token takes precedence, and sources for other claims are ignored.
         (
             json!({"groups": ["own"], "_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": format!("{url}/gone")}}}),
             Ok("o:me g:own,system:authenticated".to_owned()),
@@ -344,7 +344,7 @@ async fn resolves_distributed_claims() {
                  \"https://127.0.0.1:1\""
             )),
         ),
-        // Signed by the second provider, with the first as issuer.
+        // Signed by the second provider, with the first one as issuer.
         (at("/first"), Err(format!("{EXPAND}verify distributed claim token: failed to verify signature: "))),
         (
             at("/text"),
@@ -364,13 +364,13 @@ async fn resolves_distributed_claims() {
     }
     let seen = second.seen.lock().clone();
     assert_eq!(seen.iter().filter(|line| *line == "/good Bearer secret").count(), 1, "{seen:?}");
-    // The credential is sent to no other endpoint.
+    // The credential is not sent to other endpoints.
     assert_eq!(seen.iter().filter(|line| line.ends_with("Bearer secret")).count(), 1, "{seen:?}");
-    // The provider's keys were fetched once, and again for the signature that no known key verified.
+    // The provider's keys were fetched once, and again for the signature that no key verified.
     assert!(seen.iter().filter(|line| line.starts_with("/keys")).count() <= 3, "{seen:?}");
 }
 
-/// The number of issuers of claims is limited, since responses of sources name them.
+/// The number of claim issuers is limited, since they are taken from the responses of sources.
 #[tokio::test]
 async fn bounds_issuers_of_distributed_claims() {
     let (first_key, second_key) = (key(), key());
@@ -389,7 +389,7 @@ async fn bounds_issuers_of_distributed_claims() {
         let error = authenticate(&oidc, &token).await.unwrap_err();
         assert!(error.contains("verifier not initialized for issuer"), "{error}");
     }
-    // Issuers without a provider make room for one with a provider.
+    // Issuers whose provider was not found are evicted.
     *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(json!({"groups": ["a"]}))).unwrap()});
     assert_eq!(authenticate(&oidc, &token).await, Ok("o:me g:a,system:authenticated".to_owned()));
 }
@@ -476,7 +476,7 @@ async fn maps_and_validates_claims_by_expressions() {
     assert_eq!((known.user.uid.as_str(), &known.audiences[..]), ("1", &["api".into()][..]));
     assert_eq!(known.user.extra["example.org/level"], ["3"]);
     assert_eq!(oidc.issuers.authenticate_token(&token, &["other".into()]).await, Ok(None));
-    // The other issuer's key is no key of the first one.
+    // The first issuer does not accept the other issuer's key.
     let forged = second_key.sign(&claims(json!({}))).unwrap();
     assert!(authenticate(&oidc, &forged).await.is_err());
     let other = second_key.sign(&second.claims(json!({"aud": "b"}))).unwrap();
@@ -511,7 +511,7 @@ async fn reloads_issuers_of_the_file_unless_it_is_invalid() {
     assert_eq!(authenticate(&oidc, &two).await, Ok("nobody".to_owned()));
 
     let second_url = second.issuer.lock().clone();
-    // An invalid file changes nothing: a broken one, one with anonymous access, one with the server's own issuer.
+    // An invalid file changes nothing: a malformed one, one with anonymous access, one with the server's own issuer.
     for (at, wrong) in [
         "jwt: [".to_owned(),
         format!("{}anonymous: {{enabled: true}}\n", entry(&second)),

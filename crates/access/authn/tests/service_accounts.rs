@@ -1,4 +1,4 @@
-//! Service account tokens: good, forged, expired, and bound to deleted objects.
+//! Service account tokens that are valid, forged, expired, or bound to deleted objects.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -90,7 +90,7 @@ fn claims() -> Value {
     })
 }
 
-/// The claims with some of them changed.
+/// Returns the claims with some of them replaced.
 fn with(changes: Value) -> Value {
     fn merge(into: &mut Value, changes: Value) {
         match (into.as_object_mut(), changes) {
@@ -171,13 +171,13 @@ async fn validates_claims_signature_and_bound_objects() {
         (bound("node", "n", "x"), Err("node UID (n-uid) does not match service account node ref claim (x)")),
     ] {
         let token = key.sign(&claims).unwrap();
-        // The second time, the signature is known.
+        // The second time, the claims are cached.
         for _ in 0..2 {
             let outcome = shown(authenticate(&tokens, &token, &[]).await);
             assert_eq!(outcome, want.map(str::to_owned).map_err(str::to_owned), "{claims}");
         }
     }
-    // A token with another signer's signature is refused, whatever key it names.
+    // A token with another signer's signature is rejected, whatever its key ID.
     let forged = stranger.sign(&claims()).unwrap();
     assert_eq!(shown(authenticate(&tokens, &forged, &[]).await), Err("invalid signature, no keys found".to_owned()));
     let [_, payload, signature] = <[&str; 3]>::try_from(forged.split('.').collect::<Vec<_>>()).unwrap();
@@ -192,7 +192,7 @@ async fn validates_claims_signature_and_bound_objects() {
     for text in ["", "x", "a.b", "a.b.c", &genuine[..genuine.len() / 3], "{\"payload\":\"\"}"] {
         assert_eq!(shown(authenticate(&tokens, text, &[]).await), Ok("nobody".to_owned()), "{text}");
     }
-    // A review with other audiences.
+    // A TokenReview with other audiences.
     let token = key.sign(&with(json!({"aud": ["vault"]}))).unwrap();
     assert_eq!(
         shown(authenticate(&tokens, &token, &["vault"]).await),
@@ -226,12 +226,12 @@ async fn rejects_token_once_its_object_is_deleted_or_replaced() {
                 "authentication.kubernetes.io/pod-uid=p-uid",
             ]
         );
-        // The outcome is reused while nothing has changed.
+        // The result is reused while nothing has changed.
         assert!(Arc::ptr_eq(&known.user, &authenticate(&tokens, &token, &[]).await.unwrap().unwrap().user));
         let name = if kind == BoundKind::Pod { "p" } else { "sa" };
         objects.remove(kind, name);
         assert!(authenticate(&tokens, &token, &[]).await.is_err());
-        // An object of the same name with another uid is not the same.
+        // An object of the same name with another UID is a different object.
         objects.put(kind, name, "other", None);
         assert!(authenticate(&tokens, &token, &[]).await.is_err());
     }

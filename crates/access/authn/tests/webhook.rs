@@ -1,4 +1,4 @@
-//! Token webhooks that accept, refuse, fail or answer wrongly, and the number of calls to them.
+//! Token webhooks that accept, reject, fail or return invalid responses, and the number of calls to them.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -92,7 +92,7 @@ async fn reads_reviews_and_caches_outcomes() {
                     _ => panic!("{status}: {outcome:?}"),
                 }
             }
-            // Every outcome but an error is remembered.
+            // All results except errors are cached.
             let remembered = want.is_ok() && !ttl.is_zero();
             assert_eq!(fixture.calls.load(Ordering::Relaxed), if remembered { 1 } else { 2 }, "{status}");
         }
@@ -109,7 +109,7 @@ async fn charges_memory_of_large_users_and_tokens() {
         let outcome = budget.run(fixture.tokens.authenticate_token(token, &[])).await;
         (outcome.map(|known| known.map(|known| known.user.groups.len())), budget.memory())
     };
-    // A user of this size is not remembered.
+    // A user of this size is not cached.
     for calls in 1..3 {
         let (groups, memory) = authenticate("t", 64 << 20).await;
         assert_eq!(groups.unwrap(), Some(GROUPS + 1));
@@ -117,7 +117,7 @@ async fn charges_memory_of_large_users_and_tokens() {
         assert_eq!(fixture.calls.load(Ordering::Relaxed), calls);
     }
     assert!(authenticate("t", 4 << 20).await.0.is_err());
-    // Nobody is asked about a token that there is no memory for.
+    // The webhook is not called for a token that exceeds the memory budget.
     let calls = fixture.calls.load(Ordering::Relaxed);
     assert!(authenticate(&"x".repeat(1 << 20), 2 << 20).await.0.is_err());
     assert_eq!(fixture.calls.load(Ordering::Relaxed), calls);

@@ -1,4 +1,4 @@
-//! The file: `AuthenticationConfiguration` of `apiserver.config.k8s.io`.
+//! Decodes `AuthenticationConfiguration` files (`apiserver.config.k8s.io`).
 
 use binnacle_config::{Format, Types, list, text};
 use binnacle_schema::{Field, Ty, Value};

@@ -1,10 +1,10 @@
-//! Configuration files, good and bad.
+//! Valid and invalid configuration files.
 
 use super::AuthenticationConfig;
 
 const V1: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
 
-/// Returns a file with one issuer; each of `lines` replaces the usual line of the same key.
+/// Returns a file with one issuer; each of `lines` replaces the default line of its key.
 fn file(lines: &[&str]) -> String {
     let usual =
         ["issuer: {url: 'https://issuer.test', audiences: [a]}", "claimMappings: {username: {claim: sub, prefix: ''}}"];

@@ -40,7 +40,7 @@ pub(super) fn validate(config: &AuthenticationConfig, disallowed: &[String]) -> 
         && !anonymous.enabled
         && !anonymous.paths.is_empty()
     {
-        // kube-apiserver shows its internal type, whose field names are capitalized.
+        // kube-apiserver prints its internal type, whose field names are capitalized.
         let shown = anonymous.paths.iter().map(|path| value!({"Path": (path.as_str())})).collect();
         errors.push(FieldError::invalid(
             &FieldPath::new("anonymous").child("conditions"),
@@ -144,8 +144,8 @@ fn audiences(issuer: &Issuer, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Validates a bundle. As in Go, other PEM blocks are ignored, but an invalid certificate is an error, and so is having
-/// none.
+/// Validates a bundle. As in client-go, other PEM blocks are ignored, but an invalid certificate or an empty bundle is
+/// an error.
 fn authorities(pem: &str) -> Result<(), &'static str> {
     let mut any = false;
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {

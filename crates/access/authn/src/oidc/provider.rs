@@ -1,5 +1,5 @@
-//! A provider of tokens: its discovery document has the URL of its keys, which are fetched when a token names an unknown
-//! key, and so with the first token.
+//! An OpenID provider. Its discovery document has the URL of its keys, which are fetched when a token has an unknown
+//! key, including the first token.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use crate::config::Issuer;
 
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The least time between a request for the keys that did not help and the next one.
+/// The minimum interval between an unsuccessful refresh of the keys and the next one.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// The largest document of a provider. A key takes some hundred bytes, and providers have a handful.
+/// The maximum size of a provider's documents. A key takes a few hundred bytes, and providers have a handful of keys.
 const MAX_DOCUMENT: usize = 512 << 10;
-/// The bytes of a document without keys that an error shows.
+/// The maximum size of the excerpt of an invalid document in errors, in bytes.
 const MAX_EXCERPT: usize = 2048;
 /// The bytes of a document that are parsed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 2;
@@ -35,11 +35,11 @@ pub(super) struct Provider {
     client: Client,
     metrics: Option<IssuerMetrics>,
     provider: ArcSwapOption<DiscoveredProvider>,
-    /// The time of the last request for the keys that did not help; locked for as long as one runs.
+    /// The time of the last unsuccessful refresh; locked during a refresh.
     last_useless_refresh: Mutex<Option<Instant>>,
 }
 
-/// The results of discovery, and the keys that were fetched since.
+/// The result of discovery, and the keys that were last fetched.
 struct DiscoveredProvider {
     keys_url: http::Uri,
     keys: Vec<PublicKey>,
@@ -77,7 +77,7 @@ impl Provider {
         let document: Value = serde_json::from_slice(&document)
             .map_err(|error| format!("oidc: failed to decode provider discovery object: {error}"))?;
         let issuer = document["issuer"].as_str().unwrap_or_default();
-        // A document at another URL must still name the issuer.
+        // A document at another URL must still have the same issuer.
         if issuer != self.issuer {
             return Err(format!(
                 "oidc: issuer did not match the issuer returned by provider, expected {} got {}",
@@ -96,7 +96,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Verifies the provider's signature of a token. `None` before the provider was found.
+    /// Verifies the signature of a token. Returns `None` before the provider is discovered.
     pub(super) async fn verify(&self, token: &Token) -> Option<Result<(), String>> {
         let provider = self.provider.load_full()?;
         let Err(error) = verify(token, &provider.keys) else { return Some(Ok(())) };
@@ -109,14 +109,14 @@ impl Provider {
             Some(keys) => verify(token, &keys).map_err(|_| "failed to verify id token signature".to_owned()),
         };
         if outcome.is_err() {
-            // Tokens with made-up keys must not have the keys fetched all the time.
+            // Tokens with made-up key IDs must not cause a fetch each.
             self.last_useless_refresh.lock().await.get_or_insert_with(Instant::now);
         }
         Some(outcome.map_err(|why| format!("failed to verify signature: {why}")))
     }
 
-    /// Fetches the provider's keys, or takes those that another request has fetched meanwhile; `None` if there was one
-    /// less than [`REFRESH`] ago that did not help.
+    /// Fetches the provider's keys, unless another request has done so since `used`. Returns `None` if the last
+    /// unsuccessful refresh was less than [`REFRESH`] ago.
     async fn refresh(&self, used: &Arc<DiscoveredProvider>) -> Result<Option<Vec<PublicKey>>, String> {
         let mut last_useless_refresh = self.last_useless_refresh.lock().await;
         if let Some(newer) = self.provider.load_full().filter(|provider| !Arc::ptr_eq(provider, used)) {
@@ -160,7 +160,7 @@ fn decode_error(error: &impl std::fmt::Display, set: &[u8]) -> String {
     format!("oidc: failed to decode keys: {error} {excerpt}")
 }
 
-/// Verifies a token's signature with the key that it names, or with any if it names none.
+/// Verifies a token's signature with the key of its key ID, or with any key if it has none.
 fn verify(token: &Token, keys: &[PublicKey]) -> Result<(), TokenError> {
     let id = token.key_id();
     let mut outcome = Err(TokenError);

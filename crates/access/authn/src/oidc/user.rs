@@ -1,4 +1,4 @@
-//! The user that the claims of a verified token describe, and the validation of both.
+//! Maps the claims of a verified token to a user, and validates both.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::config::{JwtAuthenticator, PrefixedClaimOrExpression};
 
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// Makes a user of claims and validates it, in kube-apiserver's order; the first error is returned.
+/// Maps claims to a user and validates both in kube-apiserver's order. Returns the first error.
 pub(super) fn user(config: &JwtAuthenticator, rules: &Rules, claims: &Value) -> Result<User, String> {
     let empty = Map::new();
     let raw = claims.as_object().unwrap_or(&empty);
@@ -67,7 +67,7 @@ fn username(
         return if name.is_empty() { Err(empty) } else { Ok(name) };
     }
     let claim = &mapping.claim;
-    // A user needs a name; kube-apiserver reads null as an empty one.
+    // A user needs a name; kube-apiserver decodes null as an empty one.
     let value = raw.get(claim).filter(|value| !value.is_null());
     let name = value.map_or_else(|| Err("claim not present".to_owned()), text);
     let name = name.map_err(|why| format!("oidc: parse username claims {}: {why}", go_quote(claim)))?;
@@ -143,7 +143,7 @@ fn extra(rules: &Rules, raw: &Map<String, Value>, cel_claims: &Claims) -> Result
     Ok(extra)
 }
 
-/// Returns a claim that must be a string. Go reads null as an empty one.
+/// Returns a claim that must be a string. kube-apiserver decodes null as an empty one.
 fn text(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),

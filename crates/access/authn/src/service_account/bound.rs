@@ -1,4 +1,4 @@
-//! Tokens that are bound to a time, and to a pod, a node, a secret or only their account.
+//! Tokens with an expiry that are bound to a pod, a node, a secret, or only to their service account.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use super::{ServiceAccountTokens, seconds_now, user_of};
 use crate::AuthnError;
 use crate::authenticator::{Notes, with_authenticated_group};
 
-/// The tolerated difference of clocks, and the time for which an object in deletion may still be used, in seconds.
+/// The tolerated clock skew, and the time for which the tokens of an object remain valid after its deletion timestamp,
+/// in seconds.
 const LEEWAY: f64 = 60.0;
 const INVALIDATED: &str = "service account token has been invalidated";
 
@@ -59,14 +60,14 @@ impl ServiceAccountTokens {
         Ok(user)
     }
 
-    /// Returns the account and the object that the token is bound to; each must have the UID that the token names.
+    /// Looks up the service account and the object that the token is bound to. Each must have the UID in the token.
     async fn bound_objects(&self, claims: &BoundClaims) -> Result<Vec<Arc<ObjectState>>, AuthnError> {
         let mut objects = Vec::with_capacity(2);
         for (kind, reference) in bound_references(claims) {
             let namespace = if kind == BoundKind::Node { "" } else { claims.namespace.as_str() };
             let mut found = self.objects.state(kind, namespace, &reference.name, false).await?;
             if found.as_ref().is_none_or(|found| found.uid != reference.uid) {
-                // An object that was just created may not be in every cache yet.
+                // A newly created object may not be in the cache yet.
                 found = self.objects.state(kind, namespace, &reference.name, true).await?;
             }
             let Some(found) = found else {

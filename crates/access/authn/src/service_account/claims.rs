@@ -1,4 +1,4 @@
-//! The claims of bound and of legacy service account tokens.
+//! The claims of bound and legacy service account tokens.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use serde_json::Value;
 use super::objects::ObjectState;
 use crate::AuthnError;
 
-/// A token whose signature is good.
+/// The claims of a token whose signature was verified.
 pub(super) struct VerifiedToken {
     pub(super) public: RegisteredClaims,
     pub(super) private: PrivateClaims,
-    /// The outcome of the last check of the objects that the token is bound to.
+    /// The result of the last check of the objects that the token is bound to.
     pub(super) checked: Mutex<Option<ObjectCheck>>,
 }
 
-/// The claims that RFC 7519 registers. Times are in seconds since the epoch.
+/// The registered claims of RFC 7519. Times are Unix times in seconds.
 pub(super) struct RegisteredClaims {
     pub(super) subject: Text,
     pub(super) audiences: Vec<Text>,
@@ -57,7 +57,7 @@ pub(super) struct LegacyClaims {
     pub(super) uid: Text,
 }
 
-/// The bound objects that were looked up, in order, and the user that the token is for.
+/// The bound objects that were looked up, in order, and the user of the token.
 pub(super) struct ObjectCheck {
     pub(super) objects: Vec<Arc<ObjectState>>,
     pub(super) user: Arc<User>,

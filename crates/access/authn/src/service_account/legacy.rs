@@ -1,5 +1,5 @@
 //! Tokens in secrets of type `kubernetes.io/service-account-token`. They do not expire, so their last use is recorded,
-//! and unused ones can be marked as invalid before they are deleted (KEP-2799).
+//! and unused tokens can be marked as invalid before they are deleted (KEP-2799).
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl ServiceAccountTokens {
         Ok(())
     }
 
-    /// Records a use, once a day. A server whose clock is ahead may have written tomorrow's date.
+    /// Records the date of last use, once a day. A server whose clock is ahead may have recorded tomorrow's date.
     async fn note_use(&self, namespace: &str, name: &str, secret: &LegacySecret) {
         const DAY: i64 = 24 * 3600;
         let now = seconds_now() as i64;
@@ -99,7 +99,7 @@ impl ServiceAccountTokens {
     }
 }
 
-/// Compares in a time that does not reveal how much is equal.
+/// Compares in constant time.
 fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     use sha2::{Digest, Sha256};
     Sha256::digest(one) == Sha256::digest(other)
