@@ -1,7 +1,7 @@
-//! The cost of a decision: `cargo run --release -p binnacle-authz --example decisions`.
+//! Measures authorization decisions: `cargo run --release -p binnacle-authz --example decisions`.
 //!
-//! Prints the time of one decision of a warm chain (administrators, Node, RBAC; with metrics as in the server) over
-//! 10,000 role bindings, and of one query of a node graph of 100,000 pods.
+//! Prints the time per decision of a warm chain (`system:masters`, Node, RBAC; with metrics as in the server) with
+//! 10,000 role bindings, and per query of a node graph with 100,000 pods.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -74,8 +74,8 @@ fn chain(index: Arc<RbacIndex>, graph: Arc<NodeGraph>) -> Union {
     parts.assemble(&AuthorizationConfig { authorizers }).expect("a chain")
 }
 
-/// Returns an index with a role binding in each namespace, a cluster role binding for each user, and 1,000 more for one
-/// group.
+/// Returns an index with a role binding in each namespace, a cluster role binding for each user, and another 1,000 for
+/// one group.
 fn index() -> RbacIndex {
     let index = RbacIndex::default();
     let role = |namespace: &str, name: &str, resource: &str| {

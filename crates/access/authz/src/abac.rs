@@ -1,4 +1,4 @@
-//! Attribute-based access control: policies in a file, one JSON object a line.
+//! Attribute-based access control: a file of policies, one JSON object per line.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub struct Abac {
     policies: Vec<Policy>,
 }
 
-/// The reason why a file is refused.
+/// The error of an invalid policy file.
 #[derive(Debug, thiserror::Error)]
 pub enum AbacError {
     #[error("{}", read_error(path, error))]
@@ -24,7 +24,7 @@ pub enum AbacError {
     Line { path: String, line: usize, text: String, why: String },
 }
 
-/// A policy line; an empty part matches only an empty attribute.
+/// A policy. An empty field matches only an empty attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Policy {
@@ -66,7 +66,7 @@ impl Abac {
         Ok(Self { policies })
     }
 
-    /// Returns the steps of comparing all policies with a user.
+    /// Returns the cost of matching all policies with a user, in steps.
     fn steps(&self, user: &User) -> u64 {
         self.policies.len() as u64 * (1 + user.groups.len() as u64 / 8)
     }
@@ -82,7 +82,7 @@ struct VersionedPolicy {
     spec: Policy,
 }
 
-/// Parses a line; true if it has the old form, which is flat and without API groups and paths.
+/// Parses a line. Returns true if it has the legacy format, which is unversioned and has no API groups and paths.
 fn parse_line(line: &str) -> Result<(Policy, bool), String> {
     let value: serde_json::Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let member = |name: &str| value.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
@@ -107,7 +107,7 @@ fn parse_line(line: &str) -> Result<(Policy, bool), String> {
 }
 
 impl Policy {
-    /// Makes `*` as the user or group mean all authenticated users, regardless of the other field.
+    /// Restricts `*` as the user or group to authenticated users, regardless of the other field.
     fn only_authenticated(mut self) -> Self {
         if self.user == ANY || self.group == ANY {
             self.group = User::AUTHENTICATED.to_owned();
@@ -145,7 +145,7 @@ impl Policy {
 impl Authorizer for Abac {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         Box::pin(async move {
-            // A budget that is exhausted ends the request, whatever the decision.
+            // An exhausted budget fails the request, whatever the decision.
             let may_compare = charge(self.steps(attributes.user)).is_ok();
             Ok(if may_compare && self.policies.iter().any(|policy| policy.allows(attributes)) {
                 Decision::Allow(Text::default())

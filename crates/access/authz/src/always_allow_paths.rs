@@ -1,4 +1,4 @@
-//! Paths that every caller may access (`--authorization-always-allow-paths`).
+//! Paths that all clients may access (`--authorization-always-allow-paths`).
 
 use std::collections::HashSet;
 
@@ -15,8 +15,7 @@ pub struct AlwaysAllowPaths {
 }
 
 impl AlwaysAllowPaths {
-    /// A `*` at the end of a path is a wildcard; a `/` at its beginning is optional. Returns an error for a `*`
-    /// elsewhere.
+    /// Parses paths. A trailing `*` is a wildcard, and the leading `/` is optional. Any other `*` is an error.
     pub fn new<S: AsRef<str>>(paths: &[S]) -> Result<Self, String> {
         let (mut exact, mut prefixes) = (HashSet::new(), Vec::new());
         for path in paths {

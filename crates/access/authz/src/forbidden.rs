@@ -1,10 +1,10 @@
-//! The 403 for a refused request.
+//! The 403 for an unauthorized request.
 
 use binnacle_meta::{Status, go_quote};
 
 use crate::Attributes;
 
-/// Returns the Status of a refusal, with the authorizers' reason if there is one.
+/// Returns the Status of an unauthorized request, with the authorizers' reason if there is one.
 pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
     let mut why = sanitize(&sentence(attributes));
     if !reason.is_empty() {
@@ -31,7 +31,7 @@ fn sentence(attributes: &Attributes<'_>) -> String {
     format!("User {user} cannot {verb} resource {resource} in API group {group} {scope}")
 }
 
-/// Escapes text that a client chose, so that browsers do not take it for HTML.
+/// Escapes text that a client chose, so that browsers do not interpret it as HTML.
 fn sanitize(message: &str) -> String {
     message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,7 +1,7 @@
-//! Authorization of requests: one file per authorizer, and their union.
+//! Authorization of requests: one module per authorizer, and their union.
 //!
-//! A request that no authorizer allows is refused. An authorizer that cannot decide returns an error, which allows
-//! nothing. Independent of HTTP and of the storage of roles and pods, which callers add.
+//! A request that no authorizer allows is forbidden. An authorizer that cannot decide returns an error, which does not
+//! allow the request. The crate is independent of HTTP and of the storage of roles and pods, which callers add.
 
 mod abac;
 mod always;

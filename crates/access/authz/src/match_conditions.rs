@@ -1,4 +1,4 @@
-//! Match conditions of webhooks: CEL expressions over a review, all of which must be true for a call.
+//! Match conditions of webhooks: CEL expressions over a review. The webhook is only called if all of them are true.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -11,13 +11,13 @@ use binnacle_work::pace;
 use crate::Metrics;
 use crate::webhook::Review;
 
-/// Compiled expressions.
+/// The compiled match conditions of a webhook.
 #[derive(Default)]
 pub(crate) struct MatchConditions {
     compiled: Vec<(String, Program)>,
 }
 
-/// The environment of expressions: `request` is the spec of a SubjectAccessReview of version `v1`.
+/// The environment of expressions: `request` is the spec of a `v1` SubjectAccessReview.
 struct ReviewEnvironment {
     environment: Environment,
     request: DeclType,
@@ -29,7 +29,7 @@ static REVIEW_ENVIRONMENT: LazyLock<ReviewEnvironment> = LazyLock::new(|| {
 });
 
 impl MatchConditions {
-    /// Compiles expressions. The error is the validation error for the first invalid one.
+    /// Compiles expressions. Returns the validation error of the first invalid one.
     pub(crate) fn compile(expressions: &[String]) -> Result<Self, String> {
         let compile = |expression: &String| {
             let ast = REVIEW_ENVIRONMENT.environment.compile(expression);
@@ -43,7 +43,7 @@ impl MatchConditions {
         Ok(Self { compiled: expressions.iter().map(compile).collect::<Result<_, String>>()? })
     }
 
-    /// Returns true if the webhook is to be called. A false expression takes precedence over a failing one.
+    /// Returns true if all conditions are true. A false expression takes precedence over a failing one.
     pub(crate) fn are_met(&self, review: &Review, webhook: &str, metrics: &Metrics) -> Result<bool, String> {
         if self.compiled.is_empty() {
             return Ok(true);
@@ -80,7 +80,7 @@ impl MatchConditions {
     }
 }
 
-/// Returns the request with all string fields, so that expressions need not check whether they exist.
+/// Returns the spec with all string fields set, so that expressions need not check whether they exist.
 fn complete_spec(review: &Review) -> Value {
     let groups = review.spec.get("groups").and_then(Value::as_list).map_or(0, <[Value]>::len);
     pace(2 * groups as u64);

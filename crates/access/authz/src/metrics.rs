@@ -1,4 +1,4 @@
-//! The metric families of authorizers, under kube-apiserver's names.
+//! The metric families of authorizers, with kube-apiserver's names.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Metrics {
     }
 }
 
-/// An authorizer whose decisions are counted.
+/// Counts the decisions of an authorizer.
 pub struct Counted<A> {
     inner: A,
     allowed: Series<IntCounterVec>,

@@ -20,19 +20,19 @@ use references::Referent;
 
 const LEASES: &str = "kube-node-lease";
 
-/// Authorizes nodes by a graph, and where that does not apply by rules common to all nodes.
+/// Authorizes nodes by the graph, and by rules common to all nodes for requests that the graph does not cover.
 pub struct Node {
     graph: Arc<NodeGraph>,
     rules: Vec<Rule>,
     features: NodeFeatures,
 }
 
-/// The rights of nodes that depend on feature gates.
+/// The permissions of nodes that depend on feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeFeatures {
-    /// To request certificates for their pods (`PodCertificateRequest`).
+    /// Nodes may request certificates for their pods (`PodCertificateRequest`).
     pub pod_certificates: bool,
-    /// To read the service accounts of their pods.
+    /// Nodes may read the service accounts of their pods.
     pub service_accounts: bool,
 }
 
@@ -42,16 +42,16 @@ impl Default for NodeFeatures {
     }
 }
 
-/// The decision; the error is the reason of a refusal.
+/// The decision about a request; the error is the reason why it is not allowed.
 type Verdict = Result<(), Text>;
 
 impl Node {
-    /// `rules` are those of the role `system:node`.
+    /// Creates the authorizer. `rules` are those of the role `system:node`.
     pub fn new(graph: Arc<NodeGraph>, rules: Vec<Rule>, features: NodeFeatures) -> Self {
         Self { graph, rules, features }
     }
 
-    /// Returns the node's name if the user is a node.
+    /// Returns the node name if the user is a node.
     pub fn identity(user: &User) -> Option<&str> {
         user.name.strip_prefix("system:node:").filter(|_| user.is_in("system:nodes"))
     }
@@ -155,7 +155,7 @@ impl Node {
             return refuse("cannot authorize ResourceSlice subresources");
         }
         match attributes.verb {
-            // Admission checks the slice's node.
+            // Admission checks the node of the slice.
             "create" => Ok(()),
             "get" | "update" | "patch" | "delete" => self.related(node, Vertex::ResourceSlice, attributes).await,
             "watch" | "list" | "deletecollection" if selects(attributes, "spec.nodeName", node) => Ok(()),
@@ -189,14 +189,14 @@ impl Node {
             ("", "list" | "watch") if selects(attributes, "spec.nodeName", node) => Ok(()),
             ("", "list" | "watch") if !attributes.name.is_empty() => self.related(node, Vertex::Pod, attributes).await,
             ("", "list" | "watch") => refuse("can only list/watch pods with spec.nodeName field selector"),
-            // Admission checks that mirror pods, statuses and evictions are the node's own.
+            // Admission checks that mirror pods, statuses and evictions belong to the node.
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
             _ => refuse(""),
         }
     }
 }
 
-/// Allows access to the node's own Node, also before it exists. Admission checks its writes.
+/// Allows access to the node's own Node object, even before it exists. Admission checks its writes.
 fn own_node(node: &str, attributes: &Attributes<'_>) -> Verdict {
     match (attributes.subresource, attributes.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
@@ -216,7 +216,7 @@ fn lease(node: &str, attributes: &Attributes<'_>) -> Verdict {
     if attributes.namespace != LEASES {
         return refuse(format!("can only access leases in the \"{LEASES}\" system namespace"));
     }
-    // Only admission has the name of a created object.
+    // Only admission sees the name of a created object.
     if attributes.verb != "create" && attributes.name != node {
         return refuse("can only access node lease with the same name as the requesting node");
     }

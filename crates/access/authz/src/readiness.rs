@@ -1,13 +1,13 @@
-//! Readiness of an authorizer, whose objects are read from the store first.
+//! Readiness of an authorizer whose objects are first read from the store.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// The longest time that a request waits for the objects.
+/// The maximum time that a request waits for the objects.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Counts the parts that are not yet read.
+/// Counts the kinds that have not been read yet.
 pub struct Readiness {
     missing: watch::Sender<usize>,
 }
@@ -17,12 +17,12 @@ impl Readiness {
         Self { missing: watch::Sender::new(parts) }
     }
 
-    /// Records that one part was read for the first time.
+    /// Records that a kind was read for the first time.
     pub fn part(&self) {
         self.missing.send_modify(|missing| *missing = missing.saturating_sub(1));
     }
 
-    /// Records that everything was read.
+    /// Records that all kinds were read.
     pub fn all(&self) {
         self.missing.send_replace(0);
     }
@@ -31,7 +31,7 @@ impl Readiness {
         *self.missing.borrow() == 0
     }
 
-    /// Waits a limited time for the rest; returns true if it came.
+    /// Waits until all kinds are read, up to a timeout. Returns true if they are.
     pub async fn wait(&self) -> bool {
         if self.is_ready() {
             return true;

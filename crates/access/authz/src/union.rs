@@ -1,4 +1,4 @@
-//! Several authorizers as one.
+//! A union of authorizers.
 
 use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, Decision, User};

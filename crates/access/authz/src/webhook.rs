@@ -1,4 +1,5 @@
-//! Authorization by webhooks: each decision is a SubjectAccessReview posted to an HTTPS server, and answers are cached.
+//! Authorization by webhooks: a SubjectAccessReview is posted to an HTTPS server for each decision, and responses are
+//! cached.
 
 mod review;
 #[cfg(test)]
@@ -17,29 +18,29 @@ pub(crate) use review::Review;
 pub use review::ReviewVersion;
 use review::Status;
 
-/// The number of cached answers, as in kube-apiserver.
+/// The number of cached responses, as in kube-apiserver.
 const MAX_CACHED_RESPONSES: usize = 8192;
-/// Answers to requests with longer attributes, or with longer reasons, are not cached: they may be an attempt to fill
-/// the memory.
+/// The maximum length of the attributes and of the reason of cached responses: longer ones may be an attempt to exhaust
+/// memory.
 const MAX_CACHED_LENGTH: usize = 10_000;
 
-/// The largest answer that is read.
+/// The maximum size of a response in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
-/// The length of a reason beyond which it is cut: refusals and audit events repeat it.
+/// The length to which reasons are truncated, since errors and audit events repeat them.
 const MAX_REASON: usize = 16 << 10;
 
 /// The options of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebhookOptions {
-    /// The label of metrics.
+    /// The label in metrics.
     pub(crate) name: String,
     pub(crate) version: ReviewVersion,
-    /// The time for which an answer that allows is cached; zero for not at all.
+    /// The TTL of responses that allow; zero disables caching.
     pub(crate) authorized_ttl: Duration,
     pub(crate) unauthorized_ttl: Duration,
-    /// True if a failing webhook denies the request; otherwise it has no opinion (`failurePolicy`).
+    /// True if a failing webhook denies the request instead of having no opinion (`failurePolicy`).
     pub(crate) deny_on_error: bool,
-    /// The pause before the first retry.
+    /// The delay before the first retry.
     pub(crate) retry_after: Duration,
 }
 
@@ -53,7 +54,7 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
-    /// The webhook is called only for requests that meet all `conditions`.
+    /// Creates the authorizer. The webhook is called only for requests that match all `conditions`.
     pub(crate) fn new(
         client: Client,
         options: WebhookOptions,
@@ -135,7 +136,7 @@ impl Authorizer for Webhook {
     }
 }
 
-/// Returns the length of the attributes that the client has chosen.
+/// Returns the length of the attributes that the client chose.
 fn client_chosen_length(attributes: &Attributes<'_>) -> usize {
     let Attributes { namespace, verb, api_group, api_version, resource, subresource, name, path, .. } = attributes;
     [namespace, verb, api_group, api_version, resource, subresource, name, path].into_iter().map(|s| s.len()).sum()
@@ -145,7 +146,7 @@ fn is_timeout(error: &WebhookError) -> bool {
     matches!(error, WebhookError::TimedOut { .. }) || error.code() == Some(504)
 }
 
-/// A call, which counts as cancelled unless it ends.
+/// Records the metrics of a call, which counts as canceled if it is dropped before it finishes.
 struct Call<'a> {
     name: &'a str,
     metrics: &'a Metrics,

@@ -1,4 +1,4 @@
-//! Strict decoding of `AuthorizationConfiguration` of the group `apiserver.config.k8s.io`.
+//! Strict decoding of `AuthorizationConfiguration` (`apiserver.config.k8s.io`).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use binnacle_schema::{Field, Ty, Value};
 use super::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig, validate};
 use crate::ReviewVersion;
 
-/// The errors of a file.
+/// The error of an invalid configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("failed to load AuthorizationConfiguration from file: {0}")]
@@ -29,11 +29,11 @@ const FORMAT: Format = Format {
     fields,
 };
 
-/// The defaults of a webhook.
+/// The default TTLs of a webhook.
 const AUTHORIZED_TTL: Duration = Duration::from_secs(300);
 const UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
 
-/// An authorizer in the file, with defaults; times in nanoseconds.
+/// An entry of the file with defaults. Durations are in nanoseconds.
 pub(super) struct AuthorizerEntry {
     pub(super) kind: String,
     pub(super) name: String,
@@ -127,7 +127,7 @@ fn read_authorizer(authorizer: &Value) -> AuthorizerEntry {
 
 fn read_webhook(webhook: &Value) -> WebhookEntry {
     let text = |name: &str| webhook.str_at(&[name]).to_owned();
-    // An invalid duration was refused when the file was decoded.
+    // Invalid durations have been rejected during decoding.
     let nanos = |name| GoDuration::parse(webhook.str_at(&[name])).map_or(0, |duration| duration.nanos());
     let or = |given: i64, default: Duration| match given {
         0 => i64::try_from(default.as_nanos()).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! Configuration files, good and bad.
+//! Valid and invalid configuration files.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn file(authorizers: &str) -> String {
     format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n{authorizers}")
 }
 
-/// Returns a webhook; lines in `other` replace those with the same key.
+/// Returns a webhook; `other` are lines that replace the default lines of their keys.
 fn webhook(kubeconfig: &str, other: &[&str]) -> String {
     let mut text = String::from("- type: Webhook\n  name: w\n  webhook:\n");
     let kubeconfig = format!("connectionInfo: {{type: KubeConfigFile, kubeConfigFile: {kubeconfig}}}");

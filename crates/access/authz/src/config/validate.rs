@@ -1,4 +1,4 @@
-//! Validation of an authorization configuration, in kube-apiserver's words.
+//! Validation of an authorization configuration, with kube-apiserver's messages.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ fn name(authorizer: &AuthorizerEntry, earlier: &[AuthorizerEntry], path: &FieldP
     }
 }
 
-/// Validates a webhook. kube-apiserver omits `webhook` from these paths.
+/// Validates a webhook. kube-apiserver omits `webhook` from these field paths.
 fn webhook(hook: &WebhookEntry, path: &FieldPath, errors: &mut FieldErrors) {
     let timeout = path.child("timeout");
     if hook.timeout == 0 {
@@ -113,7 +113,8 @@ fn connection(hook: &WebhookEntry, path: &FieldPath, errors: &mut FieldErrors) {
                 Some(given) => {
                     errors.push(FieldError::invalid(&file, given, "can only be set when type=KubeConfigFile"));
                 }
-                // kube-apiserver accepts it and then fails to start, as an API server does not run in its cluster.
+                // kube-apiserver accepts it and then fails to start, since an API server does not run in its own
+                // cluster.
                 None => {
                     errors.push(FieldError::forbidden(&path.child("type"), "kube-apiserver needs a KubeConfigFile"))
                 }

@@ -1,4 +1,4 @@
-//! The objects that a pod or a volume refers to, which the pod's node may read.
+//! The objects that a pod or volume references, which the pod's node may read.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 use binnacle_schema::Value;
 use binnacle_work::pace;
 
-/// Kinds of namespaced objects that pods refer to by name.
+/// The kinds of namespaced objects that pods reference by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Referent {
     ConfigMap,
@@ -22,14 +22,14 @@ impl Referent {
 
 /// Volume sources with a `secretRef`.
 const SECRET_REF_SOURCES: [&str; 7] = ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
-/// The secrets of a CSI volume that a node needs; controllers use others.
+/// The secrets of a CSI volume that nodes need; the other ones are for controllers.
 const CSI_NODE_SECRETS: [&str; 3] = ["nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"];
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Returns the names in the pod's namespace, sorted and unique.
+/// Returns the referenced objects in the pod's namespace, sorted and without duplicates.
 pub(super) fn references_of_pod(pod: &Value) -> Vec<(Referent, Text)> {
     let mut found = Vec::new();
-    // A node makes its own mirror pods, which must not grant it anything.
+    // A node creates its mirror pods itself, so they must not grant it anything.
     if pod.at(&["metadata", "annotations", MIRROR]).is_some() {
         return found;
     }
@@ -80,7 +80,7 @@ pub(super) fn references_of_pod(pod: &Value) -> Vec<(Referent, Text)> {
     }
     for claim in spec.list_at(&["resourceClaims"]) {
         let name = match claim.str_at(&["resourceClaimName"]) {
-            // Made from a template, with its name in the status.
+            // A claim that is created from a template has its name in the pod's status.
             "" => generated.get(claim.str_at(&["name"])).copied().unwrap_or_default(),
             name => name,
         };
@@ -96,7 +96,7 @@ pub(super) fn references_of_pod(pod: &Value) -> Vec<(Referent, Text)> {
 /// Returns the namespaces and names of the secrets that a node needs to mount a persistent volume.
 pub(super) fn secrets_of_volume(volume: &Value) -> Vec<(Text, Text)> {
     let Some(spec) = volume.get("spec") else { return Vec::new() };
-    // In older objects without the namespace of the secret, it is that of the claim.
+    // In old objects without a namespace, the secret is in that of the claim.
     let claim_namespace = spec.str_at(&["claimRef", "namespace"]);
     let mut found = Vec::new();
     let mut add = |namespace: &str, name: &str| {

@@ -1,4 +1,4 @@
-//! The rights of nodes in a small cluster.
+//! The permissions of nodes in a small cluster.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Fixture {
     async fn decide(&self, user: &User, attributes: Attributes<'_>) -> Result<(), String> {
         let rules = vec![
             Rule::read(&value!({"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["services"]})),
-            // The graph decides about these, regardless of rules.
+            // The graph decides about these regardless of the rules.
             Rule::read(&value!({"verbs": ["*"], "apiGroups": [""], "resources": ["secrets", "pods"]})),
         ];
         let node = Node::new(self.graph.clone(), rules, self.features);
@@ -288,7 +288,7 @@ async fn applies_changes_immediately() {
     let may = async |user: &User, resource: &str, name: &str| {
         fixture.authorize(user, "get", resource, name, "").await.is_ok()
     };
-    // Two pods of a node need a secret: after the first is deleted, the second still does.
+    // Two pods on a node need a secret: the second one still does after the first one is deleted.
     fixture.graph.put(GraphKind::Pod, &pod("a2", "n1", with_secret("s1")));
     fixture.graph.remove(GraphKind::Pod, "ns", "a");
     assert!(may(&n1, "/secrets", "ns/s1").await);
@@ -296,7 +296,7 @@ async fn applies_changes_immediately() {
     fixture.graph.remove(GraphKind::Pod, "ns", "a2");
     assert!(!may(&n1, "/secrets", "ns/s1").await && !may(&n1, "/serviceaccounts", "ns/sa").await);
     assert!(may(&n2, "/serviceaccounts", "ns/sa").await);
-    // A pod that was created again, on another node.
+    // The pod is created again on another node.
     fixture.graph.put(GraphKind::Pod, &pod("b", "n1", with_secret("s2")));
     assert!(may(&n1, "/secrets", "ns/s2").await && !may(&n2, "/secrets", "ns/s2").await);
     // The volume is bound to another claim.
@@ -309,7 +309,7 @@ async fn applies_changes_immediately() {
     assert!(may(&n2, "/secrets", "csi/key").await && may(&n2, "/persistentvolumes", "pv").await);
     fixture.graph.remove(GraphKind::PersistentVolume, "", "pv");
     assert!(!may(&n2, "/secrets", "csi/key").await);
-    // Objects that are not kept are removed.
+    // Objects that are not retained are removed.
     fixture.graph.retain(GraphKind::Pod, |_, name| name == "d");
     fixture.graph.retain(GraphKind::VolumeAttachment, |_, _| false);
     assert!(may(&n2, "/persistentvolumeclaims", "ns/other").await && !may(&n1, "/secrets", "ns/s2").await);
@@ -330,7 +330,7 @@ async fn builds_graph_on_the_first_request_of_a_node() {
     assert_eq!(request.await.unwrap(), Ok(()));
 }
 
-/// A pod that refers to many objects changes in pieces; what it needs before and after is needed all the time.
+/// A pod with many references is changed in chunks; the node never loses access to those that remain.
 #[test]
 fn keeps_common_references_during_an_update() {
     let graph = NodeGraph::new(None);

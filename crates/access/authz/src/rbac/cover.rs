@@ -1,8 +1,9 @@
-//! Coverage of rules by other rules: limits the rights that a user may grant, and finds the rules that bootstrap roles
-//! lack.
+//! Coverage of rules by other rules: limits the permissions that a user may grant, and finds the rules that bootstrap
+//! roles lack.
 //!
-//! A rule stands for the product of its verbs, groups, resources and names. The product is never built: each held rule
-//! covers a part of every list, so a list falls into few classes of elements that the same held rules cover.
+//! A rule is the Cartesian product of its verbs, groups, resources and names. The product is never built: each held
+//! rule covers a subset of every list, which divides the list into few classes of elements that are covered by the same
+//! held rules.
 
 mod elements;
 mod lines;
@@ -20,25 +21,26 @@ use elements::{Cover, Elements};
 pub(super) use lines::Lines;
 use missing::MissingCombinations;
 
-/// The smallest part of a rule.
+/// A single permission of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Permission<'a> {
     Resource { group: &'a Text, resource: &'a Text, verb: &'a Text, name: Option<&'a Text> },
     Path { path: &'a Text, verb: &'a Text },
 }
 
-/// The parts of a rule that nobody holds.
+/// A rule and its permissions that are not held.
 pub(super) struct UncoveredRule<'a> {
     rule: &'a Rule,
     resources: MissingCombinations,
     paths: MissingCombinations,
 }
 
-/// Returns the parts of `required` that no single rule of `held` allows, each with one verb, group, resource and name, or
-/// one verb and path.
+/// Returns the permissions of `required` that no single rule of `held` grants, each as a rule with one verb, group,
+/// resource and name, or one verb and path.
 ///
 /// # Errors
-/// The limit of the current work budget that is exceeded.
+///
+/// Returns the limit of the current work budget that is exceeded.
 pub fn uncovered(held: &[Rule], required: &[Rule]) -> Result<Vec<Rule>, Exceeded> {
     let mut permissions = Vec::new();
     for uncovered in uncovered_by(held.iter(), required)? {
@@ -50,7 +52,7 @@ pub fn uncovered(held: &[Rule], required: &[Rule]) -> Result<Vec<Rule>, Exceeded
     Ok(permissions)
 }
 
-/// Returns what is missing of each rule of `required` of which something is missing.
+/// Returns the rules of `required` that are not fully covered.
 pub(super) fn uncovered_by<'a, 'h>(
     held: impl Iterator<Item = &'h Rule> + Clone,
     required: &'a [Rule],
@@ -66,7 +68,7 @@ pub(super) fn uncovered_by<'a, 'h>(
     Ok(uncovered)
 }
 
-/// Returns what is missing by group, resource, verb and name.
+/// Returns the missing combinations of group, resource, verb and name.
 fn resources<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, Exceeded> {
     if required.api_groups.is_empty() || required.resources.is_empty() || required.verbs.is_empty() {
         return Ok(MissingCombinations::NOTHING);
@@ -80,13 +82,13 @@ fn resources<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Resul
         0 => groups.covered(&rule.api_groups),
         1 => resources.covered_resources(&rule.resources),
         2 => verbs.covered(&rule.verbs),
-        // A rule without names is for all names; one with names is not for all.
+        // A rule without names covers all names, which a rule with names does not.
         _ if rule.resource_names.is_empty() => Ok(Cover::All),
         _ => names.covered_exactly(&rule.resource_names),
     })
 }
 
-/// Returns what is missing by path and verb.
+/// Returns the missing combinations of path and verb.
 fn paths<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, Exceeded> {
     if required.paths.is_empty() || required.verbs.is_empty() {
         return Ok(MissingCombinations::NOTHING);
@@ -100,12 +102,12 @@ fn paths<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<Mi
 }
 
 impl<'a> UncoveredRule<'a> {
-    /// Returns the number of missing parts.
+    /// Returns the number of missing permissions.
     pub(super) fn count(&self) -> u64 {
         self.resources.count().saturating_add(self.paths.count())
     }
 
-    /// Visits the missing parts, in the order of the rule's lists.
+    /// Visits the missing permissions in the order of the rule's lists.
     pub(super) fn visit(
         &self,
         visitor: &mut dyn FnMut(Permission<'a>) -> ControlFlow<()>,

@@ -1,4 +1,4 @@
-//! The bindings of one user or group.
+//! The bindings of a user or group.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -9,8 +9,8 @@ use imbl::OrdSet;
 
 use super::binding::{Binding, RoleKey};
 
-/// The bindings of a user or group, sorted by namespace, role and name. Most have one. A copy shares what it can, and a
-/// change costs the same however many there are.
+/// The bindings of a user or group, sorted by namespace, role and name. Most have only one. Clones share structure, and
+/// the cost of a change does not depend on their number.
 #[derive(Clone, Debug)]
 pub(super) enum Grants {
     Few(BindingList),
@@ -23,11 +23,11 @@ pub(super) enum BindingList {
     Some(Arc<[Arc<Binding>]>),
 }
 
-/// A place in the order of bindings. Small, as there may be one for each pair of a subject and a binding.
+/// A position in the order of bindings. It must be small, since there may be one for each subject of each binding.
 #[derive(Clone, Debug)]
 pub(super) enum Position {
     At(Arc<Binding>),
-    /// Between bindings, for a search.
+    /// A position between bindings, for searches.
     Between(Box<Boundary>),
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Boundary {
     is_after: bool,
 }
 
-/// The number of bindings up to which they are in one list.
+/// The number of bindings up to which they are in a list.
 const FEW: usize = 16;
 
 impl BindingList {
@@ -52,13 +52,13 @@ impl BindingList {
 }
 
 impl Position {
-    /// Returns the place before all bindings of a namespace.
+    /// Returns the position before all bindings of a namespace.
     fn first(namespace: &str) -> Self {
         let role = RoleKey { kind: Text::default(), name: Text::default() };
         Self::Between(Box::new(Boundary { namespace: namespace.into(), role, is_after: false }))
     }
 
-    /// Returns the place after all bindings of a role.
+    /// Returns the position after all bindings of a role.
     fn after(binding: &Binding) -> Self {
         let Binding { namespace, role, .. } = binding;
         Self::Between(Box::new(Boundary { namespace: namespace.clone(), role: role.clone(), is_after: true }))
@@ -115,7 +115,7 @@ impl Grants {
         }
     }
 
-    /// Removes a binding; returns true if none is left.
+    /// Removes a binding. Returns true if none is left.
     pub(super) fn remove(&mut self, binding: &Arc<Binding>) -> bool {
         match self {
             Self::Few(few) => {
@@ -138,7 +138,8 @@ impl Grants {
         }
     }
 
-    /// Visits the first bindings in a set. Further ones of the same role are passed by a search if they are many.
+    /// Visits the first binding of each role in a set. If many bindings have the same role, they are skipped by a
+    /// search.
     fn visit_many<'a>(
         set: &'a OrdSet<Position>,
         namespace: &str,
@@ -150,7 +151,7 @@ impl Grants {
         'search: loop {
             let mut same = 0;
             for position in set.range::<_, Position>(&from..) {
-                // Boundaries are only searched for.
+                // Boundaries are never in the set.
                 let Position::At(binding) = position else { continue };
                 if binding.namespace != namespace {
                     break;

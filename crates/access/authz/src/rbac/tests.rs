@@ -19,7 +19,7 @@ fn role(namespace: &str, name: &str, verbs: &[&str], resource: &str) -> Value {
     })
 }
 
-/// Makes a binding; subjects are `kind:name` or `ServiceAccount:name/namespace`.
+/// Returns a binding; subjects are `kind:name` or `ServiceAccount:name/namespace`.
 fn binding(namespace: &str, name: &str, kind: &str, role: &str, subjects: &[&str]) -> Value {
     let subject = |text: &&str| {
         let (kind, name) = text.split_once(':').unwrap();
@@ -128,7 +128,7 @@ async fn applies_changes_immediately() {
     index.put(RbacKind::RoleBinding, &binding("b", "given", "ClusterRole", "reader", &["Group:team"]));
     assert!(!authorize(&index, &bob, "get", "b").await.0);
     assert!(authorize(&index, &dora, "get", "b").await.0);
-    // The role has other rules.
+    // The rules of the role change.
     index.put(RbacKind::ClusterRole, &role("", "reader", &["list"], "pods"));
     assert!(!authorize(&index, &dora, "get", "b").await.0 && authorize(&index, &dora, "list", "b").await.0);
     index.remove(RbacKind::ClusterRole, "", "reader");
@@ -140,7 +140,7 @@ async fn applies_changes_immediately() {
     index.remove(RbacKind::RoleBinding, "b", "given");
     index.remove(RbacKind::RoleBinding, "b", "never");
     assert!(!authorize(&index, &dora, "list", "b").await.0);
-    // Objects that are not kept are removed; those of other kinds stay.
+    // Objects that are not retained are removed; those of other kinds stay.
     let alice = User::new("alice", &[]);
     index.retain(RbacKind::ClusterRoleBinding, |_, _| false);
     assert!(!authorize(&index, &alice, "list", "").await.0 && authorize(&index, &alice, "create", "a").await.0);
@@ -155,7 +155,7 @@ async fn applies_changes_immediately() {
 #[tokio::test]
 async fn lists_rules_of_a_user() {
     let index = index();
-    // With both subjects of a binding, its rules are listed once.
+    // The rules are listed once for a user who matches both subjects of a binding.
     let both = User::new("alice", &["ops"]);
     let listed = Rbac::new(index.clone()).rules_for(&both, "a").await;
     let verbs: Vec<&str> = listed.resources().map(|rule| rule.verbs[0].as_str()).collect();
@@ -199,7 +199,7 @@ fn group_binding(name: &str, role: &str, groups: &[String]) -> Value {
     binding("n", name, "Role", role, &groups)
 }
 
-/// Returns the decision, its reason, and the steps that it took.
+/// Returns the decision, its reason, and its cost in steps.
 fn decide(index: &Arc<RbacIndex>, user: &User, verb: &str) -> (bool, String, u64) {
     let attributes =
         Attributes { verb, is_resource_request: true, resource: "pods", namespace: "n", ..Attributes::nothing(user) };
@@ -208,7 +208,7 @@ fn decide(index: &Arc<RbacIndex>, user: &User, verb: &str) -> (bool, String, u64
     (decision.is_allow(), decision.reason().to_owned(), budget.steps())
 }
 
-/// Bindings of many groups, and callers in many groups: the work is that of looking up the groups of the caller.
+/// Both the bindings and the users have many groups: the cost is that of looking up the user's groups.
 #[test]
 fn cost_is_linear_in_the_groups_of_the_user() {
     let index = RbacIndex::default();
@@ -228,7 +228,7 @@ fn cost_is_linear_in_the_groups_of_the_user() {
     let want = format!("RBAC: allowed by RoleBinding \"b0/n\" of Role \"reader\" to Group \"{own}\"");
     assert!(allowed && steps < 200_000, "{steps}");
     assert_eq!(reason, want);
-    // In all groups: the first subject of the first binding is named, and the role is visited once.
+    // A user in all groups: the reason has the first subject of the first binding, and the role is visited once.
     let everywhere = User { groups: groups.iter().map(Into::into).collect(), ..User::new("e", &[]) };
     let (allowed, reason, steps) = decide(&index, &everywhere, "get");
     assert!(allowed && reason.ends_with(&format!("Group \"{}\"", groups[0])) && steps < 500_000, "{reason} {steps}");
@@ -237,7 +237,7 @@ fn cost_is_linear_in_the_groups_of_the_user() {
     assert_eq!(index.roles_of(&everywhere, "n").0.len(), 1);
 }
 
-/// A role for each group: each is visited once, and compared with those before by its hash.
+/// Each group has a role: each role is visited once and deduplicated by hash.
 #[test]
 fn visits_each_role_of_many_groups_once() {
     let index = RbacIndex::default();
@@ -251,7 +251,7 @@ fn visits_each_role_of_many_groups_once() {
     assert!(!allowed && steps < 200_000, "{steps}");
 }
 
-/// The change of one subject of many changes the grants of that subject only.
+/// Changing one of many subjects only changes the grants of that subject.
 #[test]
 fn update_costs_only_the_changed_subjects() {
     let index = RbacIndex::default();
@@ -270,7 +270,7 @@ fn update_costs_only_the_changed_subjects() {
     assert!(second * 2 < first, "{first} {second}");
     let may = |group: &str| !index.roles_of(&User::new("u", &[group]), "n").0.is_empty();
     assert!(may("new") && may("g0") && may("g17999") && !may("g9000"));
-    // The order of subjects has no effect but on reasons, and a repeated one counts once.
+    // The order of subjects only affects reasons, and duplicates count once.
     groups.reverse();
     groups.push("new".to_owned());
     put(&groups);
@@ -281,7 +281,7 @@ fn update_costs_only_the_changed_subjects() {
     assert!(!may("g17999") && !may("new"));
 }
 
-/// Readers are not held up by a change, and see all of it or nothing of it: those who keep the grant keep it.
+/// An update does not block readers, and subjects that are in both versions never lose the grant.
 #[test]
 fn keeps_common_grants_during_an_update() {
     let index = RbacIndex::default();
@@ -318,7 +318,7 @@ fn reason_names_a_limited_number_of_unknown_roles() {
     assert!(!allowed && reason.len() < 10_000 && reason.ends_with(" not found, 9900 more]"), "{reason}");
 }
 
-/// Large roles are compared in steps that are charged, and never copied.
+/// Matching the rules of large roles is charged, and the rules are never copied.
 #[test]
 fn shares_large_roles_and_charges_their_comparison() {
     let index = RbacIndex::default();

@@ -1,4 +1,4 @@
-//! Webhooks over real HTTPS servers that allow, refuse, answer wrongly, or do not answer.
+//! Webhooks over real HTTPS servers that allow, deny, return invalid responses, or do not respond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +34,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Starts a webhook that always returns this response, after a pause.
+    /// Starts a webhook that always returns this response, after a delay.
     async fn responding(options: WebhookOptions, code: u16, body: &str, pause: Duration) -> Self {
         let (calls, bodies) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
         let (counted, kept, body) = (calls.clone(), bodies.clone(), body.as_bytes().to_vec());
@@ -176,7 +176,7 @@ async fn sends_subject_access_reviews_of_both_versions() {
 async fn retries_and_obeys_the_failure_policy() {
     for deny_on_error in [false, true] {
         let options = || WebhookOptions { deny_on_error, ..options() };
-        // A webhook that is temporarily down is called again; after a refusal it is not.
+        // Calls are retried if a webhook fails temporarily, but not if it rejects them.
         let fixture = Fixture::responding(options(), 500, "boom", OK).await;
         let error = fixture.authorize().await.unwrap_err();
         assert_eq!(error.message, "an error on the server (\"boom\") has prevented the request from succeeding");
@@ -224,7 +224,7 @@ async fn caches_responses_by_ttl_and_request() {
             Fixture::responding(WebhookOptions { authorized_ttl, unauthorized_ttl, ..options() }, 200, body, OK).await;
         assert_eq!(fixture.authorize().await, fixture.authorize().await);
         assert_eq!(fixture.calls.load(Ordering::Relaxed), want, "{body}");
-        // Answers are not shared between users, and those to long reviews are not cached.
+        // Responses are not shared between users, and those to long reviews are not cached.
         let (other, long) = (User::new("alic", &["e", "g"]), "x".repeat(10_000));
         fixture.webhook.authorize(&list(&other)).await.unwrap();
         for _ in 0..2 {

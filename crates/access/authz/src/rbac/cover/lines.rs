@@ -1,4 +1,4 @@
-//! The lines of a message about missing parts.
+//! The lines of a message about missing permissions.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -10,12 +10,12 @@ use binnacle_work::{Exceeded, allocate, pace};
 use super::super::rule::Rule;
 use super::{Permission, UncoveredRule};
 
-/// The bytes of texts that a message names.
+/// The maximum size of a message's strings in bytes.
 const MAX_BYTES: usize = 128 << 10;
-/// The bytes of a line besides its texts.
+/// The size of a line apart from its strings, in bytes.
 const LINE: usize = 56;
 
-/// Lines that name missing parts, up to a limit. Those that differ only in verbs become one.
+/// Collects the lines of missing permissions up to a limit. Permissions that only differ in verbs share a line.
 #[derive(Default)]
 pub(in super::super) struct Lines<'a> {
     verbs: HashMap<(&'a Text, &'a Text, Option<&'a Text>), Vec<Text>>,
@@ -25,7 +25,7 @@ pub(in super::super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Formats missing parts as sorted lines. The last line says how many are not named.
+    /// Formats missing permissions as sorted lines. The last line has the number of those that are not listed.
     pub(in super::super) fn of(missing: &[UncoveredRule<'a>]) -> Result<String, Exceeded> {
         allocate(MAX_BYTES.min(64 * missing.len()))?;
         let mut lines = Self::default();
@@ -43,7 +43,7 @@ impl<'a> Lines<'a> {
         let more = match permission {
             Permission::Resource { group, resource, verb, name } => {
                 let texts = group.len() + resource.len() + name.map_or(0, |name| name.len());
-                // A further verb of a line has only a space and quotes.
+                // Another verb of a line only adds a space and quotes.
                 let is_new = !self.verbs.contains_key(&(group, resource, name));
                 verb.len() + if is_new { LINE + texts } else { 3 }
             }
@@ -52,7 +52,7 @@ impl<'a> Lines<'a> {
         if self.bytes + more > MAX_BYTES {
             return ControlFlow::Break(());
         }
-        // Compared now, and formatted later.
+        // The cost of this lookup and of formatting later.
         pace(5 + more as u64 / 4);
         self.bytes += more;
         self.named += 1;

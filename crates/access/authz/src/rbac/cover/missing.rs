@@ -1,4 +1,5 @@
-//! What is missing of the product of some lists. Held rules cover boxes of it: some elements of each list.
+//! The combinations of a product of lists that are not covered. Held rules cover boxes of the product: a subset of each
+//! list.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -15,26 +16,27 @@ pub(super) struct MissingCombinations {
     tree: Tree,
 }
 
-/// What is missing of the lists from one of them on.
+/// The missing combinations of a list and those after it.
 enum Tree {
     Nothing,
     Everything,
-    /// The same for all elements of the list.
+    /// The missing combinations are the same for all elements of the list.
     Same(Box<Tree>),
-    /// The elements of which something is missing, each with its class, and what is missing of each class.
+    /// The elements with missing combinations, each with its class, and the missing combinations of each class.
     Classes {
         of: Vec<(u32, u32)>,
         trees: Vec<Tree>,
     },
 }
 
-/// What a rule covers of each list.
+/// The elements of each list that a rule covers.
 type BoxCovers = Vec<Cover>;
 
 impl MissingCombinations {
     pub(super) const NOTHING: Self = Self { sizes: Vec::new(), tree: Tree::Nothing };
 
-    /// Finds what is missing of lists of these sizes; `covered` returns what a rule covers of a list.
+    /// Finds the missing combinations of lists of these sizes. `covered` returns the elements of a list that a rule
+    /// covers.
     pub(super) fn of<'h>(
         sizes: &[usize],
         held: impl Iterator<Item = &'h Rule>,
@@ -64,7 +66,7 @@ impl MissingCombinations {
         self.tree.count(&self.sizes)
     }
 
-    /// Visits the missing combinations, as positions in the lists; the last list changes fastest.
+    /// Visits the missing combinations as positions in the lists. The last list varies fastest.
     pub(super) fn visit(
         &self,
         visitor: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
@@ -74,7 +76,7 @@ impl MissingCombinations {
 }
 
 impl Tree {
-    /// `boxes` are what rules cover of the lists that are left.
+    /// Builds the tree. `boxes` are the covers of the remaining lists, one per rule.
     fn of(boxes: &[&[Cover]], sizes: &[usize]) -> Result<Self, Exceeded> {
         charge(1 + boxes.len() as u64)?;
         if boxes.is_empty() {
@@ -106,8 +108,8 @@ impl Tree {
         Self::of_classes(boxes, &of_all, of_element, *size, rest)
     }
 
-    /// Elements that the same rules cover are of one class. `of_element` has the elements with the rules that cover
-    /// them, `of_all` what rules cover of the other lists that cover all elements.
+    /// Builds a node. Elements that are covered by the same rules form a class. `of_element` has the elements with the
+    /// rules that cover them, and `of_all` the covers of the remaining lists by the rules that cover all elements.
     fn of_classes(
         boxes: &[&[Cover]],
         of_all: &[&[Cover]],

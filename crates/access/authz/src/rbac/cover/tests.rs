@@ -1,4 +1,4 @@
-//! Coverage, compared with the plain product of the lists.
+//! Coverage, compared with the naive Cartesian product of the lists.
 
 use binnacle_schema::{Value, value};
 use binnacle_work::{WorkBudget, WorkLimits};
@@ -70,7 +70,7 @@ fn formats_missing_permissions_as_lines() {
     );
 }
 
-/// The algorithm of kube-apiserver: each part of a wanted rule is compared with each held rule.
+/// The algorithm of kube-apiserver: each permission of a required rule is compared with each held rule.
 mod plain {
     use std::collections::{BTreeSet, HashMap};
 
@@ -145,7 +145,7 @@ mod plain {
     }
 }
 
-/// Numbers that look random, the same in each run.
+/// A deterministic pseudo-random number generator.
 struct Rng(u64);
 
 impl Rng {
@@ -199,7 +199,7 @@ fn product(of: usize) -> Rule {
     }
 }
 
-/// What a namespace's administrator holds.
+/// Returns the rules of a namespace administrator.
 fn namespace_admin_rules() -> Vec<Rule> {
     let verbs = texts(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]);
     let rule = |number: usize| Rule {
@@ -252,12 +252,12 @@ fn names_missing_permissions_up_to_a_limit() {
     assert!(many.ends_with(&format!("\nand {} more permissions", 100_000 - named)), "{named}");
     let long = Rule { verbs: texts(&[&"x".repeat(1 << 20), "get"]), ..product(1) };
     assert_eq!(message(&[], &[long]), "and 2 more permissions");
-    // Within the limit, a message is that of the product.
+    // Within the limit, the message is the same as that of the naive algorithm.
     let required = [product(5), product(4)];
     assert_eq!(message(&[], &required), plain::lines(plain::uncovered(&[], &required)));
 }
 
-/// Held rules that cover each element differently: the work is charged, and ends.
+/// The held rules cover each element differently: the work is charged and bounded.
 #[test]
 fn bounds_work_for_rules_that_overlap_in_many_ways() {
     let lists = |number: usize, of: usize| {
