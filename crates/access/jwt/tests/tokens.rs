@@ -1,4 +1,4 @@
-//! Keys written by OpenSSL, and tokens that are valid, broken and forged.
+//! Keys written by OpenSSL, and valid, malformed and forged tokens.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -84,7 +84,7 @@ fn key_ids_equal_those_of_kube_apiserver() {
     }
 }
 
-/// Returns other base64 for the same bytes, whose length is no multiple of three.
+/// Returns another base64 encoding of the same bytes, whose length must not be a multiple of three.
 fn other_bits(base64: &str) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     assert!(base64.len() % 4 > 1);
@@ -102,7 +102,7 @@ fn rejects_forged_tokens() {
     let other = text(&json!({"sub": "root"}));
     let none = text(&json!({"alg": "none"}));
     let shared = text(&json!({"alg": "HS256"}));
-    // The signature that a naive verifier would accept, with the public key as the shared secret.
+    // An HMAC with the public key as the shared secret, which a naive verifier would accept.
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, KEYS[0].2);
     let mac = ring::hmac::sign(&secret, format!("{shared}.{other}").as_bytes());
     let mac = BASE64_URL_SAFE_NO_PAD.encode(mac.as_ref());
@@ -110,7 +110,7 @@ fn rejects_forged_tokens() {
     let elliptic = text(&json!({"alg": "ES256"}));
     for (token, want) in [
         (good.clone(), Ok(())),
-        // As in go-jose, white space and the unused bits of the last character do not count.
+        // As in go-jose, whitespace and the unused bits of the last character are ignored.
         (format!("{header}.{claims}.{}\n{}", &signature[..9], &signature[9..]), Ok(())),
         (format!("{header}.{claims}.{}", other_bits(signature)), Ok(())),
         (format!("{header}.{}.{signature}", other_bits(claims)), Ok(())),

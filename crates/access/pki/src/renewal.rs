@@ -1,4 +1,4 @@
-//! Renewal of the server's own certificates while it runs: before they end, and after changes of the clock.
+//! Renewal of the server's own certificates while it runs: before they expire, and after clock changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use crate::{ClientFiles, Clock, Files, Pki, PkiError, ServingCertificate, SubjectAltNames};
 
-/// The interval between checks of the clock, and before a failed renewal is retried.
+/// The interval between checks of the clock, and the delay before a failed renewal is retried.
 const CHECK_INTERVAL: Duration = Duration::minutes(1);
-/// The maximum difference between clock and elapsed time that does not count as a change of the clock.
+/// The difference between the wall clock and the elapsed time above which the clock was changed.
 const STEP: Duration = Duration::seconds(30);
 
 /// Renews the server's own certificates and the files for clients.
@@ -26,7 +26,7 @@ pub struct Renewer {
     expiry: Expiry,
 }
 
-/// The end of the server's own serving certificate, in seconds of Unix time. Clones share the value.
+/// The end of the serving certificate's validity, in Unix seconds. Clones share the value.
 #[derive(Clone, Debug)]
 pub struct Expiry(Arc<AtomicI64>);
 
@@ -35,13 +35,14 @@ impl Expiry {
         Self(Arc::new(AtomicI64::new(pki.serving_ends())))
     }
 
-    /// Returns true if the certificate has ended.
+    /// Returns true if the certificate has expired.
     pub fn is_over(&self, now: OffsetDateTime) -> bool {
         now.unix_timestamp() > self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The components that use the certificates. An error is logged, and the old certificates stay in use.
+/// The components that use the certificates. If one returns an error, it is logged and the old certificates stay in
+/// use.
 pub trait CertificateUsers: Send + Sync {
     /// Serves new connections with this certificate.
     ///
@@ -58,7 +59,7 @@ pub trait CertificateUsers: Send + Sync {
     fn trust(&self, authorities: &str) -> Result<(), String>;
 }
 
-/// The certificates that were renewed together.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Renewal {
     serving: bool,
@@ -73,12 +74,12 @@ impl Renewer {
         Self { files, names, client_files, current, expiry }
     }
 
-    /// Returns the end of the serving certificate, which is kept up to date.
+    /// Returns the expiry of the serving certificate, which is updated by renewals.
     pub fn expiry(&self) -> Expiry {
         self.expiry.clone()
     }
 
-    /// Renews certificates until the server ends.
+    /// Spawns the task that renews certificates until the server exits.
     pub fn start(
         self,
         users: impl CertificateUsers + 'static,
@@ -106,11 +107,11 @@ impl Renewer {
                     if jump.is_none() && now < due && !renewer.lock().client_files.has_operator_certificate() {
                         continue;
                     }
-                    // File access must not block a thread that serves requests.
+                    // File access must not block the threads that serve requests.
                     let renewing = renewer.clone();
                     let outcome = match tokio::task::spawn_blocking(move || renewing.lock().renew(now)).await {
                         Ok(outcome) => outcome,
-                        // The panic must reach the health check.
+                        // Propagate the panic, so that it reaches the health check.
                         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                         // The runtime is shutting down.
                         Err(_) => return,
@@ -129,7 +130,7 @@ impl Renewer {
         });
     }
 
-    /// Renews the certificates that are due.
+    /// Renews the certificates that are due, and writes the files for clients.
     fn renew(&mut self, now: OffsetDateTime) -> Result<Renewal, PkiError> {
         let new = Pki::open(&self.files, &self.names, now)?;
         self.client_files.reload();
@@ -165,7 +166,7 @@ impl Renewer {
     }
 }
 
-/// Returns the difference between the clock's change and the elapsed time, if it is too large.
+/// Returns the difference between the wall clock and the elapsed time, if it exceeds [`STEP`].
 fn clock_step(before: OffsetDateTime, now: OffsetDateTime, passed: std::time::Duration) -> Option<Duration> {
     let passed = Duration::try_from(passed).unwrap_or(Duration::ZERO);
     let by = (now - before) - passed;

@@ -1,4 +1,4 @@
-//! The header of a token from a signer, which may only contain algorithm, key ID and type.
+//! Validates token headers from a signer, which may only contain algorithm, key ID and type.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The maximum length of a key ID.
 pub(crate) const MAX_KEY_ID: usize = 1024;
 
-/// Returns the ID of the signing key, or the reason why the header is refused.
+/// Returns the ID of the signing key, or the reason why the header is invalid.
 pub(crate) fn key_id(header: &str) -> Result<String, String> {
     let json = BASE64_URL_SAFE_NO_PAD.decode(header).map_err(|error| format!("while unwrapping header: {error}"))?;
     let parsed: Value = serde_json::from_slice(&json).map_err(|error| format!("while parsing header JSON: {error}"))?;

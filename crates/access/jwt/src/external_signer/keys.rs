@@ -8,7 +8,7 @@ use binnacle_meta::go_quote;
 use crate::external_signer::header::MAX_KEY_ID;
 use crate::external_signer::messages::{FetchKeysResponse, Timestamp};
 
-/// All keys of a signer, and the time until which they are valid.
+/// All public keys of a signer, and when they are to be refreshed.
 #[derive(Clone, Debug)]
 pub struct KeySet {
     /// In the signer's order.
@@ -20,16 +20,16 @@ pub struct KeySet {
     pub(crate) data_at: f64,
 }
 
-/// A key, and its use.
+/// A public key and its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationKey {
     pub key: PublicKey,
-    /// True for keys that only verify old tokens: they are not in discovery, and sign no new tokens.
+    /// True for keys that only verify existing tokens: they are excluded from OIDC discovery and sign no new tokens.
     pub hidden: bool,
 }
 
 impl KeySet {
-    /// Reads the keys in a response, which replaces `former`.
+    /// Reads the keys in a response, which replace `former`.
     pub(crate) fn read(response: &FetchKeysResponse, former: Option<&Self>) -> Result<Self, String> {
         let Some(hint) = u64::try_from(response.refresh_hint_seconds).ok().filter(|seconds| *seconds > 0) else {
             return Err(format!("found invalid refresh hint ({}s)", response.refresh_hint_seconds));
@@ -54,7 +54,7 @@ impl KeySet {
             });
         }
         let generation = former.map_or(0, |former| former.generation + u64::from(former.keys != keys));
-        // An excessive hint is limited, since the clock cannot represent it.
+        // The hint is capped, since the clock cannot represent an excessive one.
         let refresh_at = Instant::now() + Duration::from_secs(hint.min(MAX_REFRESH_HINT));
         Ok(Self { keys, generation, refresh_at, data_at })
     }

@@ -6,7 +6,7 @@ use binnacle_egress::plugin::{Code, code_name};
 use binnacle_metrics::{HistogramVec, families};
 use prometheus::{GaugeVec, IntCounterVec};
 
-/// The code for failures outside of a gRPC call.
+/// The code of failures outside of a gRPC call.
 const NO_CALL: &str = "unknown-non-grpc";
 
 families! {

@@ -1,5 +1,5 @@
-//! The client of a signer: its keys are fetched at startup, again after the time that it names, and when a token names
-//! an unknown key; each token is signed by a call.
+//! The client of a signer. Its keys are fetched at startup, after the refresh hint, and when a token has an unknown key
+//! ID. Each token is signed by a call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,11 +21,11 @@ use crate::external_signer::messages::{
 };
 use crate::external_signer::metrics::SignerMetrics;
 
-/// The timeouts of calls that fetch keys or metadata, and that sign.
+/// The timeouts of the calls to the signer.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 const SIGN_TIMEOUT: Duration = Duration::from_secs(60);
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause before keys are fetched again after a failed attempt.
+/// The delay before keys are fetched again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The error of a call to a signer.
@@ -53,7 +53,8 @@ struct Signer {
 type Fetch = Shared<BoxFuture<'static, Result<(), SignerError>>>;
 
 impl ExternalSigner {
-    /// Fetches the keys of the signer at a socket, and the maximum lifetime in seconds of its tokens.
+    /// Connects to the signer at a socket and fetches its keys. Also returns the maximum lifetime of its tokens in
+    /// seconds.
     pub async fn connect(socket: &str, metrics: SignerMetrics) -> Result<(Self, i64), SignerError> {
         let plugin = Plugin::new(socket);
         let keys = fetch(&plugin, &metrics, None)
@@ -70,8 +71,8 @@ impl ExternalSigner {
         self.0.keys.read().clone()
     }
 
-    /// Returns the keys with this ID, or all for an empty one, and before them the generation of the keys. For an
-    /// unknown ID the keys are fetched again; the result is empty if it remains unknown.
+    /// Returns the generation of the key set, and the keys with this ID, or all keys for an empty ID. For an unknown ID
+    /// the keys are fetched again; the list is empty if it is still unknown.
     pub async fn find(&self, id: &str) -> (u64, Vec<VerificationKey>) {
         let keys = self.keys();
         let found = keys.find(id);
@@ -125,7 +126,7 @@ impl ExternalSigner {
         }
     }
 
-    /// Fetches the keys again whenever the time that the signer named has passed.
+    /// Refreshes the keys whenever the signer's refresh hint has passed.
     pub async fn follow(self) {
         let mut wait = self.keys().refresh_at.saturating_duration_since(Instant::now());
         loop {

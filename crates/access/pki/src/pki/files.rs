@@ -1,4 +1,4 @@
-//! The files of certificates and keys: written atomically, and readable only by their owner.
+//! The files of certificates and keys, which are written atomically and readable only by their owner.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub(super) struct PairFiles {
 }
 
 impl Files {
-    /// Uses a directory that exists.
+    /// Uses an existing directory.
     pub fn new(directory: PathBuf, durability: Durability) -> Self {
         Self { directory, durability }
     }
@@ -50,7 +50,7 @@ impl Files {
 }
 
 impl PairFiles {
-    /// Reads the files: none, or a certificate and its key.
+    /// Reads the certificate and its key; `None` if neither exists.
     pub(super) fn read(&self) -> Result<Option<CertifiedKey>, PkiError> {
         let Some(certificate) = read(&self.certificate)? else { return Ok(None) };
         let Some(key) = read_key(&self.key)? else { return Ok(None) };
@@ -84,7 +84,7 @@ impl PairFiles {
     }
 
     pub(super) fn write(&self, pair: &CertifiedKey) -> Result<(), PkiError> {
-        // Both are written under other names first, so that a full disk loses nothing.
+        // Write both under temporary names first, so that a full disk does not destroy the existing ones.
         let [key, certificate] = [&self.key, &self.certificate].map(|path| {
             let mut next = path.clone().into_os_string();
             next.push(".next");
@@ -92,7 +92,7 @@ impl PairFiles {
         });
         write(&key, &pair.key, self.durability)?;
         write(&certificate, &pair.certificate, self.durability)?;
-        // An interruption between the two must not leave a certificate with another one's key.
+        // An interruption between the two must not leave a certificate with a key that does not match.
         match fs::remove_file(&self.certificate) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file_error(&self.certificate, error)),
             _ => {}
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
     }
 }
 
-/// Reads a key file and removes other users' permissions for it.
+/// Reads a key file and restricts its permissions to the owner.
 fn read_key(path: &Path) -> Result<Option<String>, PkiError> {
     let text = read(path)?;
     if text.is_some() {

@@ -1,4 +1,4 @@
-//! Certificates at different times: the kept ones, the new ones, and clients that still trust them.
+//! Certificates at different times: which ones are reused and renewed, and whether clients still trust them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl PkiDirectory {
     }
 }
 
-/// Returns a time at which nothing is due.
+/// Returns a time at which nothing is due for renewal.
 fn quiet_time() -> OffsetDateTime {
     issuance::EARLIEST + Duration::days(200)
 }
@@ -104,7 +104,7 @@ fn reuses_files_and_creates_missing_ones() {
     files.sort_unstable();
     let present: Vec<_> = pki_dir.contents().into_iter().map(|(path, _)| path).collect();
     assert_eq!(present, files.map(|name| pki_dir.files.path(name)));
-    // As clients know keys of this kind.
+    // The format of client-go.
     for name in ["apiserver.key", "admin.key"] {
         let pem = fs::read_to_string(pki_dir.files.path(name)).unwrap();
         assert!(pem.starts_with("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEI"), "{name}");
@@ -143,7 +143,7 @@ fn tolerates_wrong_clocks() {
         (right + Duration::days(3640), "at the authority's end"),
         (right + Duration::days(9000), "decades ahead"),
     ] {
-        // First wrong, then correct: nothing is created again, and all clients accept it.
+        // First wrong, then correct: nothing is issued again, and all clients accept it.
         let pki_dir = PkiDirectory::new();
         let first = pki_dir.open(wrong);
         let correct_pki = pki_dir.open(right);
@@ -174,7 +174,7 @@ fn adds_a_successor_before_an_authority_expires() {
     assert_eq!(count(&pki_dir.open(day(3240)).bundle), 1);
     let old = pki_dir.open(day(3240));
 
-    // Both are trusted, and clients that know only the first one accept the server's certificate.
+    // Both are trusted, and clients that only trust the first one accept the server's certificate.
     let joined = pki_dir.open(day(3260));
     assert_eq!(count(&joined.bundle), 2);
     assert!(joined.bundle.starts_with(&first.bundle));
@@ -185,7 +185,7 @@ fn adds_a_successor_before_an_authority_expires() {
         assert!(accepts(&first.bundle, &pki, day(n)) && accepts(&joined.bundle, &pki, day(n)), "{n}");
         assert!(pki.due > day(n) && pki.due <= day(3650), "{n}: {}", pki.due);
     }
-    // After its end the second one signs: clients that fetched the bundle in the overlap accept the server.
+    // After it expires the second one signs: clients that fetched the bundle during the overlap accept the server.
     for n in [3650, 3651, 5000, 6800] {
         let pki = pki_dir.open(day(n));
         assert!(pki.bundle.starts_with(&joined.bundle));
@@ -195,7 +195,7 @@ fn adds_a_successor_before_an_authority_expires() {
     assert_eq!(count(&pki_dir.open(day(6600)).bundle), 3);
 }
 
-/// Certificates are renewed a month before their end.
+/// Certificates are renewed a month before they expire.
 #[test]
 fn renews_certificates_before_they_expire() {
     let pki_dir = PkiDirectory::new();
