@@ -1,4 +1,4 @@
-//! The admission chain: the enabled plugins, in calling order.
+//! The admission chain: the enabled plugins in the order of calls.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,8 +14,7 @@ use crate::metrics::{MetricKey, Metrics, PluginMetrics, StepMetrics};
 use crate::plugin::{Plugin, Request, Stage};
 use crate::reinvocation::Reinvocation;
 
-/// All plugins of kube-apiserver in the order in which they are called. Plugins of other crates are placed by their
-/// names.
+/// All plugins of kube-apiserver in the order of calls. Plugins of other crates are sorted by their names here.
 pub const ORDER: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -60,8 +59,8 @@ pub const ORDER: &[&str] = &[
     "AlwaysDeny",
 ];
 
-/// The plugins of [`ORDER`] that are enabled only by a flag. Unlike in kube-apiserver, NodeRestriction is enabled:
-/// without it the node authorizer, which is on by default, restricts kubelets little.
+/// The plugins of [`ORDER`] that are disabled by default. Unlike in kube-apiserver, NodeRestriction is enabled: without
+/// it the node authorizer, which is enabled by default, hardly restricts kubelets.
 const OFF_BY_DEFAULT: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -83,7 +82,7 @@ pub fn is_default(name: &str) -> bool {
     !OFF_BY_DEFAULT.contains(&name)
 }
 
-/// Error for a plugin that [`ORDER`] does not have.
+/// The error for a plugin that is not in [`ORDER`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPlugin(pub &'static str);
 
@@ -95,7 +94,7 @@ impl std::fmt::Display for UnknownPlugin {
 
 impl std::error::Error for UnknownPlugin {}
 
-/// The plugins of a server, in calling order.
+/// The plugins of a server in the order of calls.
 pub struct Chain {
     plugins: Vec<MeasuredPlugin>,
     steps: StepMetrics,
@@ -106,7 +105,7 @@ struct MeasuredPlugin {
     metrics: PluginMetrics,
 }
 
-/// A stopwatch for each plugin's call and for the whole step.
+/// Measures the calls of plugins and the whole step.
 struct Stopwatch<'a> {
     steps: &'a StepMetrics,
     stage: Stage,
@@ -116,7 +115,7 @@ struct Stopwatch<'a> {
 }
 
 impl Chain {
-    /// Sorts the plugins by [`ORDER`].
+    /// Creates a chain of the plugins, sorted by [`ORDER`].
     pub fn new(plugins: Vec<Arc<dyn Plugin>>, metrics: &Metrics) -> Result<Self, UnknownPlugin> {
         let position = |plugin: &Arc<dyn Plugin>| {
             let name = plugin.name();
@@ -130,12 +129,12 @@ impl Chain {
         Ok(Self { plugins: positioned.into_iter().map(measured).collect(), steps: metrics.of_steps() })
     }
 
-    /// Iterates over the names of the plugins, in calling order.
+    /// Iterates over the names of the plugins in the order of calls.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.plugins.iter().map(|measured| measured.plugin.name())
     }
 
-    /// Iterates over the plugins that handle a request, and counts the others as passed.
+    /// Iterates over the plugins that handle a request, and counts the others as skipped.
     fn handling<'a>(
         &'a self,
         stage: Stage,
@@ -157,7 +156,7 @@ impl Chain {
 }
 
 impl Stopwatch<'_> {
-    /// Observes the time of a plugin's call. A refusal ends the step.
+    /// Records the duration of a plugin's call. A rejection ends the step.
     fn observe_plugin(&mut self, metrics: &PluginMetrics, outcome: Result<(), Status>) -> Result<(), Status> {
         let now = Instant::now();
         metrics.observe(self.key(outcome.is_err()), now - self.last);
@@ -165,7 +164,7 @@ impl Stopwatch<'_> {
         outcome.inspect_err(|_| self.observe_step(true))
     }
 
-    /// Observes the time of the step, once all plugins have answered or one has refused.
+    /// Records the duration of the step, once all plugins have admitted the request or one has rejected it.
     fn observe_step(&self, rejected: bool) {
         self.steps.observe(self.key(rejected), self.last - self.began, self.last);
     }
@@ -233,7 +232,7 @@ mod tests {
         }
     }
 
-    /// A plugin that refuses creates; it handles them if the flag is true.
+    /// A plugin that rejects creates; it handles them if the flag is true.
     struct RefusingPlugin(&'static str, bool);
 
     impl Plugin for RefusingPlugin {
@@ -271,7 +270,7 @@ mod tests {
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let value = |line: &str| text.lines().find_map(|l| l.strip_prefix(line)).map(|value| value.trim().to_owned());
         for (name, operation, rejected, stage, want) in [
-            // For requests of any resource.
+            // Counted for requests of any resource.
             ("LimitRanger", "CREATE", false, "admit", Some("1")),
             ("LimitRanger", "CREATE", false, "validate", Some("1")),
             ("LimitRanger", "UPDATE", false, "validate", Some("1")),
@@ -279,7 +278,7 @@ mod tests {
             ("PodSecurity", "CREATE", false, "admit", None),
             ("PodSecurity", "CREATE", true, "validate", Some("1")),
             ("PodSecurity", "UPDATE", false, "validate", Some("1")),
-            // No plugin is called after a refusal.
+            // No plugin is called after a rejection.
             ("ResourceQuota", "CREATE", false, "validate", None),
             ("ResourceQuota", "UPDATE", false, "validate", Some("1")),
             ("PersistentVolumeClaimResize", "CREATE", false, "validate", None),
@@ -300,7 +299,7 @@ mod tests {
         let metrics = Metrics::fresh();
         let plugins = crate::all(lookup, &authorizer, &crate::PluginOptions::default(), &metrics);
         let chain = Chain::new(plugins, &metrics).expect("all have a place");
-        // ImagePolicyWebhook needs settings, absent here; plugins for webhooks and policies are in other crates.
+        // ImagePolicyWebhook needs a configuration, and the plugins for webhooks and policies are in other crates.
         const OTHER_CRATES: [&str; 5] = [
             "ImagePolicyWebhook",
             "MutatingAdmissionPolicy",

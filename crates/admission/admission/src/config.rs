@@ -1,4 +1,4 @@
-//! The file of `--admission-control-config-file`: configurations of plugins, inline or in files that it names.
+//! The admission configuration (`--admission-control-config-file`): plugin configurations, inline or in other files.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::plugins::{
     PodSecuritySettings,
 };
 
-/// Errors of the configuration file.
+/// An error in the configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionConfigError {
     #[error(
@@ -46,7 +46,7 @@ const FILE: Format = Format {
     },
 };
 
-/// The older format of the file, in another group.
+/// The legacy format of the file, in another group.
 const OLD_FILE: Format = Format { group: "apiserver.k8s.io", versions: &["v1alpha1"], ..FILE };
 
 const EVENTS: Format = Format {
@@ -104,7 +104,7 @@ const QUOTA: Format = Format {
     },
 };
 
-/// The older format, in another group and with another kind.
+/// The legacy format, in another group and with another kind.
 const OLD_QUOTA: Format = Format {
     group: "resourcequota.admission.k8s.io",
     versions: &["v1beta1", "v1alpha1"],
@@ -121,7 +121,7 @@ const WEBHOOKS: Format = Format {
     fields: |_| vec![text("kubeConfigFile"), text(MANIFESTS)],
 };
 
-/// The configuration of the plugin ValidatingAdmissionPolicy.
+/// The configuration of the ValidatingAdmissionPolicy plugin.
 const VALIDATING_POLICIES: Format = Format {
     kind: "ValidatingAdmissionPolicyConfiguration",
     scheme: "pkg/admission/plugin/policy/config/config.go:32",
@@ -129,15 +129,15 @@ const VALIDATING_POLICIES: Format = Format {
     ..WEBHOOKS
 };
 
-/// The configuration of the plugin MutatingAdmissionPolicy.
+/// The configuration of the MutatingAdmissionPolicy plugin.
 const MUTATING_POLICIES: Format = Format { kind: "MutatingAdmissionPolicyConfiguration", ..VALIDATING_POLICIES };
 
 const MANIFESTS: &str = "staticManifestsDir";
 
 const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
-/// Reads the configurations of the enabled plugins into `options`. Fails if one that requires
-/// a configuration has none, even without a file.
+/// Loads the configurations of the enabled plugins into `options`. Fails if a plugin that requires a configuration has
+/// none, even without a file.
 pub fn configure(
     file: Option<&Path>,
     is_enabled: &dyn Fn(&str) -> bool,
@@ -210,7 +210,7 @@ impl AdmissionConfiguration {
         let (tree, _) = yaml::parse(&text, &Limits::default()).map_err(|error| malformed(error.to_string()))?;
         let unnamed = tree.str_at(&["kind"]).is_empty() || tree.str_at(&["apiVersion"]).is_empty();
         if unnamed && tree.get(SELECTORS).is_some() {
-            // The legacy format of PodNodeSelector: the whole file is its configuration.
+            // The legacy format of PodNodeSelector: the whole file is the plugin's configuration.
             return Ok(Self { plugins: vec![("PodNodeSelector".to_owned(), None, Some(text))] });
         }
         let file = format_of(FILE, OLD_FILE, &tree).read(&text).map_err(|error| malformed(error.to_string()))?;
@@ -239,14 +239,14 @@ impl AdmissionConfiguration {
     }
 }
 
-/// Reads the selectors of PodNodeSelector. Unreadable members count as absent, as in kube-apiserver.
+/// Reads the selectors of PodNodeSelector. As in kube-apiserver, invalid fields count as absent.
 fn node_selectors(text: &[u8]) -> NodeSelectors {
     let tree = yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).unwrap_or_default();
     let members = tree.object_at(&[SELECTORS]).into_iter().flat_map(Object::iter);
     members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.to_owned()))).collect()
 }
 
-/// Returns `old` if the file names its group, else `new`.
+/// Returns `old` if the file has its group, or else `new`.
 fn format_of(new: Format, old: Format, file: &Value) -> Format {
     let group = file.str_at(&["apiVersion"]).split('/').next();
     if group == Some(old.group) { old } else { new }

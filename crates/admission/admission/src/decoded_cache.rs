@@ -1,4 +1,5 @@
-//! A cache of decoded objects that plugins read with every request (classes, accounts, limits, parameters of policies).
+//! A cache of decoded objects that plugins read for every request (classes, service accounts, limits, policy
+//! parameters).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -14,24 +15,25 @@ use parking_lot::Mutex;
 /// The maximum number of cached objects of a kind. Beyond it, the cache of the kind is cleared.
 const MAX_OBJECTS: usize = 512;
 
-/// Cached objects of one kind.
+/// The cached objects of a kind.
 #[derive(Debug, Default)]
 pub struct DecodedCache(Mutex<KindCache>);
 
 #[derive(Default)]
 struct KindCache {
-    /// The resource of the kind at decoding time: a new definition can decode the same bytes to another object.
+    /// The resource at decoding time, since the same bytes may decode to another object after the definition changes.
     resource: Weak<Resource>,
-    /// The objects by path, each with its revision and the bytes from which it was decoded. The bytes are compared by
-    /// address as well, since a restored store uses revisions again.
+    /// The objects by path, each with its revision and the bytes it was decoded from. The address of the bytes is
+    /// compared as well, since a restored store reuses revisions.
     objects: HashMap<Text, (Revision, Bytes, Arc<Value>)>,
 }
 
 impl DecodedCache {
-    /// Returns the object of an entry of `resource`, decoded unless it is cached.
+    /// Returns the object of an entry of `resource`, which is decoded unless it is cached.
     ///
     /// # Errors
-    /// The errors of `decode`.
+    ///
+    /// Returns the errors of `decode`.
     pub fn object(
         &self,
         resource: &Arc<Resource>,

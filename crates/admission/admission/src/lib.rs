@@ -1,6 +1,6 @@
-//! Admission control: the built-in plugins of kube-apiserver, one file each, and the order in which they are called.
+//! Admission control: the built-in plugins of kube-apiserver, one module each, and the order in which they are called.
 //!
-//! A plugin sees objects in their storage version and looks up others through [`Lookup`].
+//! Plugins get objects in their storage version, and look up other objects through [`Lookup`].
 
 mod chain;
 mod config;

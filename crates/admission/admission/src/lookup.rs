@@ -1,4 +1,4 @@
-//! Lookup of objects other than the one that a request writes.
+//! Lookup of objects other than that of the request.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -36,7 +36,7 @@ impl LookupKind {
     /// The number of kinds.
     const COUNT: usize = Self::Workload as usize + 1;
 
-    /// Returns the group, version and plural name.
+    /// Returns group, version and plural.
     fn path(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::CsiDriver => ("storage.k8s.io", "v1", "csidrivers"),
@@ -57,7 +57,7 @@ impl LookupKind {
         }
     }
 
-    /// Returns true for kinds with few objects, which are looked up again and again.
+    /// Returns true for kinds with few objects, which are looked up frequently and therefore cached.
     fn is_settings(self) -> bool {
         match self {
             Self::CsiDriver
@@ -79,16 +79,16 @@ impl LookupKind {
     }
 }
 
-/// The freshness of an answer.
+/// The freshness of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// The state of the watch cache, which may lag behind a write that was just acknowledged.
+    /// The state of the watch cache, which may lag behind acknowledged writes.
     Cached,
-    /// The state after all writes that were acknowledged before.
+    /// The state after all previously acknowledged writes.
     Consistent,
 }
 
-/// The state of a namespace, for requests that write into it.
+/// The state of a namespace, for writes to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceState {
     Absent,
@@ -103,14 +103,14 @@ pub struct Mapping {
     pub namespaced: bool,
 }
 
-/// Keys and values.
+/// Label keys and values.
 pub type Labels = Vec<(Text, Text)>;
 
-/// A lookup of objects in their storage version.
+/// Looks up objects in their storage version.
 pub trait Lookup: Send + Sync + 'static {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>>;
 
-    /// Returns an object, `None` if there is none; `namespace` is empty for cluster-scoped kinds.
+    /// Returns an object; `None` if it does not exist. `namespace` is empty for cluster-scoped kinds.
     fn get<'a>(
         &'a self,
         kind: LookupKind,
@@ -119,7 +119,7 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>>;
 
-    /// Returns the labels of an object without decoding it; `None` if there is no such object.
+    /// Returns the labels of an object without decoding it; `None` if it does not exist.
     fn labels<'a>(
         &'a self,
         kind: LookupKind,
@@ -128,7 +128,7 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Labels>, Status>>;
 
-    /// Returns the objects in the order of their names.
+    /// Returns the objects sorted by name.
     fn list<'a>(
         &'a self,
         kind: LookupKind,
@@ -142,14 +142,14 @@ pub trait Lookup: Send + Sync + 'static {
     /// Creates a namespace as the server itself.
     fn create_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
 
-    /// Returns true for kinds of this program, served or not.
+    /// Returns true for kinds of this server, whether or not they are served.
     fn is_known(&self, group: &str, version: &str, kind: &str) -> bool;
 
     /// Returns the resource of a kind; `None` if the kind is not served.
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
 }
 
-/// Returns an object from the cache, or from the store if the cache has none.
+/// Returns an object from the cache, or from the store if it is not in the cache.
 pub(crate) async fn get_cached_or_stored(
     lookup: &dyn Lookup,
     kind: LookupKind,
@@ -162,17 +162,17 @@ pub(crate) async fn get_cached_or_stored(
     }
 }
 
-/// A lookup in the resources of this server.
+/// Looks up objects in the resources of this server.
 #[derive(Clone)]
 pub struct ResourceLookup {
     resources: Catalog,
-    /// By kind; each resource is found once the catalog is bound.
+    /// By kind. The resources are looked up once the catalog is bound.
     kinds: Arc<[CachedResource; LookupKind::COUNT]>,
 }
 
 #[derive(Default)]
 struct CachedResource {
-    /// Weak, since resources hold the admission chain, which holds this lookup.
+    /// Weak, since resources own the admission chain, which owns this lookup.
     resource: OnceLock<Weak<Resource>>,
     decoded: DecodedCache,
 }

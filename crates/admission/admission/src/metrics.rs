@@ -17,7 +17,7 @@ use crate::plugins::PodSecurityMetrics;
 
 const STAGES: [Stage; 2] = [Stage::Mutate, Stage::Validate];
 const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
-/// The number of pairs of stage and operation.
+/// The number of combinations of stage and operation.
 const SLOTS: usize = STAGES.len() * OPERATIONS.len();
 
 const BUCKETS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
@@ -45,7 +45,7 @@ families! {
     }
 }
 
-/// All families of this crate.
+/// The metric families of this crate.
 #[derive(Clone)]
 pub struct Metrics {
     plugins: PluginFamily,
@@ -53,23 +53,23 @@ pub struct Metrics {
     pub(crate) pod_security: PodSecurityMetrics,
 }
 
-/// The family of the single plugins. Go counts each request for which a plugin may be called. Here most plugins see
-/// from the attributes that they do not handle it: they are only counted, and added as durations of zero when the
-/// family is read.
+/// The family of the individual plugins. kube-apiserver records each request for which a plugin is registered. Here
+/// most plugins skip requests based on their attributes. Skipped requests are only counted, and added as durations of
+/// zero when the family is collected.
 #[derive(Clone)]
 struct PluginFamily {
     measured: HistogramVec,
     skipped: Arc<Mutex<SkipCountsByName>>,
 }
 
-/// Numbers of requests that a plugin did not handle, by stage and operation.
+/// The numbers of requests that a plugin skipped, by stage and operation.
 type SkipCounts = [AtomicU64; SLOTS];
 type SkipCountsByName = Vec<(&'static str, Arc<SkipCounts>)>;
 
-/// One value for each stage, operation and outcome, created on first use.
+/// The series for each stage, operation and outcome, which are created on first use.
 struct Cells<T>([Held<T>; SLOTS * 2]);
 
-/// The metrics of one plugin.
+/// The metrics of a plugin.
 pub(crate) struct PluginMetrics {
     name: &'static str,
     registered: RegisteredOperations,
@@ -115,7 +115,7 @@ impl Metrics {
 }
 
 impl PluginFamily {
-    /// Returns the numbers of requests that plugins did not handle, by name, operation and type.
+    /// Returns the numbers of requests that plugins skipped, by name, operation and type.
     fn skipped(&self) -> BTreeMap<[&'static str; 3], u64> {
         let mut counts = BTreeMap::new();
         for (name, skipped) in self.skipped.lock().iter() {
@@ -169,7 +169,7 @@ impl Collector for PluginFamily {
     }
 }
 
-/// Adds the requests that a plugin did not handle to its metric, and returns how many there are.
+/// Adds the requests that a plugin skipped to its metric, and returns their number.
 fn add_skipped(metric: &mut Metric, skipped: &BTreeMap<[&'static str; 3], u64>) -> u64 {
     let label = |name: &str| metric.get_label().iter().find(|label| label.name() == name).map_or("", |l| l.value());
     if label("rejected") == "true" {
@@ -193,7 +193,7 @@ fn with_zero_durations(histogram: &proto::Histogram, count: u64) -> proto::Histo
     updated
 }
 
-/// Iterates over all pairs of stage and operation.
+/// Iterates over all combinations of stage and operation.
 fn keys() -> impl Iterator<Item = MetricKey> {
     let key = |stage| OPERATIONS.map(|operation| MetricKey { stage, operation, rejected: false });
     STAGES.into_iter().flat_map(key)
@@ -236,7 +236,7 @@ impl PluginMetrics {
         self.cells.of(key).with(find, |histogram| histogram.observe(took.as_secs_f64()));
     }
 
-    /// Counts a request that the plugin does not handle.
+    /// Counts a request that the plugin skips.
     pub(crate) fn count_skipped(&self, stage: Stage, operation: Operation) {
         if self.registered.includes(stage, operation) {
             self.skipped[MetricKey { stage, operation, rejected: false }.index()].fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The operations for which kube-apiserver calls each plugin, for any resource: its metrics depend on them.
+//! The operations that kube-apiserver calls each plugin for, which its metrics depend on.
 
 use binnacle_registry::admission::Operation;
 use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
@@ -6,7 +6,7 @@ use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
 use crate::plugin::Stage;
 use crate::plugin::Stage::{Mutate, Validate};
 
-/// The stages and operations in which a plugin is called.
+/// The stages and operations for which a plugin is called.
 #[derive(Clone, Copy)]
 pub(crate) struct RegisteredOperations {
     stages: &'static [Stage],
@@ -18,7 +18,7 @@ const CHANGES: &[Operation] = &[Create, Update, Delete];
 const WRITES: &[Operation] = &[Create, Update];
 const BOTH: &[Stage] = &[Mutate, Validate];
 
-/// The operations that the plugins of kube-apiserver register.
+/// The stages and operations of kube-apiserver's plugins.
 const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("AlwaysAdmit", BOTH, ALL),
     ("NamespaceAutoProvision", &[Mutate], &[Create]),
@@ -64,7 +64,7 @@ const TABLE: &[(&str, &[Stage], &[Operation])] = &[
 ];
 
 impl RegisteredOperations {
-    /// Returns the stages and operations of a plugin of the table; none for any other.
+    /// Returns the stages and operations of a plugin; none if it is not in the table.
     pub(crate) fn of(name: &str) -> Self {
         let found = TABLE.iter().find(|(known, ..)| *known == name);
         found.map_or(Self { stages: &[], operations: &[] }, |(_, stages, operations)| Self { stages, operations })

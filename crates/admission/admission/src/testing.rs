@@ -1,4 +1,4 @@
-//! Test support: a lookup with fixed objects, and calls of plugins.
+//! Test fixtures: a lookup of fixed objects, and calls of plugins.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 use crate::lookup::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState};
 use crate::{Chain, Metrics, Plugin};
 
-/// A lookup of these objects by their metadata.
+/// Looks up these objects by their metadata.
 #[derive(Default)]
 pub(crate) struct FixedLookup {
     pub(crate) objects: Vec<(LookupKind, Value)>,
-    /// Namespaces that were created.
+    /// The namespaces that were created.
     pub(crate) created: Mutex<Vec<String>>,
 }
 
@@ -99,7 +99,7 @@ impl Lookup for FixedLookup {
     }
 }
 
-/// An authorizer that allows a list of accesses: verb, resource, subresource and name, separated by spaces.
+/// An authorizer that allows a list of requests: verb, resource, subresource and name, separated by spaces.
 pub(crate) struct AccessListAuthorizer(pub(crate) Vec<&'static str>);
 
 impl Authorizer for AccessListAuthorizer {
@@ -112,7 +112,7 @@ impl Authorizer for AccessListAuthorizer {
     }
 }
 
-/// Returns the attributes of a request for an object `x` in the namespace `ns`; `resource` is group, version, plural.
+/// Returns the attributes of a request for the object `x` in the namespace `ns`; `resource` is group, version, plural.
 pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, subresource: &str) -> Attributes {
     let [group, version, plural] = resource;
     Attributes {
@@ -134,7 +134,7 @@ pub(crate) fn pods(operation: Operation) -> Attributes {
     attributes(operation, ["", "v1", "pods"], "Pod", "")
 }
 
-/// Returns the object after both stages of the plugin, or code and message of the refusal.
+/// Returns the object after both stages of the plugin, or the code and message of the rejection.
 pub(crate) async fn admit(
     plugin: Arc<dyn Plugin>,
     attributes: &Attributes,

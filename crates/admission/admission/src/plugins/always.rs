@@ -1,4 +1,4 @@
-//! AlwaysAdmit admits every request, AlwaysDeny refuses every request. Both are deprecated.
+//! AlwaysAdmit and AlwaysDeny, which admit and reject every request. Both are deprecated.
 
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;

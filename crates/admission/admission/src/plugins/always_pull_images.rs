@@ -1,4 +1,4 @@
-//! AlwaysPullImages: images are pulled with the pod's own credentials each time, so that no pod uses an image that
+//! AlwaysPullImages: images are always pulled with the pod's own credentials, so that no pod can use an image that
 //! another user's pod pulled to the node.
 
 use std::collections::HashSet;
@@ -49,7 +49,7 @@ fn pull_always(pod: &mut Value) {
     }
     let ephemeral = spec.items(PodSpec::EPHEMERAL_CONTAINERS);
     ephemeral.for_each(|mut container| container.set(EphemeralContainer::IMAGE_PULL_POLICY, ALWAYS));
-    // KEP-4639
+    // Image volumes (KEP-4639).
     for mut volume in spec.items(PodSpec::VOLUMES) {
         if let Some(mut image) = volume.structure(Volume::IMAGE) {
             image.set(ImageVolumeSource::PULL_POLICY, ALWAYS);
@@ -57,7 +57,7 @@ fn pull_always(pod: &mut Value) {
     }
 }
 
-/// Checks that no later plugin has changed the pull policies; if so, an error of unknown kind, as in kube-apiserver.
+/// Checks that no later plugin has changed the pull policies. As in kube-apiserver, the error has no specific reason.
 fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     let object = FieldRef::<Pod>::root(pod);
     let spec = object.at(Pod::SPEC);

@@ -1,6 +1,6 @@
-//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: permission, for
-//! each signer, to approve certificate signing requests, to sign them and to write trust bundles, and the subjects that
-//! no request may have.
+//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: the permissions
+//! to approve and sign certificate signing requests and to write trust bundles of a signer, and subjects that must not
+//! be requested.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
-/// Signs client certificates for API servers.
+/// The signer of client certificates for API servers.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-/// Permission for a signer: approvers need the verb `approve`, signers the verb `sign`.
+/// Checks permissions for signers: the verb `approve` to approve, and `sign` to sign.
 pub(crate) struct SignerPermission {
     authorizer: Arc<dyn Authorizer>,
     name: &'static str,
@@ -63,7 +63,7 @@ impl Plugin for SignerPermission {
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // The signer of the old object counts, since the caller may have changed it in the new one.
+            // The signer of the old object is used, since the client may have changed it in the new one.
             let Some(old) = request.old else { return Ok(()) };
             let [new, old] = [object, old].map(FieldRef::<Csr>::root);
             if self.subresource == "status" && !changes_result(new, old) {
@@ -79,7 +79,7 @@ impl Plugin for SignerPermission {
     }
 }
 
-/// Returns true if an update changes the certificate or the conditions of a request.
+/// Returns true if an update changes the certificate or the conditions of a CSR.
 fn changes_result(new: FieldRef<Csr>, old: FieldRef<Csr>) -> bool {
     let (new, old) = (new.at(Csr::STATUS), old.at(Csr::STATUS));
     new.at(CertificateSigningRequestStatus::CERTIFICATE).value()
@@ -88,10 +88,10 @@ fn changes_result(new: FieldRef<Csr>, old: FieldRef<Csr>) -> bool {
             != old.at(CertificateSigningRequestStatus::CONDITIONS).value()
 }
 
-/// Permission to write a signer's trust bundle: the verb `attest` for the signer (KEP-3257).
+/// Checks the permission to write a signer's trust bundle: the verb `attest` for the signer (KEP-3257).
 pub(crate) struct TrustBundleAttest {
     authorizer: Arc<dyn Authorizer>,
-    /// True when the feature gate `ClusterTrustBundle` is on.
+    /// True if the feature gate `ClusterTrustBundle` is enabled.
     enabled: bool,
 }
 
@@ -115,7 +115,7 @@ impl Plugin for TrustBundleAttest {
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // The new object counts: validation keeps the signer unchanged.
+            // The signer of the new object is used, since validation rejects changes to it.
             let bundle = FieldRef::<ClusterTrustBundle>::root(object);
             let signer = bundle.at(ClusterTrustBundle::SPEC).at(ClusterTrustBundleSpec::SIGNER_NAME).str();
             let unchanged = request.old.is_some_and(|old| only_for_the_garbage_collector(object, old));
@@ -130,7 +130,7 @@ impl Plugin for TrustBundleAttest {
     }
 }
 
-/// Refuses requests for client certificates of members of `system:masters`.
+/// Rejects requests for client certificates of members of `system:masters`.
 pub(crate) struct SubjectRestriction;
 
 impl Plugin for SubjectRestriction {
@@ -155,7 +155,7 @@ fn restrict(object: &Value) -> Result<(), String> {
     if FieldRef::<Csr>::root(object).at(Csr::SPEC).at(Spec::SIGNER_NAME).str() != CLIENT_SIGNER {
         return Ok(());
     }
-    // An unreadable organization may be the group.
+    // An organization that cannot be decoded may be the group.
     let is_masters =
         |organization: &AttributeTypeAndValue<'_>| organization.as_str().map_or(true, |name| name == User::MASTERS);
     let becomes_master = of_subject(object, |subject| subject.iter_organization().any(is_masters));
@@ -165,7 +165,7 @@ fn restrict(object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Calls `read` with the certificate subject that a CertificateSigningRequest requests.
+/// Calls `read` with the subject of a CertificateSigningRequest.
 pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T, &'static str> {
     let request = FieldRef::<Csr>::root(object).at(Csr::SPEC).at(Spec::REQUEST).str();
     let pem = BASE64_STANDARD.decode(request).unwrap_or_default();

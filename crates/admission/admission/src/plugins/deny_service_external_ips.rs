@@ -1,4 +1,4 @@
-//! DenyServiceExternalIPs: services cannot add external IPs (CVE-2020-8554). Existing ones may stay.
+//! DenyServiceExternalIPs: external IPs cannot be added to services (CVE-2020-8554). Existing ones may remain.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Service, ServiceSpec};

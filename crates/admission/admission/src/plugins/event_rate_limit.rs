@@ -1,4 +1,4 @@
-//! EventRateLimit: limits the rate of written events: all together, by namespace, by user, or by source and object.
+//! EventRateLimit: limits the rate of events, in total, by namespace, by user, or by source and object.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use parking_lot::Mutex;
 
 use crate::plugin::{Plugin, Request, Stage};
 
-/// The default number of buckets of a limit.
+/// The default cache size of a limit.
 const BUCKETS: usize = 4096;
 
-/// One limit.
+/// A limit of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLimit {
     pub kind: EventLimitKind,
-    /// Sustained rate per second, more than 0.
+    /// The sustained rate per second, greater than 0.
     pub qps: u32,
-    /// More than 0.
+    /// Greater than 0.
     pub burst: u32,
     /// The maximum number of buckets; 0 for 4,096.
     pub cache_size: usize,
@@ -47,7 +47,7 @@ struct Limiter {
     buckets: Mutex<HashMap<String, Bucket>>,
 }
 
-/// A token bucket at a point in time; tokens grow with the time since.
+/// A token bucket at a point in time.
 struct Bucket {
     tokens: f64,
     at: Instant,
@@ -94,7 +94,7 @@ impl EventRateLimit {
         Self { limits: limits.map(|limit| Limiter { limit, buckets: Mutex::default() }).collect() }
     }
 
-    /// Checks every limit, so that each counts the event even if another refuses it.
+    /// Checks all limits, so that each one counts the event even if another one rejects it.
     fn check(&self, attributes: &Attributes, event: &Value, now: Instant) -> Result<(), Status> {
         let mut reached = Vec::new();
         for limiter in &self.limits {
@@ -120,7 +120,7 @@ impl Limiter {
         let mut buckets = self.buckets.lock();
         let max_buckets = if self.limit.cache_size == 0 { BUCKETS } else { self.limit.cache_size };
         if !buckets.contains_key(key) && buckets.len() >= max_buckets {
-            // Full buckets are dropped without loss; if there is none, the least recently used bucket is dropped.
+            // Full buckets can be dropped without effect. If there are none, the least recently used bucket is dropped.
             let refill_time = Duration::from_secs_f64(burst / qps);
             buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < refill_time);
             if buckets.len() >= max_buckets
@@ -147,7 +147,7 @@ impl Plugin for EventRateLimit {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        // Selects by kind: events of `events.k8s.io` have another kind, which kube-apiserver does not count either.
+        // Compares the kind: events of `events.k8s.io` have another one, which kube-apiserver does not limit either.
         stage == Stage::Validate
             && matches!(attributes.operation, Operation::Create | Operation::Update)
             && (attributes.kind.group.as_str(), attributes.kind.kind.as_str()) == ("", "Event")

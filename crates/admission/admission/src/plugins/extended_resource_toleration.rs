@@ -1,4 +1,4 @@
-//! ExtendedResourceToleration: pods that request a device tolerate the taint of the nodes with such devices.
+//! ExtendedResourceToleration: pods that request extended resources tolerate the taints of nodes with these resources.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ impl Plugin for ExtendedResourceToleration {
     }
 }
 
-/// Adds tolerations for the resources to a pod, and replaces existing ones, regardless of their seconds.
+/// Adds tolerations for the resources to a pod. Existing ones are replaced regardless of their seconds.
 fn tolerate(pod: &mut Value, mut resources: BTreeSet<String>) {
     let toleration_for = |resource: &str| value!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
     let mut pod = FieldMut::<Pod>::root(pod);

@@ -1,4 +1,5 @@
-//! LimitPodHardAntiAffinityTopology: required anti-affinity may keep pods from a node, but not from a whole zone.
+//! LimitPodHardAntiAffinityTopology: required anti-affinity may exclude other pods from a node, but not from a whole
+//! zone.
 
 use binnacle_fields::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity, PodSpec};
 use binnacle_fields::meta::v1::ObjectMeta;

@@ -20,7 +20,7 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 use review::{Review, ReviewResponse};
 pub use settings::ImagePolicySettings;
 
-/// The maximum number of cached answers, as in kube-apiserver.
+/// The maximum number of cached responses, as in kube-apiserver.
 const MAX_CACHED_RESPONSES: usize = 1024;
 /// The prefix of this plugin's audit annotations.
 const PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";

@@ -1,4 +1,4 @@
-//! JobValidation: a job with gang-scheduled pods keeps its parallelism (KEP-4671).
+//! JobValidation: the parallelism of a job with gang-scheduled pods cannot change (KEP-4671).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct JobValidation {
     lookup: Arc<dyn Lookup>,
-    /// True if pod groups are enabled (feature gate `GenericWorkload`).
+    /// True if the feature gate `GenericWorkload` is enabled.
     enabled: bool,
 }
 
@@ -27,8 +27,8 @@ impl JobValidation {
         Self { lookup, enabled }
     }
 
-    /// Returns the name of the pod group that gang-schedules the job's pods: the group that the pod template names, or
-    /// else one that the job controls. An unreadable group counts as none.
+    /// Returns the name of the pod group that gang-schedules the job's pods: that of the pod template, or else one that
+    /// the job controls; `None` if it cannot be read.
     async fn gang(&self, namespace: &str, job: &Value) -> Option<String> {
         let template = FieldRef::<Job>::root(job).at(Job::SPEC).at(JobSpec::TEMPLATE).detached();
         let group = template.at(PodTemplateSpec::SPEC).at(PodSpec::SCHEDULING_GROUP).detached();

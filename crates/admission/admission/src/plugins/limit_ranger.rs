@@ -1,4 +1,4 @@
-//! LimitRanger: limits on the resources of a namespace's containers, pods and claims, and defaults for absent values.
+//! LimitRanger: limits and defaults for the resources of a namespace's containers, pods and claims.
 
 mod constraints;
 
@@ -67,7 +67,7 @@ impl Plugin for LimitRanger {
                 _ => false,
             };
         }
-        // Claims have no defaults, so they need no mutation.
+        // There are no defaults for claims, so they are not mutated.
         stage == Stage::Validate
             && is_any_of(attributes, "", "persistentvolumeclaims")
             && subresource.is_empty()
@@ -103,7 +103,7 @@ fn items(range: &Value) -> impl Iterator<Item = FieldRef<'static, '_, LimitRange
     FieldRef::<LimitRange>::root(range).at(LimitRange::SPEC).at(LimitRangeSpec::LIMITS).values()
 }
 
-/// Sets the defaults of a limit range in containers, and lists them in an annotation.
+/// Sets the defaults of a limit range in containers, and records them in an annotation.
 fn set_defaults(pod: &mut Value, range: &Value) {
     let (mut requests, mut limits) = (Object::new(), Object::new());
     for limit in items(range).filter(|limit| limit.at(LimitRangeItem::TYPE).str() == "Container") {
@@ -132,14 +132,14 @@ fn set_defaults(pod: &mut Value, range: &Value) {
         }
     }
     if !changes.is_empty() {
-        // The pod-level resources follow from the containers, as in kube-apiserver when it reads the pod again.
+        // Defaults the pod-level resources again, as kube-apiserver does when it decodes the pod again.
         binnacle_validation::pod_resources::default_pod_resources(spec.object());
         let text = format!("LimitRanger plugin set: {}", changes.join("; "));
         pod.entry(Pod::METADATA).map_entry(ObjectMeta::ANNOTATIONS).insert(ANNOTATION, text);
     }
 }
 
-/// Sets missing defaults; returns their names, sorted.
+/// Sets missing defaults. Returns their names, sorted.
 fn set_missing(container: &mut FieldMut<Container>, field: AmountsField, defaults: &Object) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults.iter() {
@@ -195,9 +195,9 @@ fn check(
     violations
 }
 
-/// Converts the amounts to a common unit, thousandths if all of them fit.
+/// Converts the quantities to a common unit: thousandths if all of them fit, or else units.
 fn comparable(amounts: [&Quantity; 3]) -> [i64; 3] {
-    /// The largest amount whose thousandths fit into an `i64`.
+    /// The largest value whose thousandths fit into an `i64`.
     const MAX_MILLI: i64 = i64::MAX / 1000;
     if amounts.iter().all(|amount| amount.value() <= MAX_MILLI) {
         amounts.map(Quantity::milli_value)

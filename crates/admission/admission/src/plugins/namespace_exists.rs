@@ -1,5 +1,5 @@
-//! NamespaceExists and NamespaceAutoProvision: requests in an absent namespace are refused, or the namespace is
-//! created. NamespaceLifecycle, which is on by default, includes NamespaceExists.
+//! NamespaceExists and NamespaceAutoProvision: requests in a namespace that does not exist are rejected, or the
+//! namespace is created. NamespaceLifecycle, which is enabled by default, includes NamespaceExists.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! NamespaceLifecycle: objects are created only in namespaces that exist and are not terminating, and the system
+//! NamespaceLifecycle: objects can only be created in namespaces that exist and are not terminating, and system
 //! namespaces cannot be deleted.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 /// The time after a delete during which the cached state `Active` of a namespace is not trusted.
 const DISTRUST_PERIOD: Duration = Duration::from_secs(30);
-/// The maximum number of recent deletes that are recorded; the cache is never that far behind.
+/// The maximum number of recorded deletes; the cache never lags behind that many.
 const MAX_RECENT_DELETES: usize = 100;
 
 pub(crate) struct NamespaceLifecycle {
@@ -72,7 +72,7 @@ impl Plugin for NamespaceLifecycle {
         }
         match attributes.operation {
             Operation::Delete => is_namespace(attributes),
-            // LocalSubjectAccessReviews are answered for absent namespaces too.
+            // LocalSubjectAccessReviews can be created in namespaces that do not exist.
             Operation::Create | Operation::Update => {
                 !attributes.namespace.is_empty()
                     && !is_namespace(attributes)

@@ -1,4 +1,4 @@
-//! NodeDeclaredFeatureValidator: changes of a running pod need features that its node declares (KEP-5328).
+//! NodeDeclaredFeatureValidator: changes to a running pod may require features that its node declares (KEP-5328).
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::pod;
 use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
-/// Returns true if the change from the first pod to the second needs a feature.
+/// Returns true if the change from the first spec to the second requires a feature.
 type FeatureCheck = fn(FieldRef<PodSpec>, FieldRef<PodSpec>) -> bool;
 
-/// Features that a change may need, each with its check. Other declared features matter only to scheduling.
+/// The features that updates may require, and their checks. Other declared features only affect scheduling.
 const FEATURES: [(&str, FeatureCheck); 2] = [
     ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
     ("InPlacePodVerticalScalingInitContainers", resizes_init_containers),
@@ -26,7 +26,7 @@ const FEATURES: [(&str, FeatureCheck); 2] = [
 
 pub(crate) struct NodeDeclaredFeatures {
     lookup: Arc<dyn Lookup>,
-    /// True if the feature gate of the same name is on.
+    /// True if the feature gate of the same name is enabled.
     enabled: bool,
 }
 
@@ -39,7 +39,7 @@ impl NodeDeclaredFeatures {
         let (spec, old_spec) = (pod::spec(pod), pod::spec(old));
         let node = spec.at(PodSpec::NODE_NAME).str();
         let generation = |pod| metadata(pod).at(ObjectMeta::GENERATION).int();
-        // Every change of the spec changes the generation.
+        // Every change to the spec changes the generation.
         if node.is_empty() || generation(pod) == generation(old) {
             return Ok(());
         }
@@ -90,7 +90,7 @@ fn resizes_pod(old: FieldRef<PodSpec>, new: FieldRef<PodSpec>) -> bool {
     old.at(PodSpec::RESOURCES).value() != new.at(PodSpec::RESOURCES).value()
 }
 
-/// Returns true if resources of init containers change; sidecars count as containers.
+/// Returns true if the resources of init containers change. Sidecars do not count as init containers.
 fn resizes_init_containers(old: FieldRef<PodSpec>, new: FieldRef<PodSpec>) -> bool {
     let mut pairs = old.at(PodSpec::INIT_CONTAINERS).values().zip(new.at(PodSpec::INIT_CONTAINERS).values());
     pairs.any(|(old, new)| {

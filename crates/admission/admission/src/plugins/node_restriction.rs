@@ -1,6 +1,6 @@
 //! NodeRestriction: restricts the writes of kubelets. The node authorizer decides by the objects that a node needs, but
-//! does not see contents: here a node may change only itself, the status of its pods and its own lease, and cannot give
-//! itself workloads, rights or tokens.
+//! does not see their contents. This plugin only lets a node change its own Node, the status of its pods and its own
+//! lease, and prevents it from attracting workloads and obtaining permissions or tokens.
 
 mod nodes;
 mod pod_certificates;
@@ -39,17 +39,17 @@ pub(crate) struct NodeRestriction {
     features: Arc<Features>,
 }
 
-/// The reason of a refusal.
+/// The reason why a request is rejected.
 enum Refusal {
-    /// 403 that names the object.
+    /// A 403 with the name of the object.
     Forbidden(String),
-    /// The status as it is.
+    /// The status as is.
     Status(Status),
 }
 
 type Verdict = Result<(), Refusal>;
 
-/// A request of a node, with the node's name.
+/// A request of a node.
 #[derive(Clone, Copy)]
 struct NodeRequest<'a> {
     node: &'a str,
@@ -75,12 +75,12 @@ fn refuse(why: impl Into<Refusal>) -> Verdict {
     Err(why.into())
 }
 
-/// Returns an error without a code of its own, so that clients retry: this server's cache may lag behind the node's.
+/// Returns an error without a specific code, so that clients retry: this server's cache may lag behind the node's.
 fn retryable(why: impl AsRef<str>) -> Refusal {
     Refusal::Status(Status::unknown(500, why.as_ref()))
 }
 
-/// Returns the operation in Go's spelling.
+/// Returns the operation in kube-apiserver's spelling.
 fn operation_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -128,7 +128,7 @@ impl NodeRestriction {
         }
     }
 
-    /// Returns an object of the cache. `singular` is the name of its kind in errors.
+    /// Returns an object from the cache. `singular` is the name of its kind in errors.
     async fn cached_object(
         &self,
         kind: LookupKind,
@@ -142,7 +142,7 @@ impl NodeRestriction {
     }
 }
 
-/// Checks that the request is for an object with the node's name; on create, the name in the object counts.
+/// Checks that the request is for an object with the node's name. On create, the name in the object is used.
 fn own_name(node_request: NodeRequest<'_>, why: &str) -> Verdict {
     let name = match node_request.attributes.operation {
         Operation::Create => metadata(node_request.object).at(ObjectMeta::NAME).str(),
@@ -158,7 +158,7 @@ fn lease(node_request: NodeRequest<'_>) -> Verdict {
     own_name(node_request, "can only access node lease with the same name as the requesting node")
 }
 
-/// Checks creates and deletes of a ResourceSlice; for updates the node authorizer checks the slice's node.
+/// Checks creates and deletes of a ResourceSlice. For updates, the node authorizer checks the node of the slice.
 fn slice(node_request: NodeRequest<'_>) -> Verdict {
     let (slice, verb) = match node_request.attributes.operation {
         Operation::Create => (Some(node_request.object), "create"),
@@ -184,7 +184,7 @@ fn csr(features: &Features, node_request: NodeRequest<'_>) -> Verdict {
         return Ok(());
     }
     let common_name = format!("system:node:{}", node_request.node);
-    // Go uses the last common name.
+    // As in Go, the last common name is used.
     let is_own = of_subject(node_request.object, |subject| {
         subject.iter_common_name().last().is_some_and(|name| name.as_str().is_ok_and(|name| name == common_name))
     });
@@ -200,7 +200,7 @@ impl Plugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    /// Handles the mutating stage, to precede all other decisions about the object, as in kube-apiserver.
+    /// Handles the mutating stage, so that the checks precede those of other plugins, as in kube-apiserver.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
         stage == Stage::Mutate
             && attributes.operation != Operation::Connect

@@ -26,7 +26,7 @@ impl OwnerReferences {
         Self { lookup, authorizer }
     }
 
-    /// Checks an access; if it is not allowed, returns the reason and the error in kube-apiserver's notation.
+    /// Authorizes an access. If it is not allowed, returns the reason and the error in kube-apiserver's format.
     async fn check_access(&self, access: &Access<'_>) -> Result<(), String> {
         match self.authorizer.authorize(access).await {
             Ok(Decision::Allow(_)) => Ok(()),
@@ -111,7 +111,7 @@ impl Plugin for OwnerReferences {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        // A write of a pod's status cannot change its owners, and old kubelets sent garbled ones.
+        // Writes of a pod's status cannot change its owners, and old kubelets send invalid ones.
         let resource = &attributes.resource;
         let pod_status = resource.group.is_empty() && resource.resource == "pods" && attributes.subresource == "status";
         stage == Stage::Validate && matches!(attributes.operation, Operation::Create | Operation::Update) && !pod_status
@@ -132,7 +132,7 @@ fn owners(object: &Value) -> FieldRef<'static, '_, List<OwnerReference>> {
     metadata(object).at(ObjectMeta::OWNER_REFERENCES).detached()
 }
 
-/// Returns the owners whose `blockOwnerDeletion` is newly set.
+/// Returns the owners whose `blockOwnerDeletion` the request sets.
 fn newly_blocking<'a>(object: &'a Value, old: Option<&Value>) -> Vec<FieldRef<'static, 'a, OwnerReference>> {
     let blocks = |owner: FieldRef<OwnerReference>| owner.at(OwnerReference::BLOCK_OWNER_DELETION).bool();
     let old = old.map(owners);

@@ -1,4 +1,4 @@
-//! PersistentVolumeClaimResize: a claim can grow only if it is bound and its class allows volume expansion.
+//! PersistentVolumeClaimResize: a claim can only grow if it is bound and its class allows volume expansion.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Plugin for PersistentVolumeClaimResize {
     }
 }
 
-/// Returns the requested storage; zero counts as `None`, which is less than any amount.
+/// Returns the requested storage; `None`, which is less than any quantity, if it is zero.
 fn requested(claim: FieldRef<Claim>) -> Option<Quantity> {
     let resources = claim.at(Claim::SPEC).at(Spec::RESOURCES).detached();
     let storage = resources.at(VolumeResourceRequirements::REQUESTS).key("storage").str();

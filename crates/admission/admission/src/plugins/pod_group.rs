@@ -1,4 +1,4 @@
-//! PodGroupProtection and PodGroupWorkloadExists: a pod group is not deleted while it has pods, and its workload
+//! PodGroupProtection and PodGroupWorkloadExists: a pod group cannot be deleted while it has pods, and its workload
 //! template must exist (KEP-4671).
 
 use std::sync::Arc;
@@ -24,9 +24,9 @@ fn is_new_group(attributes: &Attributes) -> bool {
     attributes.operation == Operation::Create && is_resource(attributes, "scheduling.k8s.io", "podgroups")
 }
 
-/// Adds a finalizer, which a controller removes when no pod refers to the group any more.
+/// Adds a finalizer, which a controller removes once no pod references the group.
 pub(crate) struct PodGroupProtection {
-    /// True if pod groups are enabled (feature gate `GenericWorkload`).
+    /// True if the feature gate `GenericWorkload` is enabled.
     enabled: bool,
 }
 
@@ -57,7 +57,7 @@ impl Plugin for PodGroupProtection {
 
 pub(crate) struct PodGroupWorkloadExists {
     lookup: Arc<dyn Lookup>,
-    /// True if pod groups are enabled (feature gate `GenericWorkload`).
+    /// True if the feature gate `GenericWorkload` is enabled.
     enabled: bool,
 }
 

@@ -1,4 +1,4 @@
-//! PodNodeSelector: pods run only on the nodes that their namespace's node selector selects.
+//! PodNodeSelector: pods only run on the nodes that their namespace's node selector matches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
-/// The key of the selector for namespaces without the annotation.
+/// The key of the default selector for namespaces without the annotation.
 const DEFAULT: &str = "clusterDefaultNodeSelector";
 
 type Selector = BTreeMap<String, String>;
 
-/// Selectors as text (`a=b,c=d`): by name of namespace, the labels that its pods may select nodes by; under
+/// Selectors as text (`a=b,c=d`): by namespace, the labels that its pods may use in node selectors; under
 /// `clusterDefaultNodeSelector`, the selector for namespaces without one.
 pub type NodeSelectors = BTreeMap<String, String>;
 
@@ -48,11 +48,11 @@ impl PodNodeSelector {
     }
 
     fn parse_selector(&self, text: Option<&str>) -> Result<Selector, Status> {
-        // kube-apiserver reports an error that is not a Status as one of unknown kind.
+        // kube-apiserver returns errors other than Status without a specific reason.
         parse(text.unwrap_or("")).map_err(|why| Status::unknown(500, &why))
     }
 
-    /// Checks that the pod's own selector does not contradict its namespace's selector.
+    /// Checks that the pod's own selector does not conflict with its namespace's selector.
     fn compare(&self, namespace_selector: &Selector, pod: &Value) -> Result<(), Status> {
         let own = selector_of(pod);
         if namespace_selector.iter().any(|(key, value)| own.get(key).is_some_and(|own| own != value)) {
@@ -111,7 +111,7 @@ fn selector_of(pod: &Value) -> Selector {
     selector.entries().map(|(key, value)| (key.to_owned(), value.str().to_owned())).collect()
 }
 
-/// Parses a selector: equality requirements only.
+/// Parses a selector, which may only have equality requirements.
 fn parse(text: &str) -> Result<Selector, String> {
     let mut selector = Selector::new();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! PodResizeValidator: a running pod is resized only if its node supports it and is large enough (KEP-1287).
+//! PodResizeValidator: a running pod can only be resized if its node supports it and is large enough (KEP-1287).
 
 use std::sync::Arc;
 
@@ -71,14 +71,14 @@ impl Plugin for PodResizeValidator {
     }
 }
 
-/// Returns the error if the pod's requests exceed the node's allocatable resources.
+/// Returns an error if the pod's requests exceed the node's allocatable resources.
 fn shortage(pod: &Value, node: &Value) -> Option<String> {
     let requests = of_pod_with_overhead(pod::spec(pod), REQUESTS);
     let allocatable = amounts(FieldRef::<Node>::root(node).at(Node::STATUS).at(NodeStatus::ALLOCATABLE));
     let zero = Quantity::new(0, Format::DecimalSI);
     let mut shortage = Vec::new();
     for name in ["cpu", "memory"] {
-        // CPUs are shown in thousandths.
+        // CPU quantities are formatted in thousandths.
         let unit = |amount: &Quantity| if name == "cpu" { amount.milli_value() } else { amount.value() };
         let (requested, available) = (requests.get(name).unwrap_or(&zero), allocatable.get(name).unwrap_or(&zero));
         if requested > available {

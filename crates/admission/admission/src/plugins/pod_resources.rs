@@ -1,4 +1,4 @@
-//! The total resources of a pod: the sum over its containers, or the peak during startup if that is more (KEP-753), or
+//! The total resources of a pod: the sum of its containers, or the peak during startup if that is more (KEP-753), or
 //! the pod-level resources (KEP-2837).
 
 use std::collections::BTreeMap;
@@ -10,18 +10,18 @@ use binnacle_meta::Quantity;
 
 pub(crate) type Resources = BTreeMap<String, Quantity>;
 
-/// The field of the requests or the limits.
+/// Selects requests or limits.
 pub(crate) type AmountsField = Field<ResourceRequirements, Map<types::Quantity>>;
 
 pub(crate) const REQUESTS: AmountsField = ResourceRequirements::REQUESTS;
 pub(crate) const LIMITS: AmountsField = ResourceRequirements::LIMITS;
 
-/// Returns the amounts of a resource list.
+/// Returns the quantities of a resource list.
 pub(crate) fn amounts(list: FieldRef<Map<types::Quantity>>) -> Resources {
     list.entries().filter_map(|(name, amount)| Some((name.to_owned(), amount.get_str()?.parse().ok()?))).collect()
 }
 
-/// Returns the amounts of a container.
+/// Returns the requests or limits of a container.
 pub(crate) fn of_container(container: FieldRef<Container>, field: AmountsField) -> Resources {
     amounts(container.at(Container::RESOURCES).at(field))
 }
@@ -32,7 +32,7 @@ pub(crate) fn of_pod(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources 
     for container in spec.at(PodSpec::CONTAINERS).values() {
         add(&mut sum, &of_container(container, field));
     }
-    // Sidecars count for all init containers that start after them, and then with the containers.
+    // Sidecars are added to all init containers that start after them, and to the containers.
     let mut running = Resources::new();
     let mut start = Resources::new();
     for container in spec.at(PodSpec::INIT_CONTAINERS).values() {
@@ -57,7 +57,7 @@ pub(crate) fn of_pod(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources 
     sum
 }
 
-/// Returns [`of_pod`] with the overhead of the pod's runtime class, which is added only to limits that are set.
+/// Returns [`of_pod`] plus the overhead of the pod's runtime class, which is only added to limits that are set.
 pub(crate) fn of_pod_with_overhead(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources {
     let mut sum = of_pod(spec, field);
     for (name, amount) in amounts(spec.at(PodSpec::RESOURCES).at(field)) {

@@ -1,4 +1,5 @@
-//! PodSecurity (KEP-2579): labels of a namespace name the pod security standards to enforce, to audit and to warn of.
+//! PodSecurity (KEP-2579): the labels of a namespace select the pod security standards to enforce, audit and warn
+//! about.
 
 mod baseline;
 mod checks;
@@ -40,14 +41,14 @@ use policy::{Level, LevelVersion, Policy};
 pub use settings::PodSecuritySettings;
 use subject::Subject;
 
-/// The maximum number of pods to check when the policy of a namespace becomes stricter, and the maximum time for it.
+/// The limits of the check of existing pods when the policy of a namespace becomes stricter: their number and the time.
 const PODS_MAX: usize = 3000;
 const PODS_TIME: Duration = Duration::from_secs(1);
 
-/// Subresources of pods that do not change their specs.
+/// Subresources of pods that do not change the spec.
 const IGNORED: [&str; 8] = ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
 
-/// Reads the pod template of an object.
+/// Returns the pod template of an object.
 type ReadTemplate = fn(&Value) -> FieldRef<'static, '_, PodTemplateSpec>;
 
 macro_rules! template {
@@ -80,7 +81,7 @@ pub(crate) struct PodSecurity {
     lookup: Arc<dyn Lookup>,
     settings: PodSecuritySettings,
     metrics: PodSecurityMetrics,
-    /// The newest minor release whose standards are known: the one that the server emulates.
+    /// The newest minor version whose standards are known: the one that the server emulates.
     newest: u32,
 }
 
@@ -189,7 +190,7 @@ impl PodSecurity {
         let labels = match self.labels(&attributes.namespace).await {
             Ok(labels) => labels,
             Err(why) => {
-                // A check that only warns does not refuse the request if the namespace is not found.
+                // Checks that only warn do not fail the request if the namespace is not found.
                 self.metrics.record_error(attributes, true);
                 let name = binnacle_meta::go_quote(&attributes.namespace);
                 request.annotate(ERROR, format_args!("failed to lookup namespace {name}: {}", why.message()));
@@ -229,7 +230,7 @@ impl PodSecurity {
         }
     }
 
-    /// Records unreadable labels, which do not refuse a request: the strictest level is enforced instead.
+    /// Records invalid labels, which do not fail a request: the strictest level is enforced instead.
     fn record_errors(&self, request: Request<'_>, errors: &FieldErrors) {
         if !errors.is_empty() {
             let errors = aggregate(errors.iter().map(ToString::to_string));
@@ -345,7 +346,7 @@ fn is_significant(spec: FieldRef<PodSpec>, old: FieldRef<PodSpec>) -> bool {
     })
 }
 
-/// Sorts the first pod of each controller before the others, which are most likely like it.
+/// Sorts the first pod of each controller before the others, which are most likely similar.
 fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     let mut seen: HashSet<Text> = HashSet::new();
     let mut later = Vec::new();
@@ -366,11 +367,11 @@ fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     first
 }
 
-/// Warns of existing pods that violate a namespace's new level.
+/// Warns about existing pods that violate a namespace's new level.
 fn warn_of_pods(request: Request<'_>, namespace: &str, (enforce, newest): (LevelVersion, u32), pods: Vec<Arc<Value>>) {
     let began = Instant::now();
     let mut checked = 0;
-    // For each reason, the first pod by name, and the number of pods.
+    // For each reason, the first pod by name and the number of pods.
     let mut by_reason: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(PODS_MAX) {
         let violations: Violations = evaluate(enforce, &Subject::of(pod), newest);

@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: default tolerations for a namespace's pods, and the tolerations that are allowed at all.
+//! PodTolerationRestriction: the default tolerations of a namespace's pods, and the tolerations that they may have.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Plugin for PodTolerationRestriction {
     }
 }
 
-/// Returns the known members of a toleration in an annotation, without all others.
+/// Returns a toleration of an annotation with only its known fields.
 fn toleration(given: &Value) -> Value {
     let members = [Toleration::KEY, Toleration::OPERATOR, Toleration::VALUE, Toleration::EFFECT].map(|f| f.name());
     let members = members.into_iter().chain([Toleration::TOLERATION_SECONDS.name()]);

@@ -1,5 +1,5 @@
-//! ResourceQuota: limits on a namespace's total usage. A request is charged before its object is written; the quota
-//! controller releases amounts that are not used or no longer used.
+//! ResourceQuota: limits the total usage of a namespace. A request is charged before its object is written. The quota
+//! controller releases usage that is not needed or no longer needed.
 
 mod check;
 mod claims;
@@ -27,7 +27,7 @@ use crate::plugin::{Plugin, Request, Stage};
 use check::check;
 pub use limited::LimitedResource;
 
-/// The number of further attempts to charge a request after conflicts with other writers.
+/// The number of retries of a charge after conflicts with other writers.
 const RETRIES: usize = 3;
 
 /// Resources that are not stored, and events, which are not counted.
@@ -47,7 +47,7 @@ const IGNORED: [(&str, &str); 10] = [
 pub(crate) struct ResourceQuota {
     lookup: Arc<dyn Lookup>,
     limited: Vec<LimitedResource>,
-    /// Locks by namespace: concurrent charges in one namespace would only conflict.
+    /// Locks by namespace, since concurrent charges in a namespace would only conflict.
     locks: Mutex<HashMap<Text, Weak<NamespaceLock>>>,
 }
 
@@ -72,7 +72,7 @@ impl ResourceQuota {
         }
         let lock = self.lock_of(namespace);
         let _guard = lock.lock().await;
-        // The quotas that are not yet charged; `None` for all.
+        // The names of the quotas that are not charged yet; `None` for all.
         let mut uncharged: Option<Vec<Text>> = None;
         for retry in 0.. {
             let mut quotas = self.lookup.list(LookupKind::ResourceQuota, namespace, Freshness::Consistent).await?;

@@ -1,4 +1,4 @@
-//! RuntimeClass: the overhead of a pod's runtime class, and the nodes that support it.
+//! RuntimeClass: sets the overhead and scheduling constraints of a pod's runtime class.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl RuntimeClass {
         Self { lookup }
     }
 
-    /// Returns the runtime class of a pod, if it names one.
+    /// Returns the runtime class of a pod, if it has one.
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(name) = pod::spec(pod).at(PodSpec::RUNTIME_CLASS_NAME).get_str() else { return Ok(None) };
         if name.is_empty() {
@@ -126,7 +126,7 @@ fn set_scheduling(attributes: &Attributes, pod: &mut Value, scheduling: FieldRef
     Ok(())
 }
 
-/// Returns the amounts, which compare regardless of their notation.
+/// Returns the parsed quantities, which compare regardless of their notation.
 fn quantities(list: FieldRef<Map<types::Quantity>>) -> BTreeMap<String, Option<Quantity>> {
     list.entries().map(|(name, amount)| (name.to_owned(), amount.str().parse().ok())).collect()
 }

@@ -27,12 +27,12 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const VOLUME_PREFIX: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
-/// The lifetime of mounted tokens. Kubelets renew them before it ends; for old clients, which never reread them,
-/// they stay valid for a year.
+/// The lifetime of mounted tokens. Kubelets renew them before they expire. For old clients, which never reload them,
+/// they remain valid for a year.
 const TOKEN_SECONDS: i64 = 3607;
 
-/// The time to wait for the account `default`, about as long as in kube-apiserver: the controller that creates it may
-/// not have seen a new namespace yet.
+/// The time to wait for the service account `default`, about the same as in kube-apiserver: the controller that creates
+/// it may not have observed a new namespace yet.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(1350);
 const DEFAULT_POLL: Duration = Duration::from_millis(50);
 
@@ -45,7 +45,7 @@ impl ServiceAccount {
         Self { lookup }
     }
 
-    /// Returns the account that a pod names.
+    /// Returns the service account of a pod.
     async fn account(&self, attributes: &Attributes, pod: &Value) -> Result<Arc<Value>, Status> {
         let (namespace, name) = (attributes.namespace.as_str(), account_name(pod));
         let timeout = if name == DEFAULT { DEFAULT_TIMEOUT } else { Duration::ZERO };
@@ -60,8 +60,8 @@ impl ServiceAccount {
                 Ok(None) => Status::not_found(&GroupResource::new("", "serviceaccount"), name),
                 Err(status) => status,
             };
-            // kube-apiserver reads accounts that its cache lacks through its own API, whose client refuses names that
-            // are not path segments.
+            // kube-apiserver reads accounts that are not in its cache through its own API, whose client rejects names
+            // that are not path segments.
             let why = match binnacle_validation::names::path_segment(name, false).as_slice() {
                 [] => why.message().to_owned(),
                 wrong => format!("invalid resource name {}: [{}]", go_quote(name), wrong.join(" ")),
@@ -171,7 +171,7 @@ fn projections<'v>(
     volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values()
 }
 
-/// Returns true if the token is mounted: the pod's field takes precedence over the account's.
+/// Returns true if the token is mounted. The pod's field takes precedence over the account's.
 fn automounts(account: FieldRef<Account>, spec: FieldRef<PodSpec>) -> bool {
     let of_pod = spec.at(PodSpec::AUTOMOUNT_SERVICE_ACCOUNT_TOKEN).get_bool();
     of_pod.or_else(|| account.at(Account::AUTOMOUNT_SERVICE_ACCOUNT_TOKEN).get_bool()).unwrap_or(true)

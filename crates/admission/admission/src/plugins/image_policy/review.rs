@@ -1,4 +1,4 @@
-//! ImageReview (`imagepolicy.k8s.io/v1alpha1`) in requests to the webhook and in its answers.
+//! ImageReviews (`imagepolicy.k8s.io/v1alpha1`): requests to the webhook and its responses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -16,12 +16,12 @@ use crate::plugins::pod;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
-/// The place where kube-apiserver registers its kinds, which is part of messages.
+/// The name of kube-apiserver's scheme in errors.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
-/// Part of the keys of pod annotations that are passed to the webhook.
+/// The suffix of the domain of pod annotations that are sent to the webhook.
 const FOR_WEBHOOK: &str = ".image-policy.k8s.io/";
 
-/// The spec of a review: the request to the webhook.
+/// The spec of a review, which is sent to the webhook.
 pub(super) struct Review(Value);
 
 impl Review {
@@ -59,12 +59,12 @@ impl Review {
         Self(review)
     }
 
-    /// Returns the spec as JSON, the key under which its answer is cached.
+    /// Returns the spec as JSON, which is the cache key of its response.
     pub(super) fn spec(&self) -> Bytes {
         Bytes::from(json::to_string(&self.0))
     }
 
-    /// Returns the body of the request to the webhook.
+    /// Encodes the review as the request body.
     pub(super) fn to_json(&self) -> Bytes {
         let spec = self.0.clone();
         let review = value!({
@@ -74,7 +74,7 @@ impl Review {
     }
 }
 
-/// The status of a review: the answer of the webhook.
+/// The status of a review, which the webhook returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReviewResponse {
     pub(super) allowed: bool,
@@ -82,7 +82,7 @@ pub(super) struct ReviewResponse {
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// The schema of an answer: the status of an ImageReview, with kube-apiserver's names, which are part of messages.
+/// The schema of a response, an ImageReview with its status. The type names are part of kube-apiserver's messages.
 static REVIEW: LazyLock<Message> = LazyLock::new(|| {
     let status = Message::new(
         "ImageReviewStatus",
@@ -97,7 +97,7 @@ static REVIEW: LazyLock<Message> = LazyLock::new(|| {
 });
 
 impl ReviewResponse {
-    /// Reads an answer. It may omit kind and version, but other values are an error.
+    /// Decodes a response, which may omit its kind and version but must not have different ones.
     pub(super) fn read(response: &binnacle_webhook::Answer, kinds: &dyn Lookup) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
         if response.body.is_empty() {
@@ -128,7 +128,7 @@ impl ReviewResponse {
     }
 }
 
-/// Returns the error for an answer of another kind.
+/// Returns the error for a response of another kind.
 fn kind_error(kinds: &dyn Lookup, kind: &str, api_version: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if kind == "Status" || kinds.is_known(group, version, kind) {

@@ -1,4 +1,4 @@
-//! The plugin with real HTTPS servers that allow, refuse, send malformed answers, are slow, or are absent.
+//! The plugin with real HTTPS servers that allow, deny, send malformed responses, are slow, or are absent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,7 +36,7 @@ fn settings(kubeconfig: &str, default_allow: bool) -> ImagePolicySettings {
 }
 
 impl Fixture {
-    /// Starts a server that gives these answers one after the other, and repeats the last one.
+    /// Starts a server that returns these responses in order and repeats the last one.
     async fn responding(responses: &[(u16, &str)], pause: Duration, default_allow: bool) -> Self {
         let (calls, bodies) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
         let responses: Vec<(u16, Vec<u8>)> =
@@ -63,7 +63,7 @@ impl Fixture {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Returns the verdict on a pod with this image, and its audit annotations.
+    /// Validates a pod with this image, and returns the result and the audit annotations.
     async fn validate(&self, image: &str) -> (Result<(), String>, Vec<String>) {
         let attributes = pods(Operation::Create);
         assert!(self.plugin.handles(Stage::Validate, &attributes));
@@ -110,7 +110,7 @@ async fn maps_responses_to_verdicts_and_annotations() {
     }
 }
 
-/// kube-apiserver does not wrap the webhook's refusal in another one.
+/// kube-apiserver does not wrap the 403 of the webhook's server in another one.
 #[tokio::test]
 async fn returns_the_forbidden_status_of_the_webhook_server() {
     let told =
@@ -137,7 +137,7 @@ async fn caches_allowing_responses() {
     assert_eq!(fixture.calls(), 2);
     let spec = r#""spec":{"containers":[{"image":"b"}],"namespace":"ns"},"status":{"allowed":false}}"#;
     assert!(fixture.bodies.lock()[1].trim_end().ends_with(spec));
-    // Refusals are not cached, since their TTL is zero here.
+    // Denials are not cached, since their TTL is zero here.
     let fixture = Fixture::responding(&[(200, "{}")], Duration::ZERO, false).await;
     assert!(fixture.validate("a").await.0.is_err() && fixture.validate("a").await.0.is_err());
     assert_eq!(fixture.calls(), 2);

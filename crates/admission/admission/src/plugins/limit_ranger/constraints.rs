@@ -11,7 +11,7 @@ pub(super) enum Constraint {
     Min,
     Max,
     MaxLimitRequestRatio,
-    /// [`Constraint::Max`] for objects that have requests only.
+    /// [`Constraint::Max`] for objects that only have requests.
     MaxRequest,
 }
 
@@ -19,7 +19,7 @@ impl Constraint {
     pub(super) const ALL: &'static [Self] = &[Self::Min, Self::Max, Self::MaxLimitRequestRatio];
     pub(super) const OF_CLAIMS: &'static [Self] = &[Self::Min, Self::MaxRequest];
 
-    /// Returns the item's field with the amounts of the constraint.
+    /// Returns the item's field with the quantities of the constraint.
     pub(super) fn field(self) -> Field<LimitRangeItem, Map<types::Quantity>> {
         match self {
             Self::Min => LimitRangeItem::MIN,
@@ -28,7 +28,7 @@ impl Constraint {
         }
     }
 
-    /// Returns the error if the constraint is violated.
+    /// Returns an error if the constraint is violated.
     pub(super) fn violation(
         self,
         kind: &str,

@@ -1,4 +1,4 @@
-//! Restrictions of a node's own Node object, and of the status of claims that it resizes.
+//! Restrictions on a node's own Node object, and on the status of claims that it resizes.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use binnacle_schema::{Object, Value};
 
 use super::{NodeRequest, Verdict, operation_name, refuse};
 
-/// Kubernetes' own labels that kubelets set.
+/// The labels of Kubernetes domains that kubelets may set.
 const KUBELET_LABELS: [&str; 11] = [
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
@@ -29,7 +29,7 @@ const KUBELET_LABELS: [&str; 11] = [
     "beta.kubernetes.io/arch",
 ];
 const KUBELET_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// The domain of labels that keep workloads off nodes.
+/// The domain of labels that isolate workloads, which kubelets must not set.
 const RESTRICTION: &str = "node-restriction.kubernetes.io";
 
 pub(super) fn check(node_request: NodeRequest<'_>) -> Verdict {
@@ -42,7 +42,7 @@ pub(super) fn check(node_request: NodeRequest<'_>) -> Verdict {
     let source = spec.at(NodeSpec::CONFIG_SOURCE);
     match (node_request.attributes.operation, node_request.old) {
         (Operation::Create, _) => {
-            // A `configSource` would give the node rights.
+            // A `configSource` would give the node access to the object that it references.
             if source.is_set() {
                 return refuse(format!("node {node} is not allowed to create pods with a non-nil configSource"));
             }
@@ -63,7 +63,8 @@ pub(super) fn check(node_request: NodeRequest<'_>) -> Verdict {
             if spec.at(NodeSpec::TAINTS).list() != old_spec.at(NodeSpec::TAINTS).list() {
                 return refuse(format!("node {node} is not allowed to modify taints"));
             }
-            // A node whose owner is gone is deleted, and then registers with other taints (CVE-2025-5187).
+            // With an owner that does not exist, the node would be garbage-collected, and could then register again
+            // with other taints and labels (CVE-2025-5187).
             let [owners, old_owners] =
                 [new, old].map(|node| node.at(Node::METADATA).at(ObjectMeta::OWNER_REFERENCES).list());
             if owners != old_owners {
@@ -102,7 +103,7 @@ fn is_within(namespace: &str, domain: &str) -> bool {
     namespace.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Checks a kubelet's update of a claim's status after it has resized the volume.
+/// Checks a kubelet's update of a claim's status after a volume resize.
 pub(super) fn claim_status(features: &Features, node_request: NodeRequest<'_>) -> Verdict {
     let Some(old) = node_request.old.filter(|_| node_request.attributes.operation == Operation::Update) else {
         return refuse(format!("unexpected operation {}", go_quote(operation_name(node_request.attributes.operation))));
@@ -133,7 +134,7 @@ pub(super) fn claim_status(features: &Features, node_request: NodeRequest<'_>) -
     ))
 }
 
-/// Appends the paths of the differences of two trees. An absent object equals an empty one.
+/// Appends the paths at which two values differ. An absent object equals an empty one.
 fn compare(path: &str, old: &Value, new: &Value, differences: &mut Vec<String>) {
     let empty = Object::new();
     let members = |value: &'_ Value| match value {

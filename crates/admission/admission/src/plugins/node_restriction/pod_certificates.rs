@@ -1,4 +1,4 @@
-//! Restrictions of PodCertificateRequests (KEP-4317): a node requests certificates only for the pods that run on it.
+//! Restrictions on PodCertificateRequests (KEP-4317): a node may only request certificates for the pods that run on it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::lookup::LookupKind;
 use crate::plugins::pod;
 
 impl NodeRestriction {
-    /// Checks a request for a pod's certificate. An object missing in the cache is a transient error, not a refusal.
+    /// Checks a request for a pod's certificate. An object that is not in the cache is a transient error.
     pub(super) async fn pod_certificate(&self, node_request: NodeRequest<'_>) -> Verdict {
         let attributes = node_request.attributes;
         if !self.features.enabled("PodCertificateRequest") {
@@ -88,7 +88,7 @@ impl NodeRestriction {
         Ok(())
     }
 
-    /// Returns an object that the request names; `description` describes it in errors.
+    /// Returns an object that the request references; `description` describes it in errors.
     async fn named_object(
         &self,
         kind: LookupKind,
@@ -100,7 +100,7 @@ impl NodeRestriction {
         self.cached_object(kind, singular, namespace, name).await.map_err(|status| {
             let why =
                 format!("while retrieving {description} named in the PodCertificateRequest: {}", status.message());
-            // The cache may not have it yet.
+            // It may not be in the cache yet.
             if status.is(StatusReason::NotFound) { retryable(why) } else { why.into() }
         })
     }

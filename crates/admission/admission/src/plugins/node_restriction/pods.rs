@@ -1,4 +1,4 @@
-//! Restrictions of pods: a node creates mirror pods, deletes and evicts its own pods, and writes their status.
+//! Restrictions on pods: a node may create mirror pods, delete and evict its own pods, and write their status.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, operation_na
 use crate::lookup::LookupKind;
 use crate::plugins::pod::{self, VOLUME_SECRETS};
 
-/// Volume sources that refer to no API objects.
+/// Volume sources that do not reference API objects.
 const HARMLESS_VOLUMES: [Route<Volume>; 22] = [
     route![Volume::AWS_ELASTIC_BLOCK_STORE],
     route![Volume::AZURE_DISK],
@@ -43,7 +43,7 @@ const HARMLESS_VOLUMES: [Route<Volume>; 22] = [
     route![Volume::STORAGEOS],
     route![Volume::VSPHERE_VOLUME],
 ];
-/// Volume sources that refer to API objects, with the names of these in errors.
+/// Volume sources that reference API objects, and the names of the resources in errors.
 const API_VOLUMES: [(Route<Volume>, &str); 7] = [
     (route![Volume::CONFIG_MAP], "configmaps (via configmap volumes)"),
     (route![Volume::SECRET], "secrets (via secret volumes)"),
@@ -181,7 +181,7 @@ pub(super) fn status(node_request: NodeRequest<'_>) -> Verdict {
         return refuse(format!("node {node} cannot update labels through pod status"));
     }
     let (status, old_status) = (new.at(Pod::STATUS), old.at(Pod::STATUS));
-    // Through these claims a node could read objects of others (CVE-2025-4563).
+    // These claims could give a node access to objects of other nodes (CVE-2025-4563).
     let claims = |status: FieldRef<PodStatus>| -> Vec<[Value; 2]> {
         let claims = status.at(PodStatus::RESOURCE_CLAIM_STATUSES).values();
         claims.map(|claim| [Claim::NAME, Claim::RESOURCE_CLAIM_NAME].map(|f| claim.at(f).value().clone())).collect()
@@ -200,7 +200,7 @@ pub(super) fn status(node_request: NodeRequest<'_>) -> Verdict {
     Ok(())
 }
 
-/// Returns the resource of an API object that a pod refers to, if any. A volume of an unknown kind is an error.
+/// Returns the resource of an API object that a pod references, if any. An unknown volume source is an error.
 fn api_reference(spec: FieldRef<PodSpec>) -> Result<Option<&'static str>, String> {
     if !spec.at(PodSpec::SERVICE_ACCOUNT_NAME).is_empty() {
         return Ok(Some("serviceaccounts"));
@@ -261,13 +261,13 @@ fn names_config_map(spec: FieldRef<PodSpec>) -> bool {
     })
 }
 
-/// Returns true if any source of a projected volume refers to an object by `name`.
+/// Returns true if any source of a projected volume references an object by `name`.
 fn any_projected(volume: FieldRef<Volume>, name: Route<VolumeProjection>) -> bool {
     let mut sources = volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values();
     sources.any(|source| is_name(source.value_at(name)))
 }
 
-/// Returns true if any container refers to an object by `whole` in `envFrom` or `one` in `env`.
+/// Returns true if any container references an object by `whole` in `envFrom` or by `one` in `env`.
 fn any_container(spec: FieldRef<PodSpec>, whole: Route<EnvFromSource>, one: Route<EnvVarSource>) -> bool {
     pod::all_containers(spec).any(|container| {
         container.at(Container::ENV_FROM).values().any(|source| is_name(source.value_at(whole)))

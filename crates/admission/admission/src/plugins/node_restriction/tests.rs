@@ -1,4 +1,4 @@
-//! The allowed and refused writes of nodes.
+//! Allowed and rejected writes of nodes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use super::*;
 use crate::lookup::{Labels, Mapping, NamespaceState};
 
-/// A lookup of objects by kind and name, in any namespace.
+/// Looks up objects by kind and name, in any namespace.
 struct Objects(Vec<(LookupKind, Value)>);
 
 impl Lookup for Objects {
@@ -241,7 +241,7 @@ async fn restricts_mirror_pods() {
             with("initContainers", value!([{"envFrom": [{"configMapRef": {"name": "c"}}]}])),
             Err(refused_reference("configmaps")),
         ),
-        // CVE-2025-4563: resource claims in a mirror pod.
+        // Resource claims in a mirror pod (CVE-2025-4563).
         (
             with("resourceClaims", value!([{"name": "c", "resourceClaimName": "theirs"}])),
             Err(refused_reference("resourceclaims")),

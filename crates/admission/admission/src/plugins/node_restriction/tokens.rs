@@ -1,4 +1,5 @@
-//! Restrictions of service account tokens: a node requests tokens for its pods, with audiences that these pods need.
+//! Restrictions on service account tokens: a node may only request tokens for its pods, with audiences that these pods
+//! need.
 
 use binnacle_authz::Attributes as Access;
 use binnacle_fields::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
@@ -66,7 +67,8 @@ impl NodeRestriction {
         Ok(())
     }
 
-    /// Checks the audience of a token (KEP-4412): a volume of the pod names it, or the node is authorized for it.
+    /// Checks the audience of a token (KEP-4412): a volume of the pod must need it, or the node must be authorized for
+    /// it.
     async fn audience(
         &self,
         node_request: NodeRequest<'_>,
@@ -155,7 +157,7 @@ impl NodeRestriction {
         let claim = FieldRef::<PersistentVolumeClaim>::root(&claim);
         let volume = claim.at(PersistentVolumeClaim::SPEC).at(PersistentVolumeClaimSpec::VOLUME_NAME).str();
         let volume = self.cached_object(LookupKind::PersistentVolume, "persistentvolume", "", volume).await?;
-        // The spec has the sources of a pod's volume, as far as the driver is concerned.
+        // The spec has the same volume sources as a pod's volume, as far as the driver is concerned.
         Ok(driver_of(FieldRef::<PersistentVolume>::root(&volume).at(PersistentVolume::SPEC).cast()))
     }
 

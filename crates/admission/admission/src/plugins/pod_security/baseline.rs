@@ -25,7 +25,7 @@ const CAPABILITIES: [&str; 13] = [
     "SYS_CHROOT",
 ];
 
-/// The sysctls that affect nothing but the pod, in the order of the releases that allow them.
+/// The sysctls that only affect the pod, in the order of the versions that allow them.
 const SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -153,7 +153,7 @@ pub(super) fn probe_hosts(subject: Subject<'_>) -> Option<Violation> {
     for container in subject.containers() {
         let lifecycle = container.at(Container::LIFECYCLE);
         let probes = [Container::LIVENESS_PROBE, Container::READINESS_PROBE, Container::STARTUP_PROBE];
-        // The handlers of a lifecycle have the fields of probes that are read here.
+        // Lifecycle handlers have the fields of probes that are read here.
         let handlers = [Lifecycle::POST_START, Lifecycle::PRE_STOP].map(|handler| lifecycle.at(handler).cast());
         let own = probes.iter().map(|probe| container.at(*probe)).chain(handlers).flat_map(|probe| {
             let http = probe.at(Probe::HTTP_GET).at(HTTPGetAction::HOST).str();
@@ -277,13 +277,13 @@ pub(super) fn windows_host_process(subject: Subject<'_>) -> Option<Violation> {
     )
 }
 
-/// Returns the type of an AppArmor profile that does not confine.
+/// Returns the type of an AppArmor profile if it is not allowed.
 fn bad_app_armor<'v>(profile: FieldRef<'_, 'v, AppArmorProfile>) -> Option<&'v str> {
     let kind = profile.set()?.at(AppArmorProfile::TYPE).str();
     Some(kind).filter(|kind| !["RuntimeDefault", "Localhost"].contains(kind))
 }
 
-/// Returns the type of a seccomp profile that does not confine.
+/// Returns the type of a seccomp profile if it is not allowed.
 pub(super) fn bad_seccomp<'v>(profile: FieldRef<'_, 'v, SeccompProfile>) -> Option<&'v str> {
     let kind = profile.set()?.at(SeccompProfile::TYPE).str();
     Some(kind).filter(|kind| !["Localhost", "RuntimeDefault"].contains(kind))

@@ -30,18 +30,18 @@ families! {
 #[derive(Clone, Debug)]
 pub(crate) struct PodSecurityMetrics {
     families: Families,
-    /// Allowed creates and updates of pods in namespaces without a policy, which are most of all pods.
+    /// Allowed creates and updates of pods in namespaces without a policy, which is by far the most frequent case.
     unrestricted: Arc<[Series<IntCounterVec>; 2]>,
 }
 
-/// A family of which some series are there from the start and after a reset, as in kube-apiserver.
+/// A family with some series that exist initially and after a reset, as in kube-apiserver.
 #[derive(Clone)]
 struct SeededFamily {
     family: IntCounterVec,
     seeds: Vec<Vec<&'static str>>,
 }
 
-/// The mode in which a policy is evaluated.
+/// The mode of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mode {
     Enforce,
@@ -168,7 +168,7 @@ pub(super) mod tests {
             Self::register(&Registry::new()).unwrap()
         }
 
-        /// Returns the counters above zero, as `family{label values}`, in order.
+        /// Returns the counters greater than zero as `family{label values}`, sorted.
         pub(in super::super) fn counted(&self) -> Vec<String> {
             use prometheus::core::Collector;
 

@@ -1,4 +1,4 @@
-//! The checks of the restricted standard, which requires the best practices of hardening.
+//! The checks of the restricted standard, which enforces hardening best practices.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Capabilities, PodSecurityContext, PodSpec, SecurityContext, Volume};
@@ -144,7 +144,7 @@ pub(super) fn seccomp_1_25(subject: Subject<'_>) -> Option<Violation> {
     unless_windows(subject, seccomp)
 }
 
-/// Applies a rule about Linux settings, unless the pod is for Windows.
+/// Applies a rule for Linux, unless the pod is for Windows.
 fn unless_windows(subject: Subject<'_>, rule: fn(Subject<'_>) -> Option<Violation>) -> Option<Violation> {
     if subject.is_windows() { None } else { rule(subject) }
 }

@@ -1,4 +1,4 @@
-//! PodSecurity's part of the configuration file: defaults for namespaces without labels, and exemptions.
+//! The configuration of PodSecurity: defaults for namespaces without labels, and exemptions.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::PodSpec;
@@ -8,7 +8,7 @@ use binnacle_validation::names::{dns1123_label_name, dns1123_subdomain_name};
 
 use super::policy::{LEVELS, Level, LevelVersion, Policy, VERSIONS, parse_version};
 
-/// The settings of PodSecurity.
+/// The configuration of PodSecurity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSecuritySettings {
     pub(super) defaults: Policy,
@@ -18,7 +18,7 @@ pub struct PodSecuritySettings {
 }
 
 impl PodSecuritySettings {
-    /// Reads the object of the file.
+    /// Reads the configuration object.
     pub fn read(object: &Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::new();
         let mut mode = |name: &str| {

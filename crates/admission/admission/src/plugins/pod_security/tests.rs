@@ -1,4 +1,4 @@
-//! Counters and audit annotations of PodSecurity, by namespace, settings, caller and object.
+//! Counters and audit annotations of PodSecurity, by namespace, configuration, user and object.
 
 use binnacle_features::Version;
 use binnacle_registry::{RequestNotes, Warnings};
@@ -136,7 +136,7 @@ async fn refuses_and_warns_with_annotations_and_counters() {
     assert_eq!(outcome.warnings, [format!("would violate {HOST_NETWORK}")]);
     assert_eq!(outcome.counted, ["evaluations: deny warn baseline latest create controller"]);
 
-    // An absent namespace refuses pods; for templates it is only recorded.
+    // If the namespace does not exist, pods are rejected; for templates the error is only recorded.
     let missing = |attributes: Attributes| Attributes { namespace: "gone".into(), ..attributes };
     let outcome = validate(value!({}), missing(pods(Operation::Create)), &host, None).await;
     let refusal = "Internal error occurred: failed to lookup namespace \"gone\"";

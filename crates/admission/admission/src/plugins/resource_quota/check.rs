@@ -1,4 +1,4 @@
-//! The charges of a request on its quotas, and their check against the limits.
+//! Charges requests to quotas and checks the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::limited::{self, LimitedResource};
 use crate::plugin::{Request, forbidden};
 use crate::plugins::pod_resources::{Resources, add, amounts};
 
-/// Returns the charged quotas that a request changes. Refuses `limited` resources that no quota covers.
+/// Returns the quotas that a request is charged to, with their new usage. Rejects `limited` resources that no quota
+/// covers.
 pub(super) fn check(
     quotas: &[Arc<Value>],
     limited: &[LimitedResource],
@@ -42,7 +43,7 @@ pub(super) fn check(
     if !negative.is_empty() {
         return Err(refused(format!("quota usage is negative for resource(s): {}", negative.join(","))));
     }
-    // An update costs what it adds; if it brings the object into the quota's scope, the whole usage.
+    // An update is charged for the difference, or for the whole usage if it moves the object into the quota's scope.
     let cost = |before: Option<&Value>| {
         let mut cost = match before {
             Some(before) => beyond(&usage, &evaluator.usage(before)),
@@ -105,7 +106,7 @@ pub(super) fn check(
     Ok(charged)
 }
 
-/// Returns true if a quota limits a resource of the object's kind, and the object is in all its scopes.
+/// Returns true if a quota limits a resource of the object's kind and the object is in all its scopes.
 fn matches(quota: FieldRef<ResourceQuota>, object: &Value, evaluator: &dyn Evaluator) -> bool {
     hard(quota).keys().any(|name| evaluator.counts(name))
         && scopes(quota).iter().all(|selector| evaluator.in_scope(FieldRef::root(selector), object))
@@ -124,7 +125,7 @@ fn scopes(quota: FieldRef<ResourceQuota>) -> Vec<Value> {
     plain.chain(selectors.iter().cloned()).collect()
 }
 
-/// Returns the limits that the controller has observed.
+/// Returns the limits in the quota's status.
 fn hard(quota: FieldRef<ResourceQuota>) -> Resources {
     amounts(quota.at(ResourceQuota::STATUS).at(ResourceQuotaStatus::HARD))
 }
@@ -133,7 +134,7 @@ fn used(quota: FieldRef<ResourceQuota>) -> Resources {
     amounts(quota.at(ResourceQuota::STATUS).at(ResourceQuotaStatus::USED))
 }
 
-/// Returns the amounts by which `usage` exceeds `before`; zero where it is less.
+/// Returns the quantities by which `usage` exceeds `before`; zero for those that do not.
 fn beyond(usage: &Resources, before: &Resources) -> Resources {
     let zero = Quantity::new(0, Format::DecimalSI);
     let more = |(name, amount): (&String, &Quantity)| {
@@ -177,7 +178,7 @@ mod tests {
         pod
     }
 
-    /// Returns the usage after the request, or the reason of the refusal.
+    /// Returns the quota with the usage after the request, or the reason why the request is rejected.
     fn outcome(plural: &str, quota: Value, object: &Value, old: Option<&Value>) -> Result<Value, String> {
         limited_outcome(&[], plural, quota, object, old)
     }
@@ -293,7 +294,7 @@ mod tests {
             outcome("persistentvolumeclaims", storage("2Gi"), &claim("1Gi"), Some(&claim("3Gi"))),
             Ok(Value::Null)
         );
-        // The pod comes into the scope, so its whole usage is charged.
+        // The pod moves into the scope, so its whole usage is charged.
         let scoped = quota(value!({"pods": "3"}), value!({"pods": "1"}), value!(["Terminating"]));
         let (pod, old) = (pod(value!({}), Some(1)), pod(value!({}), None));
         assert_eq!(outcome("pods", scoped, &pod, Some(&old)), Ok(value!({"pods": "2"})));

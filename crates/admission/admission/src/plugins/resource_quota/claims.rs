@@ -1,4 +1,4 @@
-//! Usage of PersistentVolumeClaims: their number and requested storage, in total and by storage class.
+//! The usage of PersistentVolumeClaims: their number and requested storage, in total and by storage class.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{

@@ -1,4 +1,4 @@
-//! Usage of ResourceClaims: their number, and the number of devices of each class that they request.
+//! The usage of ResourceClaims: their number, and the number of devices of each class that they request.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Evaluator for DeviceClaims {
             // An alternative has the fields of an exact request that are read here.
             let alternatives = request.at(DeviceRequest::FIRST_AVAILABLE).values().map(|each| each.cast());
             let exactly = request.at(DeviceRequest::EXACTLY).set();
-            // Only one of the alternatives is allocated, so the maximum of each class counts.
+            // Only one of the alternatives is allocated, so the maximum of each class is charged.
             let mut max_devices: BTreeMap<&str, usize> = BTreeMap::new();
             let exactly = exactly.filter(|_| alternatives.len() == 0);
             for exact in alternatives.chain(exactly) {

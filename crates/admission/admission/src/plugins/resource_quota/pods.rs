@@ -1,4 +1,4 @@
-//! Usage of pods: their number and the resources that they request.
+//! The usage of pods: their number and resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,9 @@ use crate::plugins::pod_resources::{LIMITS, REQUESTS, Resources, amounts, of_con
 pub(super) struct Pods;
 
 const PODS: &str = "pods";
-/// Resources for which quotas limit `requests.NAME`, `limits.NAME` and NAME, which means requests.
+/// Resources that quotas limit as `requests.NAME`, `limits.NAME` and `NAME`, which is the same as `requests.NAME`.
 const MEASURED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// The resources that each container must set where a quota limits them.
+/// The resources that every container must set if a quota limits them.
 const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const REQUESTED: &str = "requests.";
 const HUGE_PAGES: &str = "hugepages-";
@@ -103,7 +103,7 @@ impl Evaluator for Pods {
     }
 }
 
-/// Returns the amounts under the names by which quotas limit them.
+/// Returns the quantities by the names that quotas use.
 fn measured(requests: &Resources, limits: &Resources) -> Resources {
     let mut measured: BTreeMap<String, Quantity> = BTreeMap::new();
     for (name, amount) in requests {
@@ -121,7 +121,7 @@ fn measured(requests: &Resources, limits: &Resources) -> Resources {
     measured
 }
 
-/// Returns true for extended resources and for resources of device classes.
+/// Returns true for extended resources and for the resources of device classes.
 fn is_extended(name: &str) -> bool {
     (name.contains('/') && !name.contains("kubernetes.io/")) || name.starts_with(DEVICE_CLASS)
 }
@@ -134,7 +134,7 @@ fn is_terminating(spec: FieldRef<PodSpec>) -> bool {
     spec.at(PodSpec::ACTIVE_DEADLINE_SECONDS).int().is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns true if a pod counts: it has not finished, and is not past its deletion grace period.
+/// Returns true if a pod is charged: it is not terminal and not past its deletion grace period.
 fn is_counted(pod: FieldRef<Pod>) -> bool {
     if ["Failed", "Succeeded"].contains(&pod.at(Pod::STATUS).at(PodStatus::PHASE).str()) {
         return false;

@@ -1,4 +1,4 @@
-//! Usage of services: their number, load balancers and node ports.
+//! The usage of services: their number, load balancers and node ports.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec as Spec};
