@@ -1,4 +1,4 @@
-//! Reading of the files of a directory, split into documents.
+//! Reads the files of a directory and splits them into documents.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) struct DirectoryContents {
     pub(crate) hash: String,
 }
 
-/// One document of a file.
+/// A document of a file.
 pub(crate) struct Document {
     pub(crate) path: String,
     pub(crate) text: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct Document {
 /// The names, modification times and lengths of the files of a directory.
 pub(crate) type DirectoryListing = Vec<(String, Option<SystemTime>, u64)>;
 
-/// Reads the files with the extensions of YAML and JSON; directories within are skipped.
+/// Reads the YAML and JSON files, by their extensions. Subdirectories are skipped.
 pub(crate) fn read(directory: &Path) -> Result<DirectoryContents, String> {
     let shown = directory.display().to_string();
     let unread = |error: io::Error| {
@@ -63,7 +63,7 @@ pub(crate) fn read(directory: &Path) -> Result<DirectoryContents, String> {
     Ok(DirectoryContents { documents, hash })
 }
 
-/// Returns the look of a directory, which differs once a file is added, removed or changed.
+/// Lists a directory. The listing changes when a file is added, removed or changed.
 pub(crate) fn list_directory(directory: &Path) -> io::Result<DirectoryListing> {
     let entry = |name: String| {
         let found = std::fs::metadata(directory.join(&name)).ok();
@@ -81,7 +81,7 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
         let is_manifest = name
             .rsplit_once('.')
             .is_some_and(|(_, end)| ["yaml", "yml", "json"].iter().any(|known| end.eq_ignore_ascii_case(known)));
-        // A link to a directory counts as an unreadable file, as in Go.
+        // As in kube-apiserver, a symbolic link to a directory counts as an unreadable file.
         if is_manifest && !entry.file_type()?.is_dir() {
             names.push(name);
         }
@@ -90,7 +90,7 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Splits a text into its documents, at lines that begin with `---`.
+/// Splits a text into documents at lines that start with `---`.
 fn split(data: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut documents = Vec::new();
     let mut document = Vec::new();
@@ -123,7 +123,7 @@ mod tests {
             ("", &[][..]),
             ("  \n\n \n", &[]),
             ("a: 1", &["a: 1"]),
-            // A separator on the first line is part of the document after it.
+            // A separator on the first line is part of the following document.
             ("---\na: 1\n", &["---\na: 1"]),
             ("a: 1\n---\nb: 2\n---\n", &["a: 1", "b: 2"]),
             ("a: 1\n--- # next\n\n---\nb: 2\n", &["a: 1", "b: 2"]),

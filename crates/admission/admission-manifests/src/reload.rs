@@ -1,4 +1,4 @@
-//! Reloading of a directory of manifests that changes while the server runs.
+//! Reloads a manifest directory when it changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::manifest_type::{Manifests, StoredTypes};
 use crate::metrics::Metrics;
 use crate::{LoadError, Loaded, load};
 
-/// The interval between checks of names, times and lengths of the files.
+/// The interval between checks of the files' names, times and lengths.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The files are read after this number of checks, even if these show no change.
+/// The number of checks without a change after which the files are read anyway.
 const MAX_CHECKS_BEFORE_READ: u32 = 60;
 
-/// The function that puts loaded objects into force.
+/// Activates loaded objects.
 type Apply = dyn Fn(&Loaded) + Send + Sync;
 
 /// The manifest directory of a plugin.
@@ -33,7 +33,8 @@ impl Directory {
     /// Reads the directory.
     ///
     /// # Errors
-    /// For invalid manifests, and for an unreadable directory.
+    ///
+    /// Fails for invalid manifests and for an unreadable directory.
     pub fn load(&self, types: &StoredTypes) -> Result<Loaded, LoadError> {
         let Self { sort, path } = self;
         load(*sort, path, types).map_err(|why| LoadError { sort: *sort, directory: path.display().to_string(), why })
@@ -50,17 +51,18 @@ pub struct Followed {
 }
 
 struct State {
-    /// The hash of the files that were last loaded without error.
+    /// The hash of the files that were last loaded successfully.
     known: String,
     listing: Option<DirectoryListing>,
     checks: u32,
 }
 
 impl Followed {
-    /// Loads the directory for the first time, and puts its objects into force.
+    /// Loads the directory for the first time and activates its objects.
     ///
     /// # Errors
-    /// For invalid manifests: a server does not start with a part of them.
+    ///
+    /// Fails for invalid manifests: the server does not start with only some of them.
     pub fn begin(
         directory: Directory,
         types: StoredTypes,
@@ -76,7 +78,7 @@ impl Followed {
         Ok(Self { directory, types, metrics, apply: Arc::new(apply), state })
     }
 
-    /// Follows the directory in a task that ends on shutdown.
+    /// Spawns a task that reloads the directory when it changes, until shutdown.
     pub fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let (reloader, stopped) = (Arc::new(self), shutdown.clone());
         tasks.spawn(async move {
@@ -95,7 +97,7 @@ impl Followed {
             let listing = state.listing.clone();
             state.checks += 1;
             let is_due = state.checks >= MAX_CHECKS_BEFORE_READ;
-            // Reading, validating and compiling may take a while.
+            // Reading, validating and compiling may block for a while.
             let outcome = spawn_blocking(move || reloader.read(listing.as_ref(), is_due)).await;
             let Ok(Some((listing, loaded))) = outcome else { continue };
             (state.listing, state.checks) = (listing, 0);
@@ -119,7 +121,7 @@ impl Followed {
         }
     }
 
-    /// Loads the files if they have changed or a read is due.
+    /// Loads the files if their listing has changed or a read is due.
     fn read(
         &self,
         before: Option<&DirectoryListing>,

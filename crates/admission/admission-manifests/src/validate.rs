@@ -1,4 +1,4 @@
-//! Validation of manifests: the rules of their kinds, and further rules for objects in files.
+//! Validation of manifests: that of their kinds, and additional rules for manifests.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ use crate::manifest_type::{Manifests, StoredTypes};
 const SUFFIX: &str = ".static.k8s.io";
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
-/// Validates one document after the other, and collects the objects.
+/// Validates documents and collects their objects.
 pub(crate) struct Validator<'t> {
     sort: Manifests,
     types: &'t StoredTypes,
@@ -25,7 +25,7 @@ pub(crate) struct Validator<'t> {
     bindings: NamedObjects,
 }
 
-/// Objects of one kind, with the file of each name.
+/// Objects of a kind by name, with the file of each.
 #[derive(Default)]
 struct NamedObjects {
     values: Vec<Value>,
@@ -114,7 +114,7 @@ impl NamedObjects {
     }
 }
 
-/// Sets the defaults of an object, and validates it as on create.
+/// Sets the defaults of an object and validates it as on create.
 fn check(stored: &StoredType, features: &Features, kind: &str, object: &mut Value) -> Result<(), String> {
     let members = object.make_object();
     members.insert("kind", kind);

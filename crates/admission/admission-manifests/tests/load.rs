@@ -1,4 +1,4 @@
-//! Loading of directories of manifests, with kube-apiserver's result for each.
+//! Loads manifest directories, with kube-apiserver's result for each.
 
 use binnacle_admission_manifests::{Loaded, Manifests, StoredTypes, load};
 use binnacle_builtin::Releases;
@@ -74,7 +74,7 @@ fn loads_manifests_sorted_by_name_with_defaults() {
                     m.static.k8s.io}, spec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], \
                     apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}, mutations: [{patchType: JSONPatch, \
                     jsonPatch: {expression: \"[JSONPatch{op: 'remove', path: '/data'}]\"}}]}}";
-    // The document begins with a brace, so it is read as JSON.
+    // The document starts with a brace, so it is decoded as JSON.
     let why = read(MutatingPolicies, &[("a.yaml", mutating)]).unwrap_err();
     assert!(why.starts_with("error loading DIR/a.yaml: couldn't get version/kind; json parse error: "), "{why}");
     let policies = read(MutatingPolicies, &[("a.yaml", &format!("# yaml\n{mutating}"))]).unwrap();
