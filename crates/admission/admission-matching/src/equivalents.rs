@@ -1,4 +1,4 @@
-//! Equivalent resources: those with the same objects in other versions or groups.
+//! Equivalent resources: the same objects in other versions or groups.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Text};
 use binnacle_registry::Snapshot;
@@ -7,8 +7,8 @@ use binnacle_scheme::{ResourceDescription, Resources, SubresourceKind};
 
 use crate::criteria::MatchedResource;
 
-/// Returns the other resources that are equivalent to a request's resource and have its subresource. Equivalent
-/// resources share their storage: built-in ones across groups, as for events; custom ones within a group.
+/// Returns the resources that are equivalent to that of a request and have its subresource. Equivalent resources share
+/// their storage: built-in ones across groups, e.g. events; custom ones within their group.
 pub(crate) fn of(attributes: &Attributes, snapshot: &Snapshot) -> Vec<MatchedResource> {
     let requested = &attributes.resource;
     let Some(own) = snapshot.served().find(&requested.group, &requested.version, &requested.resource) else {
@@ -35,7 +35,7 @@ pub(crate) fn of(attributes: &Attributes, snapshot: &Snapshot) -> Vec<MatchedRes
     found
 }
 
-/// Returns the storage prefix of a resource's objects.
+/// Returns the storage prefix of a resource.
 fn storage_prefix(description: &ResourceDescription) -> &str {
     description.storage.as_ref().map_or(&description.plural, |storage| &storage.key_prefix)
 }

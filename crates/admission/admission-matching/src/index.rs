@@ -1,4 +1,4 @@
-//! An index that finds the few criteria that may match a request.
+//! An index of the criteria that may match a request.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use binnacle_registry::admission::Attributes;
 use crate::criteria::Criteria;
 use crate::rules::{OPERATIONS, operation_index};
 
-/// Positions of criteria by operation and plural name, which equivalent resources share.
+/// Positions of criteria by operation and plural, which equivalent resources share.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     by_plural: [HashMap<Text, Vec<usize>>; OPERATIONS.len()],
@@ -17,7 +17,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Builds the index; positions refer to this order.
+    /// Builds the index. Positions are those in `criteria`.
     pub fn new<'c>(criteria: impl IntoIterator<Item = &'c Criteria>) -> Self {
         let mut index = Self::default();
         for (at, criteria) in criteria.into_iter().enumerate() {

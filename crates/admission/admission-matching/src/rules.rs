@@ -9,17 +9,17 @@ use binnacle_registry::admission::{Attributes, Operation};
 pub(crate) const OPERATIONS: [Operation; 4] =
     [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
 
-/// One rule, prepared for comparison with requests.
+/// A compiled rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// By index of operation; true if the rule includes it.
+    /// True for the operations of the rule, by index.
     operations: [bool; OPERATIONS.len()],
     groups: Vec<Text>,
     versions: Vec<Text>,
-    /// Plural and subresource of each.
+    /// Plurals and subresources.
     resources: Vec<(Text, Text)>,
     scope: Scope,
-    /// The names of objects; empty for all. Rules of webhooks have none.
+    /// `resourceNames`; all if empty. The rules of webhooks have none.
     names: Vec<Text>,
 }
 
@@ -69,8 +69,8 @@ impl Rule {
         }
     }
 
-    /// Returns true if a request matches as a request for `resource`, which equals or is equivalent to its own. Names
-    /// of objects are not compared.
+    /// Returns true if a request matches as a request for `resource`, which is its own or equivalent to it. Object
+    /// names are not compared.
     pub(crate) fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         let one_of = |listed: &[Text], actual: &Text| listed.iter().any(|listed| listed == ANY || listed == actual);
         let matches = |listed: &Text, actual: &Text| listed == ANY || listed == actual;
@@ -83,12 +83,12 @@ impl Rule {
             })
     }
 
-    /// Returns true if the rule applies to objects of this name.
+    /// Returns true if the rule applies to objects with this name.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|listed| listed == name)
     }
 
-    /// Returns true if the request is in the rule's scope. Requests for namespaces are cluster-scoped.
+    /// Returns true if the request is in the rule's scope. Namespaces are cluster-scoped.
     fn has_scope(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         let of_cluster = attributes.namespace.is_empty()
             || (resource.group.is_empty() && resource.version == "v1" && resource.resource == "namespaces");
@@ -100,12 +100,12 @@ impl Rule {
         }
     }
 
-    /// Returns true if the rule includes an operation, for any resource.
+    /// Returns true if the rule includes an operation.
     pub(crate) fn includes(&self, operation: Operation) -> bool {
         self.operations[operation_index(operation)]
     }
 
-    /// Returns the plural names of the rule; `None` if it applies to all.
+    /// Returns the plurals of the rule; `None` if it applies to all resources.
     pub(crate) fn plurals(&self) -> Option<impl Iterator<Item = &Text>> {
         let all = self.resources.iter().any(|(plural, _)| plural == ANY);
         (!all).then(|| self.resources.iter().map(|(plural, _)| plural))

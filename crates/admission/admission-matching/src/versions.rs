@@ -10,7 +10,7 @@ use binnacle_scheme::{CustomSchema, CustomSource};
 
 use crate::subject::Subject;
 
-/// The objects of one request in one version.
+/// The objects of a request in one version.
 #[derive(Clone, Debug)]
 pub struct VersionedObjects<'v> {
     pub kind: GroupVersionKind,
@@ -20,9 +20,11 @@ pub struct VersionedObjects<'v> {
 }
 
 impl Subject<'_> {
-    /// Returns both objects in the version of `kind`, as kube-apiserver would send them.
+    /// Returns both objects in the version of `kind`, with the fields that kube-apiserver would send.
     ///
-    /// Errors: 500 if they cannot be converted.
+    /// # Errors
+    ///
+    /// Returns 500 if they cannot be converted.
     pub async fn versioned<'v>(
         &self,
         kind: &GroupVersionKind,
@@ -34,7 +36,7 @@ impl Subject<'_> {
             None => None,
         };
         let mut object = self.in_version(kind, object).await?;
-        // Fields that a strategy has reset are absent, but some are always written: `status: {}`.
+        // A strategy may have removed fields that are always encoded, e.g. `status: {}`.
         if let Some(message) = self.built_in(kind).filter(|_| !object.is_null()) {
             canonical::canonicalize(object.to_mut(), message);
         }
@@ -43,7 +45,9 @@ impl Subject<'_> {
 
     /// Converts an object of this request from the version of plugins to that of `kind`.
     ///
-    /// Errors: 500 if it cannot be converted.
+    /// # Errors
+    ///
+    /// Returns 500 if it cannot be converted.
     pub async fn in_version<'v>(&self, kind: &GroupVersionKind, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         let api_version = kind.api_version();
         if object.is_null() || object.str_at(&["apiVersion"]) == api_version {
@@ -64,10 +68,12 @@ impl Subject<'_> {
         Ok(Cow::Owned(object))
     }
 
-    /// Checks, after all changes, that an accepted custom object has a version that can be converted to that of the
-    /// request.
+    /// Checks that the version of an accepted custom object can be converted to that of the request. Must be called
+    /// after all changes.
     ///
-    /// Errors: 500 if it does not.
+    /// # Errors
+    ///
+    /// Returns 500 if it does not.
     pub fn check_version(&self, object: &Value) -> Result<(), Status> {
         if !self.left_unpruned() || self.has_version_of(object) {
             return Ok(());
@@ -88,10 +94,12 @@ impl Subject<'_> {
         Err(Status::unknown(500, &why))
     }
 
-    /// Checks that the metadata of an accepted custom object is an object, so that the server can set system fields in
-    /// it. On updates, other metadata is replaced by an empty object, which validation rejects.
+    /// Checks that the metadata of an accepted custom object is an object, since the server sets system fields in it.
+    /// On updates, other metadata is replaced with an empty object, which validation rejects.
     ///
-    /// Errors: 500 on creates.
+    /// # Errors
+    ///
+    /// Returns 500 on creates.
     pub fn check_metadata(&self, object: &mut Value) -> Result<(), Status> {
         if !self.left_unpruned() {
             return Ok(());
@@ -105,7 +113,7 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// Returns true if the object names a version in which the request's kind is served.
+    /// Returns true if the object has a version in which the request's kind is served.
     fn has_version_of(&self, object: &Value) -> bool {
         let kind = &self.attributes.kind;
         GroupVersion::parse(object.str_at(&["apiVersion"]))
@@ -113,15 +121,17 @@ impl Subject<'_> {
             .is_some_and(|version| self.snapshot.find_kind(&version.group, &version.version, &kind.kind).is_some())
     }
 
-    /// Converts a changed object from the version of `kind` to that of plugins, with defaults. A built-in one is
-    /// decoded by the schema of its version, which drops unknown fields; a custom one keeps them until it is stored,
-    /// and is checked by [`Subject::check_version`] and [`Subject::check_metadata`] after all changes.
+    /// Converts a changed object from the version of `kind` to that of plugins, with defaults. A built-in object is
+    /// decoded with the schema of its version, which drops unknown fields. A custom object keeps them until it is
+    /// stored, and is checked by [`Subject::check_version`] and [`Subject::check_metadata`] after all changes.
     ///
-    /// Errors: 500 if it is not of that kind or cannot be converted.
+    /// # Errors
+    ///
+    /// Returns 500 if it is not of that kind or cannot be converted.
     pub async fn accept(&self, kind: &GroupVersionKind, mut changed: Value) -> Result<Value, Status> {
         let failed = |error: decode::DecodeError| Status::internal(error.to_string());
         let Some(resource) = self.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
-            // Kinds of options and of objects that are not stored have one version.
+            // Options and objects that are not stored have only one version.
             let message = self.snapshot.kinds().kind(&kind.group, &kind.version, &kind.kind);
             let message = message.ok_or_else(|| Status::internal(format!("{} is not known", kind.kind)))?;
             let mut object = decode::value(changed, message).map_err(failed)?.value;
@@ -141,7 +151,7 @@ impl Subject<'_> {
             }
             return resource.converted_as_is(changed, &target_version).await;
         }
-        // Sorted, so that the error names the first of several members with a wrong type.
+        // Sorted, so that the error is about the first of several fields with a wrong type.
         binnacle_schema::sort_free_form(&mut changed);
         let mut object = decode::value(changed, &resource.message).map_err(failed)?.value;
         resource.set_defaults(&mut object);
@@ -150,8 +160,8 @@ impl Subject<'_> {
     }
 }
 
-/// Normalizes valid managed fields to the form in which the server writes them. To kube-apiserver, no managed fields
-/// and an empty list are the same.
+/// Normalizes valid managed fields to the server's encoding. As in kube-apiserver, an empty list is equivalent to no
+/// managed fields.
 fn read_managed_fields(custom: &dyn CustomSchema, object: &mut Value) -> Result<(), String> {
     const MEMBER: &str = "managedFields";
     let Some(managers) = object.at(&["metadata", MEMBER]).cloned() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Matching of requests with criteria of webhooks and policies, with the resources of the release.
+//! Matching of requests with the criteria of webhooks and policies, with the built-in resources.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use binnacle_registry::admission::{Attributes, Operation, OperationOptions};
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::{Value, value};
 
-/// A lookup with one namespace, `a`, with the label `team: x`.
+/// A lookup with one namespace, `a`, which has the label `team: x`.
 struct OneNamespace;
 
 impl Lookup for OneNamespace {
@@ -61,7 +61,7 @@ impl Lookup for OneNamespace {
     }
 }
 
-/// Returns attributes for `group/version/plural/subresource`, kind, namespace and name.
+/// Returns attributes; `resource` is `group/version/plural/subresource`.
 fn attributes(operation: Operation, resource: &str, kind: &str, namespace: &str, name: &str) -> Attributes {
     let mut parts = resource.split('/');
     let mut part = || parts.next().unwrap_or_default();
@@ -96,7 +96,7 @@ fn rule(groups: &str, versions: &str, resources: &str) -> Value {
     })
 }
 
-/// Returns the resource and kind under which a request matches, or the code of the error.
+/// Returns the resource and kind that a request matches as, or the status code of the error.
 async fn matched(criteria: &Criteria, attributes: &Attributes, object: &Value, old: Option<&Value>) -> String {
     let catalog = catalog();
     let subject = Subject::new(attributes, &catalog, &OneNamespace);
@@ -211,7 +211,7 @@ async fn selectors_match_labels_of_object_and_namespace() {
         (all(), all(), &pod, &plain, None, true),
         (all(), equal("app", "web"), &pod, &plain, None, false),
         (all(), equal("app", "web"), &pod, &labelled, None, true),
-        // The labels of either object count.
+        // The labels of either object may match.
         (all(), equal("app", "web"), &pod, &plain, Some(&labelled), true),
         (all(), without.clone(), &pod, &labelled, Some(&plain), true),
         (all(), without.clone(), &pod, &Value::Null, Some(&labelled), false),

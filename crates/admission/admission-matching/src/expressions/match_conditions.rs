@@ -15,7 +15,7 @@ use crate::expressions::compiler::{Compiler, Expression, Variables};
 use crate::expressions::metrics::{ConditionOwner, MatchConditionMetrics};
 use crate::expressions::scope::{Inputs, Scope};
 
-/// The consequence of an error in an expression.
+/// The effect of an error in an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     Fail,
@@ -43,19 +43,19 @@ struct Condition {
     expression: Expression,
 }
 
-/// The outcome of match conditions.
+/// The result of match conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatchResult<'a> {
     Yes,
-    /// A condition is false; or one failed, the failure policy is `Ignore`, and `condition` is `None`.
+    /// A condition is false, or one failed with the failure policy `Ignore` and `condition` is `None`.
     No {
         condition: Option<&'a str>,
     },
-    /// No condition is false, one failed, and the failure policy is `Fail`.
+    /// No condition is false, and one failed with the failure policy `Fail`.
     Failed(String),
 }
 
-/// An outcome with the values for its metrics.
+/// A result and the values for its metrics.
 #[derive(Debug)]
 pub struct MatchEvaluation<'a> {
     matched: MatchResult<'a>,
@@ -70,7 +70,7 @@ impl<'a> MatchEvaluation<'a> {
 }
 
 impl MatchConditions {
-    /// Compiles `matchConditions` of a webhook, of which a mutating one has all fields of a validating one; `step` is
+    /// Compiles the `matchConditions` of a webhook; a mutating one has all fields of a validating one. `step` is
     /// `admit` or `validating`.
     pub fn of_webhook(webhook: FieldRef<MutatingWebhook>, step: &'static str) -> Self {
         let owner = ConditionOwner { name: webhook.at(MutatingWebhook::NAME).str().into(), kind: "webhook", step };
@@ -79,7 +79,7 @@ impl MatchConditions {
         Self::compile(&Compiler::of_webhook(), conditions, failure_policy, owner)
     }
 
-    /// Compiles `matchConditions` of a policy's spec, with the variables of the compiler.
+    /// Compiles the `matchConditions` of a policy's spec, with the variables of the compiler.
     pub fn of_policy(
         compiler: &Compiler,
         conditions: FieldRef<List<MatchCondition>>,
@@ -109,7 +109,7 @@ impl MatchConditions {
         self.conditions.is_empty()
     }
 
-    /// Returns the outcome for a webhook's request, and counts it.
+    /// Evaluates the conditions for a webhook's request and records metrics.
     pub async fn of_request(
         &self,
         inputs: &Inputs<'_>,
@@ -127,8 +127,8 @@ impl MatchConditions {
         evaluation.matched
     }
 
-    /// Returns the outcome without counting it. `inputs` has no namespace: conditions do not see it, as in
-    /// kube-apiserver.
+    /// Evaluates the conditions without recording metrics. `inputs` must have no namespace: as in kube-apiserver, it is
+    /// not available to match conditions.
     pub fn evaluate(&self, variables: &Variables, inputs: &Inputs<'_>) -> MatchEvaluation<'_> {
         let began = Instant::now();
         let mut errors = Vec::new();
@@ -136,7 +136,7 @@ impl MatchConditions {
         MatchEvaluation { matched, errors: errors.len(), elapsed: began.elapsed() }
     }
 
-    /// Counts a final outcome.
+    /// Records the metrics of a final result.
     pub fn record(&self, evaluation: &MatchEvaluation<'_>, operation: Operation, metrics: &MatchConditionMetrics) {
         metrics.failed(&self.owner, operation, evaluation.errors);
         if evaluation.matched != MatchResult::Yes {
@@ -156,7 +156,7 @@ impl MatchConditions {
         let inputs = Inputs { namespace: None, ..*inputs };
         let scope = Scope::new(variables, &inputs);
         let mut budget = Budget::new(MATCH_CONDITIONS_BUDGET);
-        // All are evaluated before the first result counts: the budget is for all of them.
+        // All are evaluated even if one is false, since the budget covers all of them.
         let mut results = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
             match scope.evaluate(&condition.expression, &mut budget) {
@@ -195,7 +195,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::expressions::request_object;
 
-    /// Returns the attributes for the creation of a ConfigMap by a user of the group `dev`.
+    /// Returns the attributes of the creation of a ConfigMap by a user of the group `dev`.
     pub(crate) fn attributes() -> Attributes {
         Attributes {
             operation: Operation::Create,

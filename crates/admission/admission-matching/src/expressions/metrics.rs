@@ -28,7 +28,7 @@ families! {
     }
 }
 
-/// The owner of match conditions, as metrics call it.
+/// The owner of match conditions, for the labels of metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionOwner {
     /// The name of the webhook or policy.

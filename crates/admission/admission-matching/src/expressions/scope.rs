@@ -12,33 +12,33 @@ use crate::expressions::budget::{Budget, OutOfBudget};
 use crate::expressions::checks::Checks;
 use crate::expressions::compiler::{Expression, Variables};
 
-/// The variables of a policy without any.
+/// `variables` of a policy that has none.
 static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
 
-/// The objects of a request, in the version that the policy or webhook matches.
+/// The objects of a request in the version that the policy or webhook matched.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// See [`crate::expressions::request_object`].
     pub request: &'a Value,
     /// Absent on delete.
     pub object: Option<&'a Value>,
-    /// On update and delete.
+    /// Present on update and delete.
     pub old_object: Option<&'a Value>,
     pub params: Option<&'a Value>,
-    /// See [`crate::expressions::namespace_object`]; absent for objects in no namespace, and for match conditions.
+    /// See [`crate::expressions::namespace_object`]; absent for cluster-scoped objects and for match conditions.
     pub namespace: Option<&'a Value>,
-    /// Absent for expressions that do not see it.
+    /// Absent for expressions without access to the authorizer.
     pub checks: Option<&'a Checks>,
 }
 
-/// The inputs of some expressions, and the variables that have been evaluated with them.
+/// The inputs of expressions, and the variables that have been evaluated with them.
 pub struct Scope<'a> {
     variables: &'a Variables,
     inputs: Activation<'a>,
     values: Box<[Slot<'a>]>,
-    /// The cost of variables that is not charged yet.
+    /// The cost of variables that has not been charged yet.
     cost: AtomicU64,
-    /// The inputs with the variables, which are evaluated with this activation themselves.
+    /// The inputs and the variables, which are themselves evaluated with this activation.
     with_variables: OnceLock<Activation<'a>>,
     fields: OnceLock<VariableFields<'a>>,
 }
@@ -68,7 +68,7 @@ impl<'a> Scope<'a> {
         set(indices.namespace_object, tree(inputs.namespace));
         set(indices.request, tree(Some(inputs.request)));
         set(indices.params, tree(inputs.params));
-        // The policy's variables replace this.
+        // Replaced by the policy's variables.
         set(indices.variables, Val::Map(Map::Tree(&NOTHING, None)));
         if let Some(checks) = inputs.checks {
             set(indices.authorizer, checks.authorizer_value());
@@ -84,10 +84,12 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Evaluates an expression; the inner error is kube-apiserver's message.
+    /// Evaluates an expression. The inner error is kube-apiserver's message.
     ///
     /// # Errors
-    /// If the expression, with the variables that it uses first, costs more than the remaining budget.
+    ///
+    /// Returns [`OutOfBudget`] if the expression, including the variables that it uses first, costs more than the
+    /// remaining budget.
     pub fn evaluate(
         &'a self,
         expression: &'a Expression,
@@ -124,7 +126,7 @@ impl<'a> Scope<'a> {
             return Some(known.clone());
         }
         if slot.is_evaluating.swap(true, Ordering::Relaxed) {
-            // The type checker allows only earlier variables, but does not see through `dyn()`.
+            // The type checker only allows earlier variables, but cannot check accesses through `dyn()`.
             return Some(Err(Error::new(format!("composited variable \"{}\" is used by itself", variable.name))));
         }
         let value = match &variable.expression.compiled {
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
     use crate::expressions::compiler::Compiler;
 
-    /// Returns the values of the expressions as texts, in their order.
+    /// Returns the results of the expressions as strings, in order.
     fn evaluate(variables: &[(&str, &str)], expressions: &[&str], budget: u64) -> Result<Vec<String>, OutOfBudget> {
         let mut compiler = Compiler::of_policy(true);
         variables.iter().for_each(|(name, expression)| compiler.variable(name, expression));
@@ -251,7 +253,7 @@ mod tests {
     #[test]
     fn charges_a_variable_to_its_first_use() {
         let variables = [("large", "[1, 2, 3].map(x, x * 2)")];
-        // The first expression that uses the variable pays for it.
+        // The first expression that uses the variable is charged for it.
         let expressions = ["variables.large.size() == 3", "variables.large.size() == 4"];
         let least = (0..).find(|budget| evaluate(&variables, &expressions[..1], *budget).is_ok()).unwrap();
         let both = (0..).find(|budget| evaluate(&variables, &expressions, *budget).is_ok()).unwrap();
