@@ -1,4 +1,4 @@
-//! The common part of both plugins: the policies and bindings that a request matches, and their parameters.
+//! The common part of both plugins: finds the policies and bindings that a request matches, and their parameters.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::policies::Policies;
 use crate::policy::{Binding, Policy};
 use crate::remote::OtherServers;
 
-/// The parts of the server that policies use.
+/// The parts of the server that policies depend on.
 #[derive(Clone)]
 pub struct Surroundings {
     pub policies: Arc<Policies>,
@@ -26,14 +26,14 @@ pub struct Surroundings {
     pub lookup: Arc<dyn Lookup>,
     pub authorizer: Arc<dyn Authorizer>,
     pub match_conditions: MatchConditionMetrics,
-    /// The other servers, which may have parameters.
+    /// The kinds of other servers, which may be parameters.
     pub others: Arc<dyn OtherServers>,
 }
 
-/// A configuration error, which refuses the request; errors of policies that ignore failures are dropped.
+/// A configuration error, which denies the request. Those of policies with `failurePolicy: Ignore` are dropped.
 pub(crate) struct ConfigurationError<'h, E> {
     pub(crate) policy: &'h Policy<E>,
-    /// `None` if the policy itself has the error.
+    /// `None` if the error is in the policy itself.
     pub(crate) binding: Option<&'h Binding>,
     pub(crate) message: String,
 }
@@ -44,7 +44,7 @@ pub(crate) struct MatchedBinding<'h> {
     pub(crate) params: Vec<Param>,
 }
 
-/// A request. Data computed for one policy is kept for the next.
+/// A request. Data that is computed for one policy is cached for the next one.
 pub(crate) struct Dispatch<'a> {
     pub(crate) dependencies: &'a Surroundings,
     pub(crate) attributes: &'a Attributes,
@@ -64,7 +64,8 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    /// Returns the match of a request with a policy, and the matching bindings. Configuration errors go to `errors`.
+    /// Returns the match of a request with a policy, and the matching bindings. Configuration errors are added to
+    /// `errors`.
     pub(crate) async fn matching<'h, E>(
         &self,
         hook: &'h PolicyHook<E>,
@@ -127,10 +128,11 @@ impl<'a> Dispatch<'a> {
         Some((matched, bound))
     }
 
-    /// Returns the namespace of the request; `None` if the object has none.
+    /// Returns the namespace of the request; `None` for cluster-scoped objects.
     ///
     /// # Errors
-    /// 404 if it does not exist.
+    ///
+    /// Returns 404 if it does not exist.
     pub(crate) async fn namespace(&self) -> Result<Option<&Arc<Value>>, Status> {
         let attributes = self.attributes;
         let kind = &attributes.kind;

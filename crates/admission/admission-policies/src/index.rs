@@ -1,4 +1,4 @@
-//! The policies and bindings of one type, and an index of those that may match a request.
+//! The policies and bindings of a type, and an index of those that may match a request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,29 +18,29 @@ use crate::params::ParamCache;
 use crate::policy::{Binding, Evaluator, Policy};
 use crate::policy_resource::{is_of_policies, is_review};
 
-/// The policies of one type, validating or mutating.
+/// The policies of a type, validating or mutating.
 pub(crate) struct PolicySet<E> {
     cache: Mutex<PolicyCache<E>>,
-    /// True if `bound` is out of date.
+    /// True if `bound` is outdated.
     pub(crate) stale: AtomicBool,
     bound: ArcSwap<BoundPolicies<E>>,
-    /// Ready after two parts: policies and bindings.
+    /// Ready once policies and bindings have been read.
     pub(crate) ready: Readiness,
 }
 
 pub(crate) struct PolicyCache<E> {
-    /// The policies from files, which come first.
+    /// The policies from manifests, which come first.
     manifests: Vec<PolicyHook<E>>,
     policies: BTreeMap<Text, Arc<Policy<E>>>,
     bindings: BTreeMap<Text, Arc<Binding>>,
-    /// What is known of the parameters of policies, by kind.
+    /// The shared parameter caches, by kind.
     params: HashMap<GroupVersionKind, Weak<ParamCache>>,
 }
 
-/// The policies that have bindings, by name.
+/// The policies with bindings, sorted by name.
 pub(crate) struct BoundPolicies<E> {
     hooks: Vec<PolicyHook<E>>,
-    /// The number of policies from files, which are the first ones.
+    /// The number of policies from manifests, which are the first ones.
     manifest_count: usize,
     index: Index,
 }
@@ -69,7 +69,7 @@ impl<E: Evaluator> PolicySet<E> {
         Self { cache: Mutex::new(cache), stale: AtomicBool::new(false), bound, ready: Readiness::new(2) }
     }
 
-    /// Returns the present policies with bindings.
+    /// Returns the current policies with bindings.
     pub(crate) fn bound_policies(&self) -> arc_swap::Guard<Arc<BoundPolicies<E>>> {
         if self.stale.load(Ordering::Acquire) {
             let cache = self.cache.lock();
@@ -88,14 +88,14 @@ impl<E: Evaluator> PolicySet<E> {
         }
         let is_of_policies = is_of_policies(attributes);
         if is_of_policies && self.cache.lock().manifests.is_empty() {
-            // Many policies written one after the other are not bound anew for each.
+            // If many policies are written in a row, they are not indexed again for each.
             return false;
         }
         let waits = !is_of_policies && !self.ready.is_ready();
         waits || self.bound_policies().candidates(attributes).next().is_some()
     }
 
-    /// Returns the policies, after waiting until those for the request have been read; `None` if that takes too long.
+    /// Waits until the policies for the request have been read, and returns the current policies; `None` on a timeout.
     pub(crate) async fn ready_policies(&self, attributes: &Attributes) -> Option<Arc<BoundPolicies<E>>> {
         let is_ready = is_of_policies(attributes) || self.ready.wait().await;
         is_ready.then(|| arc_swap::Guard::into_inner(self.bound_policies()))
@@ -104,7 +104,7 @@ impl<E: Evaluator> PolicySet<E> {
     pub(crate) fn put_manifests(&self, policies: &[Value], bindings: &[Value]) {
         let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::read(binding))).collect();
         let hook = |policy: &Value| {
-            // Policies from files have no parameters.
+            // Policies from manifests have no parameters.
             let policy = Arc::new(Policy::read(policy, |_| Arc::default()));
             let bindings = bindings.iter().filter(|binding| binding.policy == policy.name).cloned().collect();
             PolicyHook { policy, bindings }
@@ -118,7 +118,7 @@ impl<E: Evaluator> PolicySet<E> {
         if present.is_some_and(|present| present.has_spec_of(object)) {
             return;
         }
-        // Compiled without the lock, so that requests do not wait.
+        // Compile without holding the lock, so that requests do not wait.
         let policy = Arc::new(Policy::read(object, |kind| self.cache.lock().params_of(kind)));
         self.change(|cache| {
             cache.policies.insert(policy.name.clone(), policy);
@@ -126,7 +126,7 @@ impl<E: Evaluator> PolicySet<E> {
     }
 
     pub(crate) fn put_binding(&self, object: &Value) {
-        // Bindings have no status: each change is one.
+        // Bindings have no status, so each write may change the spec.
         let binding = Arc::new(Binding::read(object));
         self.change(|cache| {
             cache.bindings.insert(binding.name.clone(), binding);
@@ -175,7 +175,7 @@ impl<E> PolicyCache<E> {
 }
 
 impl<E> BoundPolicies<E> {
-    /// Returns the policies that may match a request, in their order.
+    /// Returns the policies that may match a request, in order.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = &PolicyHook<E>> {
         let range = if is_of_policies(attributes) { 0..self.manifest_count } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| range.contains(at));

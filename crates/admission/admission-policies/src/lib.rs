@@ -1,6 +1,6 @@
-//! Admission policies: rules in the Common Expression Language that are API objects themselves.
+//! Admission policies: API objects with rules in the Common Expression Language (CEL).
 //!
-//! [`Policies`] holds all policies with their bindings, each compiled when it changes, and finds those that may match a
+//! [`Policies`] has all policies and bindings, which are compiled when they change, and finds those that may match a
 //! request. The plugins [`ValidatingAdmissionPolicy`] and [`MutatingAdmissionPolicy`] evaluate them. Informers add the
 //! stored objects.
 

@@ -1,4 +1,4 @@
-//! The plugin MutatingAdmissionPolicy: policies that change objects.
+//! The MutatingAdmissionPolicy plugin: policies that change objects.
 
 mod metrics;
 mod refusals;
@@ -30,13 +30,13 @@ use crate::policy::{Binding, Policy};
 
 const NAME: &str = "MutatingAdmissionPolicy";
 
-/// Evaluates all mutating policies that a request matches, one after the other.
+/// Evaluates all mutating policies that a request matches, in order.
 pub struct MutatingAdmissionPolicy {
     dependencies: Surroundings,
     metrics: MutatingMetrics,
 }
 
-/// One policy, with one binding and one parameter object, for one request.
+/// An invocation of a policy with a binding and a parameter object.
 struct Invocation<'h> {
     policy: &'h Policy<Mutating>,
     binding: &'h Binding,
@@ -83,7 +83,7 @@ impl Plugin for MutatingAdmissionPolicy {
     }
 }
 
-/// The evaluation of the policies for one request.
+/// The evaluation of the policies for a request.
 struct Run<'a, 'd> {
     dispatch: &'d Dispatch<'a>,
     metrics: &'a MutatingMetrics,
@@ -194,7 +194,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Applies one mutation. A failure refuses the request in the end, but later mutations are still applied.
+    /// Applies a mutation. A failure denies the request in the end, but later mutations are still applied.
     async fn apply(
         &mut self,
         invocation: &Invocation<'_>,

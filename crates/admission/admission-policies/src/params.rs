@@ -16,16 +16,16 @@ use crate::remote::{OtherObjects, OtherServers};
 /// A parameter object; `None` if the policy or its binding has none.
 pub(crate) type Param = Option<Arc<Value>>;
 
-/// The data about the parameters of a kind that policies share.
+/// Cached parameters of a kind, which policies share.
 #[derive(Default)]
 pub(crate) struct ParamCache {
-    /// Decoded objects of this server.
+    /// The decoded objects of this server.
     decoded: DecodedCache,
-    /// The objects on another server, once a request has needed them.
+    /// The objects of another server, once a request has needed them.
     remote: OnceLock<Arc<dyn OtherObjects>>,
 }
 
-/// The place of the parameters of a kind.
+/// Where the parameters of a kind are stored.
 pub(crate) enum ParamSource {
     /// This server stores them.
     Local(Arc<Resource>),
@@ -35,10 +35,11 @@ pub(crate) enum ParamSource {
     NotListable,
 }
 
-/// Returns the place of a policy's parameters.
+/// Returns where a policy's parameters are stored.
 ///
 /// # Errors
-/// kube-apiserver's message if the kind is not served.
+///
+/// Returns kube-apiserver's message if the kind is not served.
 pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, remote: &dyn OtherServers) -> Result<ParamSource, String> {
     let found = &kind.kind;
     if let Some(resource) = snapshot.find_kind(&found.group, &found.version, &found.kind) {
@@ -47,7 +48,7 @@ pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, remote: &dyn OtherSe
     if snapshot.served().find_kind(&found.group, &found.version, &found.kind).is_some() {
         return Ok(ParamSource::NotListable);
     }
-    // As in kube-apiserver, objects that are followed once are used even if nobody serves the kind any more.
+    // As in kube-apiserver, objects that are already watched are used even if the kind is no longer served.
     let cache = &kind.param_cache.remote;
     if let Some(objects) = cache.get() {
         return Ok(ParamSource::Remote(objects.clone()));
@@ -61,10 +62,11 @@ pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, remote: &dyn OtherSe
     ))
 }
 
-/// Returns the parameters for a request in a namespace. If there are none, the policy is not evaluated.
+/// Returns the parameters for a request in a namespace. The policy is not evaluated if there are none.
 ///
 /// # Errors
-/// kube-apiserver's message if parameters are required but missing, or cannot be determined.
+///
+/// Returns kube-apiserver's message if required parameters are missing, or if parameters cannot be determined.
 pub(crate) async fn collect(
     kind: &ParamKind,
     source: &ParamSource,
@@ -153,7 +155,7 @@ async fn local_params(
     Ok(params)
 }
 
-/// Returns an object decoded in the version of its resource, for policies.
+/// Returns a decoded object in the version of its resource.
 pub(crate) fn decoded(cache: &DecodedCache, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
     cache.object(resource, entry, || {
         let mut object = resource.collection.decode_entry(entry)?;

@@ -9,32 +9,32 @@ use crate::evaluators::{Mutating, Validating};
 use crate::index::PolicySet;
 use crate::policy_resource::PolicyResource;
 
-/// The policies of a server. The informers of the four resources report each change to it.
+/// The policies of a server, which the informers of the four resources update.
 #[derive(Debug)]
 pub struct Policies {
     pub(crate) validating: PolicySet<Validating>,
     pub(crate) mutating: PolicySet<Mutating>,
-    /// The namespaces that policies have used, decoded.
+    /// The decoded namespaces that policies have used.
     pub(crate) namespaces: DecodedCache,
 }
 
 impl Policies {
-    /// Returns an empty set that is not ready.
+    /// Creates an empty set that is not ready.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { validating: PolicySet::new(), mutating: PolicySet::new(), namespaces: DecodedCache::default() })
     }
 
-    /// Replaces the validating policies and bindings from files.
+    /// Replaces the validating policies and bindings from manifests.
     pub fn put_validating_manifests(&self, policies: &[Value], bindings: &[Value]) {
         self.validating.put_manifests(policies, bindings);
     }
 
-    /// Replaces the mutating policies and bindings from files.
+    /// Replaces the mutating policies and bindings from manifests.
     pub fn put_mutating_manifests(&self, policies: &[Value], bindings: &[Value]) {
         self.mutating.put_manifests(policies, bindings);
     }
 
-    /// Adds or replaces an object. Policies are compiled here.
+    /// Adds or replaces an object. Compiles policies.
     pub fn put(&self, resource: PolicyResource, object: &Value) {
         match resource {
             PolicyResource::ValidatingPolicies => self.validating.put_policy(object),
@@ -48,7 +48,7 @@ impl Policies {
         self.retain(resource, &|other| other != name);
     }
 
-    /// Removes the objects for which `exists` is false.
+    /// Removes the objects for whose name `exists` returns false.
     pub fn retain(&self, resource: PolicyResource, exists: &dyn Fn(&str) -> bool) {
         match resource {
             PolicyResource::ValidatingPolicies => self.validating.change(|cache| cache.retain_policies(exists)),
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Returns the names of the policies that may match a request, with those of their bindings.
+    /// Returns the names of the policies that may match a request, and of their bindings.
     fn found(policies: &Policies, resource: &str) -> Vec<String> {
         let bound = policies.validating.bound_policies();
         let text = |hook: &PolicyHook<Validating>| {
@@ -134,7 +134,7 @@ mod tests {
         use PolicyResource::{ValidatingBindings, ValidatingPolicies};
         let policies = Policies::new();
         let pods = creation("pods");
-        // Until everything has been read, policies may match any request.
+        // Before all objects have been read, policies may match any request.
         assert!(policies.validating.may_match(&pods));
         policies.put(ValidatingBindings, &binding("b2", "p"));
         policies.read(ValidatingPolicies);
@@ -172,7 +172,7 @@ mod tests {
             ("u", 1, "pods", false),
             ("u", 2, "secrets", true),
             ("v", 2, "pods", true),
-            // Without a generation nothing is known.
+            // Without a generation, the spec may have changed.
             ("v", 0, "pods", true),
             ("v", 0, "pods", true),
         ] {
@@ -195,7 +195,8 @@ mod tests {
         manifests(&["x", "y"]);
         policies.put(ValidatingPolicies, &policy("a", "*"));
         policies.put(ValidatingBindings, &binding("a", "a"));
-        // Policies from files apply to policies, which others do not, and before the others have been read.
+        // Unlike stored policies, those from manifests also apply to policies, and before the stored ones have been
+        // read.
         let mut about_policies = creation("validatingadmissionpolicies");
         about_policies.resource.group = "admissionregistration.k8s.io".into();
         assert!(policies.validating.may_match(&about_policies));

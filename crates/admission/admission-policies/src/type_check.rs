@@ -1,5 +1,5 @@
-//! Type checking of a policy's expressions against the kinds that it matches. Policies are stored whatever the result,
-//! since their rules can also match kinds that do not exist yet.
+//! Type checking of a policy's expressions against the kinds that it matches. Policies are stored regardless of the
+//! result, since their rules may also match kinds that do not exist yet.
 
 mod openapi;
 mod types;
@@ -20,22 +20,22 @@ use binnacle_work::WorkLimits;
 
 use crate::remote::OtherServers;
 
-/// A warning about one expression.
+/// A warning about an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionWarning {
-    /// The field path, as in `spec.validations[0].expression`.
+    /// The field path, e.g. `spec.validations[0].expression`.
     pub field: String,
     /// One paragraph for each kind.
     pub warning: String,
 }
 
-/// The maximum number of kinds that are checked for one rule.
+/// The maximum number of kinds that are checked per rule.
 const MAX_KINDS: usize = 10;
 
 /// Group, version and kind, in this order.
 type KindName = (Text, Text, Text);
 
-/// Checks the validations of a ValidatingAdmissionPolicy as the controller manager does.
+/// Checks the validations of a ValidatingAdmissionPolicy, like kube-controller-manager.
 pub async fn expression_warnings(
     policy: &Value,
     snapshot: &Snapshot,
@@ -57,11 +57,11 @@ pub async fn expression_warnings(
         }
     }
     let check = || check_expressions(spec, objects, params.as_ref());
-    // Nobody waits for the warnings, and a policy is stored without them, too.
+    // Warnings are optional, so none are returned if the limits are exceeded.
     binnacle_work::limited(WorkLimits::REQUEST, check).unwrap_or_default()
 }
 
-/// Compiles the expressions of a policy's spec for each kind of object.
+/// Compiles the expressions of a policy's spec for each kind.
 fn check_expressions(
     spec: FieldRef<Spec>,
     objects: Vec<(KindName, DeclType)>,
@@ -106,7 +106,7 @@ fn check_expressions(
     warnings
 }
 
-/// Returns the kinds that a policy names: rules with wildcards name none.
+/// Returns the kinds of a policy's rules, except for rules with wildcards.
 fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, remote: &dyn OtherServers) -> Vec<KindName> {
     let mut found = BTreeSet::new();
     for rule in spec.at(Spec::MATCH_CONSTRAINTS).at(MatchResources::RESOURCE_RULES).values() {
@@ -134,7 +134,7 @@ fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, remote: &dyn OtherServers) -
     found.into_iter().collect()
 }
 
-/// Returns the kinds of a resource. As in kube-apiserver's lookup of resources, the empty group stands for any.
+/// Returns the kinds of a resource. As in kube-apiserver's RESTMapper, an empty group matches any group.
 fn kinds_of_resource(
     snapshot: &Snapshot,
     remote: &dyn OtherServers,

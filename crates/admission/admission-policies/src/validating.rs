@@ -1,4 +1,4 @@
-//! The plugin ValidatingAdmissionPolicy: policies that refuse requests, warn, or add audit annotations.
+//! The ValidatingAdmissionPolicy plugin: policies that deny requests, warn, or add audit annotations.
 
 mod annotations;
 mod metrics;
@@ -31,7 +31,7 @@ pub struct ValidatingAdmissionPolicy {
 /// The bytes of a message that are quoted in ten nanoseconds.
 const BYTES_PER_STEP: usize = 4;
 
-/// A reason to refuse a request.
+/// The reason why a request is denied.
 struct Denial<'h> {
     policy: &'h Policy<Validating>,
     binding: Option<&'h Binding>,
@@ -39,7 +39,7 @@ struct Denial<'h> {
     reason: StatusReason,
 }
 
-/// The objects of a request in one version, with the request's match.
+/// The objects of a request in the version of a match.
 struct VersionedView<'v> {
     matched: MatchedResource,
     objects: VersionedObjects<'v>,
@@ -87,16 +87,16 @@ impl Plugin for ValidatingAdmissionPolicy {
     }
 }
 
-/// The evaluation of the policies for one request.
+/// The evaluation of the policies for a request.
 struct Run<'a, 'h> {
     dispatch: Dispatch<'a>,
     metrics: &'a ValidatingMetrics,
     request: Request<'a>,
     object: &'a Value,
     views: Vec<VersionedView<'a>>,
-    /// The request's namespace as expressions see it, if it has been read.
+    /// `namespaceObject`, once the request's namespace has been read.
     namespace: Option<Value>,
-    /// The first reason to refuse the request. There may be one for each parameter, and only the first is reported.
+    /// The first denial. There may be one for each parameter, but only the first one is reported.
     denial: Option<Denial<'h>>,
 }
 
@@ -194,7 +194,7 @@ impl<'h> Run<'_, 'h> {
                 continue;
             }
             for action in &binding.actions {
-                // Messages are as long as a policy can be, and there is one for each parameter.
+                // Messages may be as long as a policy, and there is one for each parameter.
                 binnacle_work::pace((decision.message.len() / BYTES_PER_STEP) as u64);
                 match action {
                     Action::Deny => {

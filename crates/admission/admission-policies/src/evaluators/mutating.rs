@@ -1,4 +1,4 @@
-//! A compiled mutating policy.
+//! Compiled mutating policies.
 
 use binnacle_admission_matching::expressions::{
     BUDGET, Budget, Compiler, Expression, FailurePolicy, Inputs, MatchConditions, Scope, Variables,
@@ -12,17 +12,17 @@ use binnacle_fields::admissionregistration::v1::{
 use super::patch::{Change, Failure};
 use crate::policy::Evaluator;
 
-/// The expressions of a policy.
+/// The compiled spec of a mutating policy.
 #[derive(Debug)]
 pub(crate) struct Mutating {
     pub(crate) conditions: MatchConditions,
     pub(crate) mutations: Vec<Mutation>,
     pub(crate) variables: Variables,
-    /// True if the policy is evaluated again after others have changed the object.
+    /// True if the policy is evaluated again after other policies or plugins have changed the object.
     pub(crate) reinvocable: bool,
 }
 
-/// A mutation of the object.
+/// A compiled mutation.
 #[derive(Debug)]
 pub(crate) struct Mutation {
     patch_type: PatchType,

@@ -33,7 +33,7 @@ impl<'s> Schema<'s> {
         self.complete(changed, false)
     }
 
-    /// As [`Schema::decode`], but unknown fields and another kind are errors, except in custom resources.
+    /// Like [`Schema::decode`], but unknown fields and another kind are errors, except in custom resources.
     pub(crate) fn decode_strictly(&self, changed: Value) -> Result<Value, String> {
         let changed = if self.is_custom() { changed } else { self.as_kind(changed)? };
         self.complete(changed, true)
@@ -43,7 +43,7 @@ impl<'s> Schema<'s> {
         self.resource.is_some_and(|resource| resource.collection.kind.custom.is_some())
     }
 
-    /// Checks that a changed object is still of its kind, and names it if the object does not.
+    /// Checks that a changed object still has its kind, and sets the kind if it is missing.
     fn as_kind(&self, mut changed: Value) -> Result<Value, String> {
         let kind = self.kind;
         json::check_type_meta(&changed).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
@@ -63,7 +63,7 @@ impl<'s> Schema<'s> {
             let (name, version) = (go_quote(&name), go_quote(&version.to_string()));
             return Err(format!("no kind {name} is registered for version {version} in scheme {}", go_quote(SCHEME)));
         };
-        // It is read as the kind that it names, and cannot be brought back to its own.
+        // It is decoded as its new kind, which cannot be converted to the original one.
         let decoded = decode::value(changed, message).map_err(|error| error.to_string())?;
         if let Some(error) = decoded.findings.strict_error() {
             return Err(error);

@@ -1,4 +1,4 @@
-//! A compiled validating policy.
+//! Compiled validating policies.
 
 use std::time::Instant;
 
@@ -18,14 +18,14 @@ use binnacle_schema::Value;
 use super::decision::{Annotation, Decision, Evaluation, PolicyEvaluation};
 use crate::policy::Evaluator;
 
-/// The expressions of a policy.
+/// The compiled spec of a validating policy.
 #[derive(Debug)]
 pub(crate) struct Validating {
     conditions: MatchConditions,
     validations: Vec<Validation>,
     annotations: Vec<(Text, Expression)>,
     variables: Variables,
-    /// True if an error refuses the request.
+    /// True if an error denies the request.
     denies_on_error: bool,
     /// True if any validation has a `messageExpression`.
     has_messages: bool,
@@ -108,7 +108,8 @@ impl Validation {
 }
 
 impl Validating {
-    /// Evaluates the policy for a request. `namespace` is the whole namespace, which only audit annotations see.
+    /// Evaluates the policy for a request. `namespace` is the full namespace object, which is only available to audit
+    /// annotations.
     pub(crate) fn evaluate<'p>(&'p self, inputs: &Inputs<'_>, namespace: Option<&Value>) -> PolicyEvaluation<'p> {
         let mut evaluated = PolicyEvaluation::default();
         if !self.conditions.is_empty() {
@@ -140,7 +141,7 @@ impl Validating {
         evaluated
     }
 
-    /// Counts the outcome of the match conditions.
+    /// Records the metrics of the match conditions.
     pub(crate) fn count_conditions(
         &self,
         evaluation: &PolicyEvaluation<'_>,
@@ -160,7 +161,7 @@ impl Validating {
             let result = scope.evaluate(&validation.expression, budget)?;
             results.push((result, began.elapsed()));
         }
-        // Messages are also evaluated for validations that hold: their cost counts.
+        // Messages are evaluated even for successful validations, since their cost is charged.
         let inputs = Inputs { checks: None, ..*inputs };
         let scope = Scope::new(&self.variables, &inputs);
         let messages = match self.has_messages {

@@ -1,4 +1,4 @@
-//! The object during mutation, in the version of each policy in turn.
+//! The object during mutation, which is converted to the version of each policy.
 
 use binnacle_admission_matching::Subject;
 use binnacle_meta::{GroupVersionKind, Status};
@@ -13,10 +13,10 @@ pub(crate) struct VersionedObject<'a, 's> {
     changed: bool,
 }
 
-/// The object in another version, or with changes.
+/// The object in another version, possibly with changes.
 struct ConvertedObject {
     kind: GroupVersionKind,
-    /// `None` if `object` is of that version and has not changed.
+    /// `None` if `object` has that version and has not been changed.
     value: Option<Value>,
     changed: bool,
 }
@@ -26,10 +26,11 @@ impl<'a, 's> VersionedObject<'a, 's> {
         Self { subject, object, converted: None, changed: false }
     }
 
-    /// Converts the object to a version, with all changes so far.
+    /// Converts the object to a version, including all changes so far.
     ///
     /// # Errors
-    /// 500 if it cannot be converted.
+    ///
+    /// Returns 500 if it cannot be converted.
     pub(crate) async fn convert_to(&mut self, kind: &GroupVersionKind) -> Result<(), Status> {
         if self.converted.as_ref().is_some_and(|converted| converted.kind == *kind) {
             return Ok(());
@@ -43,23 +44,24 @@ impl<'a, 's> VersionedObject<'a, 's> {
         Ok(())
     }
 
-    /// Returns the object in the version of the last [`Self::show`]; `None` if there is no object.
+    /// Returns the object in the version of the last [`Self::convert_to`]; `None` if there is no object.
     pub(crate) fn object(&self) -> Option<&Value> {
         let converted = self.converted.as_ref().and_then(|converted| converted.value.as_ref());
         Some(converted.unwrap_or(self.object)).filter(|object| !object.is_null())
     }
 
-    /// Replaces the object in its present version.
+    /// Replaces the object in its current version.
     pub(crate) fn replace(&mut self, value: Value) {
         if let Some(converted) = &mut self.converted {
             *converted = ConvertedObject { kind: converted.kind.clone(), value: Some(value), changed: true };
         }
     }
 
-    /// Converts the object back, with its changes if `keep_changes` is true. Returns true if there were any.
+    /// Converts the object back, with its changes if `keep_changes` is true. Returns true if it was changed.
     ///
     /// # Errors
-    /// 500 if it cannot be converted.
+    ///
+    /// Returns 500 if it cannot be converted.
     pub(crate) async fn finish(mut self, keep_changes: bool) -> Result<bool, Status> {
         if keep_changes {
             self.convert_back().await?;

@@ -9,12 +9,12 @@ use binnacle_schema::Value;
 
 use super::types::object;
 
-/// The maximum number of schemas that are read for one kind, and their maximum nesting: references multiply both.
+/// The maximum number of schemas that are visited per kind, and their maximum nesting, since references multiply both.
 const MAX_SCHEMAS: usize = 50_000;
 const MAX_DEPTH: usize = 100;
 
-/// Returns the type of a kind in a document of version 3; types within it are named by their paths. `None` if the
-/// document does not have the kind, or refers to schemas that it does not have.
+/// Returns the type of a kind in an OpenAPI v3 document. Nested types are named by their paths. `None` if the document
+/// does not have the kind or has references that cannot be resolved.
 pub(super) fn of_kind(document: &Value, kind: &GroupVersionKind) -> Option<DeclType> {
     let schemas = document.at(&["components", "schemas"])?;
     let (reference, schema) = schemas.as_object()?.iter().find(|(_, schema)| is_of(schema, kind))?;
@@ -33,11 +33,11 @@ fn is_of(schema: &Value, kind: &GroupVersionKind) -> bool {
 
 struct SchemaWalk<'d> {
     schemas: &'d Value,
-    /// The names of the schemas around the present one.
+    /// The names of the schemas that contain the current one.
     ancestors: Vec<&'d str>,
     left: usize,
     depth: usize,
-    /// True if the document cannot be read to its end.
+    /// True if a reference could not be resolved or a limit was exceeded.
     failed: bool,
 }
 
@@ -63,7 +63,7 @@ impl<'d> SchemaWalk<'d> {
         ty
     }
 
-    /// As [`SchemaWalk::ty`], for a schema that is no reference.
+    /// Like [`SchemaWalk::ty`], for a schema that is not a reference.
     fn plain(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
         self.depth += 1;
         let ty = self.by_type(schema, name, is_root);
@@ -124,7 +124,7 @@ impl<'d> SchemaWalk<'d> {
     }
 }
 
-/// Returns true if a resource's fields have what expressions may always use: its type, and its name.
+/// Returns true if a resource's fields include those that are always available to expressions: type and name.
 fn has_metadata(fields: &BTreeMap<Text, DeclField>) -> bool {
     let is_string = |fields: &BTreeMap<Text, DeclField>, name: &str| {
         fields.get(name).is_some_and(|field| matches!(field.ty.shape, Shape::String))
@@ -146,7 +146,7 @@ fn is_embedded(schema: &Value) -> bool {
     schema.bool_at(&["x-kubernetes-embedded-resource"])
 }
 
-/// Returns the name of the schema that this one refers to; `allOf` may stand around the reference, with a description.
+/// Returns the name of the schema that this one references, possibly wrapped in an `allOf` with a description.
 fn reference(schema: &Value) -> Option<&str> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         return Some(reference.strip_prefix("#/components/schemas/").unwrap_or(reference));
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn rejects_documents_with_missing_or_too_many_schemas() {
-        // Each schema has two references to the next.
+        // Each schema references the next one twice.
         let many: String = (0..40)
             .map(|n| {
                 let next = format!(r##"{{"$ref":"#/components/schemas/S{}"}}"##, n + 1);
