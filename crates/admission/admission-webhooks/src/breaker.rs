@@ -1,8 +1,8 @@
-//! The circuit breaker of one backend: after repeated slow failures the backend is not called for a while, so that it
-//! does not cost each request the whole timeout.
+//! The circuit breaker of a backend: after repeated slow failures the backend is not called for a while, so that not
+//! every request has to wait for the timeout.
 //!
-//! Only failures that cost time count. A backend that refuses connections is called each time, as in kube-apiserver:
-//! the refusal is quick, and the first request after the backend's return succeeds.
+//! Only slow failures count. As in kube-apiserver, a backend that refuses connections is called every time: it fails
+//! fast, and the first request after it is back succeeds.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use prometheus::IntGauge;
 
 /// The number of consecutive slow failures that open the breaker.
 const MAX_FAILURES: u32 = 5;
-/// The first and the longest time for which the breaker is open; it doubles with each further slow failure.
+/// The time for which the breaker is open at first; it doubles with each further slow failure, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(16);
 
-/// The breaker of one backend.
+/// The circuit breaker of a backend.
 pub(crate) struct Breaker {
     state: Mutex<State>,
     /// The number of open breakers.
@@ -29,7 +29,7 @@ struct State {
     opened: Option<OpenState>,
 }
 
-/// An open breaker, or a half-open one.
+/// The state of an open or half-open breaker.
 struct OpenState {
     until: Instant,
     pause: Duration,
@@ -44,13 +44,13 @@ struct OpenState {
 pub(crate) enum Report {
     /// Calls are allowed; `failures` is the number of consecutive slow ones.
     Closed { failures: u32 },
-    /// No call is allowed for the time that is left.
+    /// No calls are allowed for the remaining time.
     Open { left: Duration, why: String },
-    /// One trial call is running.
+    /// A trial call is running.
     HalfOpen { why: String },
 }
 
-/// The permission for one call, whose outcome must be reported.
+/// The permission for a call, whose outcome must be reported.
 pub(crate) struct CallPermit<'a> {
     breaker: &'a Breaker,
     is_trial: bool,
@@ -62,8 +62,8 @@ impl Breaker {
         Self { state: Mutex::default(), open }
     }
 
-    /// Returns the permission for a call, or the error of the last call if the breaker is open. After its time, one
-    /// trial call at a time is allowed.
+    /// Returns the permission for a call, or the error of the last call if the breaker is open. Once its time is over,
+    /// one trial call at a time is allowed.
     pub(crate) fn enter(&self, now: Instant) -> Result<CallPermit<'_>, String> {
         let mut state = self.state.lock();
         let is_trial = match &mut state.opened {
@@ -104,7 +104,7 @@ impl Drop for Breaker {
 }
 
 impl CallPermit<'_> {
-    /// Reports a response of any kind, or a quick failure.
+    /// Reports any response, or a fast failure.
     pub(crate) fn succeed(mut self) {
         self.is_reported = true;
         self.breaker.close(&mut self.breaker.state.lock());
@@ -123,7 +123,7 @@ impl CallPermit<'_> {
                 opened.is_half_open = false;
                 why.clone_into(&mut opened.why);
             }
-            // The call began before the breaker opened.
+            // The call started before the breaker opened.
             Some(_) => {}
             None if failures >= MAX_FAILURES => {
                 let (until, pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
@@ -136,7 +136,7 @@ impl CallPermit<'_> {
 }
 
 impl Drop for CallPermit<'_> {
-    /// A cancelled call says nothing about the backend.
+    /// A canceled call says nothing about the backend.
     fn drop(&mut self) {
         if self.is_reported || !self.is_trial {
             return;
@@ -161,7 +161,7 @@ mod tests {
             fail(Duration::ZERO).unwrap();
         }
         assert_eq!(breaker.report(began), Report::Closed { failures: MAX_FAILURES - 1 });
-        // A response in between resets the count.
+        // A response resets the count.
         breaker.enter(began).unwrap().succeed();
         for _ in 0..MAX_FAILURES {
             assert_eq!(gauge.get(), 0);
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(gauge.get(), 1);
         assert_eq!(fail(Duration::ZERO).unwrap_err(), "late");
         assert_eq!(breaker.report(began), Report::Open { left: FIRST_PAUSE, why: "late".to_owned() });
-        // Only one trial call is allowed at a time; when it is cancelled, the next one is.
+        // Only one trial call is allowed at a time; the next one is allowed once it is canceled.
         let trial = breaker.enter(began + FIRST_PAUSE).unwrap();
         assert!(breaker.enter(began + FIRST_PAUSE).is_err());
         assert_eq!(breaker.report(began + FIRST_PAUSE), Report::HalfOpen { why: "late".to_owned() });

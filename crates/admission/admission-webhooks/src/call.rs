@@ -1,4 +1,4 @@
-//! A call of a webhook: its request, its time limit, and its outcome.
+//! Calls of webhooks: their requests, timeouts and results.
 
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,12 @@ use crate::refusal::refusal;
 use crate::response::{ResponseError, WebhookResponse};
 use crate::review::ReviewRequest;
 
-/// The time of a request that webhooks with ignored failures leave for the rest of it; half of the time if less than
-/// twice that is left.
+/// The time that webhooks with `failurePolicy: Ignore` leave for the rest of the request; half of the remaining time if
+/// less than twice as much is left.
 const RESERVE: Duration = Duration::from_secs(1);
-/// The duration from which a failure is not a quick one.
+/// The duration from which a failure is slow.
 const SLOW: Duration = Duration::from_secs(1);
-/// The maximum number of calls to a server that requests a retry.
+/// The maximum number of attempts if the server requests retries.
 const ATTEMPTS: u32 = 11;
 const UNAVAILABLE: u16 = 503;
 
@@ -36,29 +36,29 @@ pub(crate) struct Call<'a> {
     pub(crate) attributes: &'a Attributes,
     /// The kinds for decoding reviews.
     pub(crate) kinds: &'a dyn Kinds,
-    /// Objects and options as JSON, in the version that the webhook matches.
+    /// Objects and options as JSON, in the version that the webhook matched.
     pub(crate) object: &'a [u8],
     pub(crate) old_object: &'a [u8],
     pub(crate) options: &'a [u8],
     pub(crate) time: Deadlines,
 }
 
-/// The time limits of the webhooks of one request.
+/// The deadlines for a request's webhooks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadlines {
     deadline: Option<Instant>,
-    /// The deadline for webhooks whose failures are ignored.
+    /// The deadline for webhooks with `failurePolicy: Ignore`.
     ignorable: Option<Instant>,
 }
 
-/// The reason why a webhook has not allowed a request.
+/// The reason why a webhook did not allow a request.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The call failed; `failurePolicy` applies.
     Call { why: String, code: u16, passed_over: Option<SkipReason> },
-    /// The webhook refuses the request.
+    /// The webhook denied the request.
     Refused(Status),
-    /// The webhook must not be called for the request, or its patch is invalid.
+    /// The webhook must not be called for the request, or its patch is invalid; `failurePolicy` does not apply.
     Unusable(Status),
 }
 
@@ -74,7 +74,7 @@ impl Deadlines {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Returns the timeout of a call, and true if it is shorter than the webhook's own.
+    /// Returns the timeout of a call, and true if it is shorter than the webhook's own timeout.
     fn timeout(&self, may_be_ignored: bool, own: Option<Duration>, now: Instant) -> (Option<Duration>, bool) {
         let until = if may_be_ignored { self.ignorable } else { self.deadline };
         let left = until.map(|until| until.saturating_duration_since(now));
@@ -86,13 +86,13 @@ impl Deadlines {
     }
 }
 
-/// Returns the status for a request that took too long.
+/// Returns the status for a request that timed out.
 pub(crate) fn timed_out() -> Status {
     Status::timeout("request did not complete within requested timeout", 0)
 }
 
-/// Returns the status for a request whose deadline passed during a call. It is about the request: which webhook was waited
-/// for then is by chance.
+/// Returns the status for a request whose deadline passed during a call. It does not mention the webhook, which may not
+/// be the slow one.
 fn deadline_exceeded() -> Status {
     Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
 }
@@ -107,8 +107,8 @@ impl Failure {
         Self::call(why, UNAVAILABLE)
     }
 
-    /// Counts the failure, and returns the request's error. If the request continues without the webhook, `annotate_failed_open`
-    /// is called, and if the reason is a lack of time, the client is warned.
+    /// Records the failure, and returns the request's error. If the webhook fails open, `annotate_failed_open` is
+    /// called, and the client gets a warning if the reason is a lack of time.
     pub(crate) fn apply_failure_policy(
         self,
         call: &CallInfo<'_>,
@@ -127,7 +127,7 @@ impl Failure {
         Ok(())
     }
 
-    /// Counts the failure; `None` if the request continues without the webhook.
+    /// Records the failure; `None` if the webhook fails open.
     fn record(self, call: &CallInfo<'_>, metrics: &Metrics) -> Option<Status> {
         let CallInfo { of, hook, attributes, took } = *call;
         let (name, operation) = (hook.name.as_str(), attributes.operation);
@@ -161,7 +161,7 @@ impl Failure {
     }
 }
 
-/// A call, as it is counted in metrics.
+/// The values of a call for metrics.
 #[derive(Clone, Copy)]
 pub(crate) struct CallInfo<'a> {
     pub(crate) of: Type,
@@ -200,7 +200,7 @@ impl Call<'_> {
             Type::Admit => Part::MutatingWebhooks,
             Type::Validating => Part::ValidatingWebhooks,
         };
-        // Its memory counts until it has been read.
+        // The memory of the response is charged until it is decoded.
         let posted = measured(part, self.exchange(backend, review_request.to_json())).await?;
         let answer = WebhookResponse::read(self.kinds, &posted.body, version, &uid, self.of == Type::Admit);
         answer.map_err(|bad| match bad {
@@ -209,7 +209,7 @@ impl Call<'_> {
         })
     }
 
-    /// Returns an error if the response refuses the request.
+    /// Returns an error if the response denies the request.
     pub(crate) fn check_allowed(&self, answer: &WebhookResponse) -> Result<(), Failure> {
         match answer.allowed {
             true => Ok(()),
@@ -217,7 +217,7 @@ impl Call<'_> {
         }
     }
 
-    /// Posts a document and returns the response body, unless the breaker is open or no time is left.
+    /// Posts a document and returns the response, unless the breaker is open or no time is left.
     async fn exchange(&self, backend: &Backend, document: Bytes) -> Result<binnacle_webhook::Answer, Failure> {
         let began = Instant::now();
         let (time, is_shortened) = self.time.timeout(self.hook.ignores_failures, self.hook.timeout, began);
@@ -245,7 +245,7 @@ impl Call<'_> {
                 match (is_slow, is_shortened) {
                     (false, _) => permit.succeed(),
                     (true, false) => permit.fail(&error.to_string(), Instant::now()),
-                    // The request had too little time, which says nothing about the server.
+                    // The request had too little time left, which says nothing about the server.
                     (true, true) => return Err(passed_over(error.to_string(), SkipReason::Deadline)),
                 }
                 Err(Failure::call(format!("failed to call webhook: {error}"), error.code().unwrap_or(UNAVAILABLE)))
@@ -254,7 +254,7 @@ impl Call<'_> {
     }
 }
 
-/// Posts a document, and retries after the time that a `Retry-After` header names.
+/// Posts a document, and retries after the time in `Retry-After` headers.
 async fn post(
     backend: &Backend,
     document: Bytes,
@@ -288,7 +288,7 @@ async fn post(
     backend.client.post_within(document, left).await
 }
 
-/// Returns the warning for a client whose request continued without a webhook for lack of time.
+/// Returns the warning for a webhook that failed open for lack of time.
 fn skipped_warning(hook: &Hook) -> String {
     format!("admission webhook {} was not waited for: the request had no time left for it", go_quote(&hook.name))
 }
@@ -310,7 +310,7 @@ mod tests {
             (None, true, None, None, true),
             (Some(34.0), true, Some(10.0), Some(10.0), false),
             (Some(4.0), true, Some(10.0), Some(4.0), true),
-            // Webhooks with ignored failures leave a second, or half of a shorter time.
+            // With `failurePolicy: Ignore`, a second is left, or half of a shorter time.
             (Some(34.0), false, Some(10.0), Some(10.0), false),
             (Some(4.0), false, Some(10.0), Some(3.0), true),
             (Some(1.0), false, Some(10.0), Some(0.5), true),

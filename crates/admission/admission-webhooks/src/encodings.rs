@@ -1,4 +1,4 @@
-//! The JSON of a request's objects for webhooks, encoded once for each version.
+//! The JSON encodings of a request's objects, one for each version.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use binnacle_schema::{Value, json};
 
 use crate::type_meta::MissingTypeMeta;
 
-/// The encoded forms of one object.
+/// The encodings of an object.
 #[derive(Default)]
 pub(crate) struct Encodings(Vec<(GroupVersionKind, Arc<[u8]>)>);
 
 impl Encodings {
-    /// Returns the object in the version of `kind`; `null` if it is absent.
+    /// Returns the encoding in the version of `kind`; `null` if there is no object.
     pub(crate) async fn of(
         &mut self,
         subject: &Subject<'_>,
@@ -25,7 +25,7 @@ impl Encodings {
         self.without_type_meta(subject, kind, object, &MissingTypeMeta::default()).await
     }
 
-    /// As [`Encodings::of`], without the members that a patch removed.
+    /// Like [`Encodings::of`], without the type fields that a patch removed.
     pub(crate) async fn without_type_meta(
         &mut self,
         subject: &Subject<'_>,
@@ -50,14 +50,14 @@ impl Encodings {
         Ok(text)
     }
 
-    /// Drops the forms after a change of the object.
+    /// Drops the encodings. Must be called after a change of the object.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Returns the object in the version of `kind` with all the fields that are always written, some of which the
-/// preparation for the store leaves out.
+/// Returns the object in the version of `kind`, with all fields that are always encoded. Some of them were removed when
+/// the object was prepared for storage.
 pub(crate) async fn as_written<'v>(
     subject: &Subject<'_>,
     kind: &GroupVersionKind,

@@ -1,4 +1,4 @@
-//! One webhook, compiled from its configuration.
+//! Compiled webhooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,25 +19,25 @@ pub(crate) struct Hook {
     /// The name of the webhook's configuration.
     pub(crate) configuration: Text,
     pub(crate) name: Text,
-    /// The source, the configuration, the name, and the index among the configuration's webhooks of this name.
+    /// Source, configuration, name, and the index among the configuration's webhooks with this name.
     pub(crate) id: Text,
     pub(crate) criteria: Criteria,
     pub(crate) conditions: MatchConditions,
     /// True for `failurePolicy: Ignore`.
     pub(crate) ignores_failures: bool,
-    /// True if the webhook has no side effects on dry runs.
+    /// True if the webhook has no side effects for dry-run requests.
     pub(crate) supports_dry_run: bool,
     /// True for `reinvocationPolicy: IfNeeded`.
     pub(crate) is_reinvocable: bool,
     pub(crate) timeout: Option<Duration>,
-    /// `None` if the webhook supports no known version.
+    /// `None` if no version of the webhook is supported.
     pub(crate) reviews: Option<ReviewVersion>,
-    /// The error is the reason why it cannot be called.
+    /// An error if the webhook cannot be called.
     pub(crate) backend: Result<Arc<Backend>, String>,
 }
 
 impl Hook {
-    /// Returns all webhooks of a configuration, in their order; `source` distinguishes configurations from files and
+    /// Compiles the webhooks of a configuration, in order. `source` distinguishes configurations of manifests from
     /// those of the API.
     pub(crate) fn all_of(source: &str, configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
         // It has all fields of a validating configuration.
@@ -48,7 +48,7 @@ impl Hook {
         let mut hooks: Vec<Arc<Self>> = Vec::with_capacity(webhooks.len());
         for webhook in webhooks.values() {
             let name = webhook.at(Webhook::NAME).str();
-            // Names may occur twice.
+            // Names need not be unique.
             let number = hooks.iter().filter(|other| other.name == name).count();
             let id = format!("{source}{configuration}/{name}/{number}").into();
             hooks.push(Arc::new(Self::of(&configuration, webhook, id, of, backends)));

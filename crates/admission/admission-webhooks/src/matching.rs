@@ -1,4 +1,4 @@
-//! The webhooks that match a request: rules and selectors are checked first, match conditions last.
+//! Matching of requests with webhooks: first rules and selectors, then match conditions.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use binnacle_schema::Value;
 use crate::hook::Hook;
 use crate::metrics::Metrics;
 
-/// The parts of the server that both plugins use.
+/// The parts of the server that both plugins depend on.
 #[derive(Clone)]
 pub struct Surroundings {
     pub catalog: Catalog,
@@ -24,7 +24,7 @@ pub struct Surroundings {
     pub conditions: MatchConditionMetrics,
 }
 
-/// A request to match with webhooks.
+/// A request that is matched with webhooks.
 pub(crate) struct WebhookMatcher<'a> {
     pub(crate) subject: Subject<'a>,
     dependencies: &'a Surroundings,
@@ -37,9 +37,11 @@ impl<'a> WebhookMatcher<'a> {
         Self { subject, dependencies, checks: None }
     }
 
-    /// Returns the resource and kind with which the request matches a webhook, if it does.
+    /// Returns the resource and kind that the request matches a webhook as, if it does.
     ///
-    /// Errors: 403 if a match condition fails and the failure policy is `Fail`, 404 and 500 as for
+    /// # Errors
+    ///
+    /// Returns 403 if a match condition fails and the failure policy is `Fail`, 404 and 500 as for
     /// [`Criteria::matches`].
     ///
     /// [`Criteria::matches`]: binnacle_admission_matching::Criteria::matches

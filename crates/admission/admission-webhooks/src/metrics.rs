@@ -1,4 +1,4 @@
-//! The metric families of admission webhooks: those of kube-apiserver, and one of skipped calls.
+//! The metric families of admission webhooks: those of kube-apiserver, and one for skipped calls.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use binnacle_metrics::{HistogramVec, families};
 use binnacle_registry::admission::Operation;
 use prometheus::{IntCounterVec, IntGauge};
 
-/// The largest code in labels; it bounds the number of series that webhooks can create.
+/// The largest code in labels, which bounds the number of series that webhooks can create.
 const MAX_CODE: u16 = 600;
 
 families! {
@@ -41,7 +41,7 @@ families! {
     }
 }
 
-/// The plugin, the value of the label `type`.
+/// The plugin, as in the label `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Admit,
@@ -53,16 +53,16 @@ pub(crate) enum Type {
 pub(crate) enum Rejection {
     CallingWebhook,
     Internal,
-    /// The webhook refused.
+    /// The webhook denied the request.
     NoError,
 }
 
 /// The reason for skipping a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SkipReason {
-    /// It has not responded in time for a while.
+    /// The breaker of its backend is open.
     Dead,
-    /// The request had no time left.
+    /// The request has no time left.
     Deadline,
 }
 
@@ -81,7 +81,7 @@ impl Metrics {
         self.rejections.with_label_values(&[why.as_str(), name, operation.as_str(), &code, of.as_str()]).inc();
     }
 
-    /// Counts a failed call after which the request continued.
+    /// Counts a call that failed open.
     pub(crate) fn failed_open(&self, of: Type, name: &str) {
         self.failed_open.with_label_values(&[name, of.as_str()]).inc();
     }

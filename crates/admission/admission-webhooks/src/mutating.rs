@@ -1,4 +1,4 @@
-//! The plugin MutatingAdmissionWebhook: webhooks that change objects, one after the other.
+//! The MutatingAdmissionWebhook plugin: webhooks that change objects, called in order.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,18 +27,18 @@ use crate::webhooks::Webhooks;
 
 const NAME: &str = "MutatingAdmissionWebhook";
 
-/// The plugin.
+/// The MutatingAdmissionWebhook plugin.
 pub struct Mutating {
     webhooks: Arc<Webhooks>,
     dependencies: Surroundings,
 }
 
-/// The state of the first pass that the second pass uses.
+/// The state that is passed from the first pass to the second.
 #[derive(Default)]
 struct ReinvocationState {
-    /// The object after the webhooks, if one of them can be reinvoked.
+    /// The object after the last webhook, if one of them can be reinvoked.
     last_object: Option<Value>,
-    /// The called webhooks that are reinvoked if the object changes.
+    /// The webhooks that were called and must be reinvoked if the object changes.
     called: HashSet<Text>,
     /// The webhooks to reinvoke.
     due: HashSet<Text>,
@@ -47,13 +47,13 @@ struct ReinvocationState {
 }
 
 impl ReinvocationState {
-    /// Marks the webhooks called before as to be reinvoked, after a change of the object.
+    /// Marks the webhooks that were called before a change of the object for reinvocation.
     fn changed(&mut self) {
         self.due.extend(self.called.drain());
     }
 }
 
-/// The calls of the webhooks for one request.
+/// The calls of a request's webhooks.
 struct Dispatch<'a> {
     request: Request<'a>,
     dependencies: &'a Surroundings,
@@ -63,9 +63,9 @@ struct Dispatch<'a> {
     options: Arc<[u8]>,
     encodings: Encodings,
     old_encodings: Encodings,
-    /// The type of the object as the last patch left it.
+    /// The type fields that the last patch removed.
     missing_type_meta: MissingTypeMeta,
-    /// The default that is shown in the object.
+    /// The default that was set in the object temporarily.
     shared: SharedDefault,
 }
 
@@ -93,7 +93,7 @@ impl Mutating {
         };
         dispatch.shared = SharedDefault::show(&dispatch.matcher.subject, object);
         if dispatch.reinvocation.is_second() {
-            // Built-in plugins may have changed the object since.
+            // Other plugins may have changed the object since the first pass.
             dispatch.passes(|passes| {
                 if passes.last_object.as_ref().is_some_and(|last_object| *last_object != **object) {
                     passes.changed();
@@ -127,8 +127,8 @@ impl Dispatch<'_> {
         self.reinvocation.with_state(NAME, f)
     }
 
-    /// Calls one webhook if it matches, and applies its patch to the object. `before` holds the object as it was before
-    /// the first change.
+    /// Calls a webhook if it matches, and applies its patch to the object. `before` is the object before the first
+    /// change.
     async fn invoke(
         &mut self,
         index: usize,
@@ -138,7 +138,7 @@ impl Dispatch<'_> {
     ) -> Result<(), Status> {
         let Some(matched) = self.matcher.matches(hook, object, self.request.old).await? else { return Ok(()) };
         let second = self.reinvocation.is_second();
-        // A webhook that was not called in the first pass is not called in the second, even if it would match now.
+        // Webhooks that were not called in the first pass are not called in the second, even if they match now.
         if second && !self.passes(|passes| passes.due.contains(&hook.id)) {
             return Ok(());
         }
@@ -193,7 +193,7 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Calls a webhook, and returns the patched object; `None` without a patch.
+    /// Calls a webhook and returns the patched object; `None` without a patch.
     async fn call(
         &mut self,
         hook: &Hook,
@@ -231,8 +231,9 @@ impl Dispatch<'_> {
     }
 }
 
-/// Returns true if this request has set times in the managed fields. For built-in kinds, Go's server keeps nanoseconds
-/// in these until the first patch is applied, which leaves seconds: any patch then counts as a change.
+/// Returns true if this request has set times in the managed fields. For built-in kinds, kube-apiserver keeps
+/// nanoseconds in them until the first patch is applied, which truncates them to seconds, so that any patch counts as a
+/// change.
 fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     let times = |object: &Value| -> Vec<Text> {
         let entries = metadata(object).at(ObjectMeta::MANAGED_FIELDS).values();
@@ -243,7 +244,7 @@ fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     !times_now.is_empty() && old.is_none_or(|old| times(old) != times_now)
 }
 
-/// Adds a webhook's warnings to the response, unless a header cannot hold them.
+/// Adds a webhook's warnings to the response, except those that are not valid in headers.
 pub(crate) fn warn(request: &Request<'_>, warnings: &[String]) {
     let is_valid = |text: &&String| !text.is_empty() && !text.contains(char::is_control);
     warnings.iter().filter(is_valid).for_each(|text| request.warn(text));

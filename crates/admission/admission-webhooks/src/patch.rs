@@ -1,4 +1,4 @@
-//! Application of a mutating webhook's patch, and decoding of the result.
+//! Applies a mutating webhook's patch and decodes the result.
 
 use binnacle_admission_matching::{MatchedResource, Subject};
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
@@ -12,7 +12,7 @@ use crate::refusal::refusal;
 use crate::response::WebhookResponse;
 use crate::type_meta::MissingTypeMeta;
 
-/// The place in kube-apiserver's sources where its kinds are registered.
+/// The name of kube-apiserver's scheme in errors.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// A patched object in the version of plugins.
@@ -21,7 +21,8 @@ pub(crate) struct PatchedObject {
     pub(crate) missing_type_meta: MissingTypeMeta,
 }
 
-/// Applies a webhook's patch; `None` without a patch. `missing_type_meta` are the members that an earlier patch removed.
+/// Applies a webhook's patch; `None` without a patch. `missing_type_meta` are the type fields that earlier patches
+/// removed.
 pub(crate) async fn apply_patch(
     subject: &Subject<'_>,
     hook: &Hook,
@@ -70,8 +71,8 @@ pub(crate) async fn apply_patch(
     Ok(Some(PatchedObject { object, missing_type_meta }))
 }
 
-/// Checks that a patched object can be decoded as one of any kind. `is_beyond` is true if the patch has a number that
-/// an `f64` cannot hold.
+/// Checks that a patched custom object can be decoded. `is_beyond` is true if the patch has a number that overflows an
+/// `f64`.
 fn check_custom(changed: &Value, is_beyond: bool) -> Result<(), String> {
     if is_beyond && let Some(number) = json::raw_number(changed) {
         json::interpret(changed)?;
@@ -80,7 +81,7 @@ fn check_custom(changed: &Value, is_beyond: bool) -> Result<(), String> {
     json::check_unstructured(changed)
 }
 
-/// Checks that a patched object has its former kind, or names none.
+/// Checks that a patched built-in object has its original kind or none.
 fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersionKind) -> Result<(), Status> {
     let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
     json::check_type_meta(changed).map_err(unread)?;
@@ -106,7 +107,7 @@ fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersio
             go_quote(SCHEME)
         )));
     };
-    // It is decoded first as the kind that it names, which may fail.
+    // As in kube-apiserver, it is decoded as its new kind first, which may fail.
     decode::value(std::mem::take(changed), message).map_err(|error| Status::internal(error.to_string()))?;
     let package = kind.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
     let why = format!("converting ({}.{name}) to ({package}.{}): unknown conversion", version.version, kind.kind);

@@ -1,14 +1,14 @@
-//! Refusals: conversion of a webhook's status to the status of the request.
+//! Denials: converts the status in a webhook's response to that of the request.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::meta::v1::{Status as StatusFields, StatusCause as CauseFields, StatusDetails as DetailsFields};
 use binnacle_meta::{ForeignStatus, Status, StatusCause, StatusDetails, bounded_text, go_quote};
 use binnacle_schema::{Value, json};
 
-/// The maximum length of a webhook's message.
+/// The length to which a webhook's message is truncated.
 const MAX_MESSAGE: usize = 256 << 10;
 
-/// Returns the status for a refused request. Without a status, or with one of success, it is a bad request.
+/// Returns the status of a request that a webhook denied. Without a status, or with one of success, it is a 400.
 pub(crate) fn refusal(webhook: &str, status: Option<&Value>) -> Status {
     let fields = FieldRef::<StatusFields>::root(status.unwrap_or(&Value::Null));
     let text = |field| fields.at(field).str();

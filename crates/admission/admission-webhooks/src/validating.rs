@@ -1,4 +1,4 @@
-//! The plugin ValidatingAdmissionWebhook: webhooks that may refuse requests, called concurrently.
+//! The ValidatingAdmissionWebhook plugin: webhooks that may deny requests, called concurrently.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,13 +23,13 @@ use crate::metrics::Type;
 use crate::mutating::warn;
 use crate::webhooks::Webhooks;
 
-/// The plugin.
+/// The ValidatingAdmissionWebhook plugin.
 pub struct Validating {
     webhooks: Arc<Webhooks>,
     dependencies: Surroundings,
 }
 
-/// A matching webhook, and the encoded objects for it.
+/// A matching webhook and the encoded objects for it.
 struct MatchedWebhook<'a> {
     hook: &'a Hook,
     matched: MatchedResource,
@@ -67,7 +67,7 @@ impl Validating {
         let kinds = matcher.subject.kinds();
         let invoke = |(n, one)| self.invoke(&request, kinds, one, n, &options, time);
         let mut results: FuturesUnordered<_> = matched_webhooks.iter().enumerate().map(invoke).collect();
-        // The first refusal is reported, but all responses are awaited, for their annotations and warnings.
+        // The first denial is reported, but all responses are awaited for their annotations and warnings.
         let mut result = Ok(());
         while let Some(outcome) = results.next().await {
             result = result.and(outcome);

@@ -1,4 +1,4 @@
-//! The webhooks of all configurations of one type, in the order of their calls.
+//! The webhooks of all configurations of a type, in the order of calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::backends::Backends;
 use crate::hook::Hook;
 use crate::metrics::Type;
 
-/// The time that a request waits for the configurations to be read after the start.
+/// The maximum time that a request waits for the configurations to be read after startup.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The two types of configurations.
+/// The types of configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookKind {
     Mutating,
     Validating,
 }
 
-/// All webhooks of a type. Requests read them while an informer changes them.
+/// All webhooks of a type, which an informer updates.
 pub struct Webhooks {
     kind: WebhookKind,
     backends: Arc<Backends>,
@@ -39,9 +39,9 @@ pub struct Webhooks {
 
 #[derive(Default)]
 struct CompiledWebhooks {
-    /// The webhooks from files, which come first.
+    /// The webhooks from manifests, which come first.
     manifests: Vec<Arc<Hook>>,
-    /// The webhooks of the API, in the order of their configurations' names.
+    /// The webhooks of the API, sorted by the names of their configurations.
     configurations: BTreeMap<Text, Vec<Arc<Hook>>>,
 }
 
@@ -49,7 +49,7 @@ struct CompiledWebhooks {
 #[derive(Default)]
 pub(crate) struct WebhookList {
     hooks: Vec<Arc<Hook>>,
-    /// The number of webhooks from files, which are the first ones.
+    /// The number of webhooks from manifests, which are the first ones.
     manifest_count: usize,
     index: Index,
 }
@@ -62,7 +62,7 @@ impl WebhookKind {
         }
     }
 
-    /// Returns the plural name of the configurations.
+    /// Returns the plural of the configurations' resource.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Mutating => "mutatingwebhookconfigurations",
@@ -72,7 +72,7 @@ impl WebhookKind {
 }
 
 impl Webhooks {
-    /// Returns an empty set; requests wait until [`Webhooks::were_read`].
+    /// Creates an empty set. Requests wait until [`Webhooks::were_read`] is called.
     pub fn new(kind: WebhookKind, backends: Arc<Backends>) -> Self {
         let (compiled, list) = (Mutex::default(), ArcSwap::default());
         Self { kind, backends, compiled, list, read: watch::Sender::new(false) }
@@ -82,7 +82,7 @@ impl Webhooks {
         self.kind
     }
 
-    /// Replaces the configurations from files, in their order.
+    /// Replaces the configurations from manifests, in order.
     pub fn put_manifests(&self, configurations: &[Value]) {
         let hooks = |configuration| Hook::all_of("manifest/", configuration, self.kind.of_metrics(), &self.backends);
         let manifests = configurations.iter().flat_map(hooks).collect();
@@ -106,12 +106,12 @@ impl Webhooks {
         });
     }
 
-    /// Removes the configurations for which `exists` is false.
+    /// Removes the configurations for whose name `exists` returns false.
     pub fn retain(&self, exists: impl Fn(&str) -> bool) {
         self.change(|configurations| configurations.retain(|name, _| exists(name)));
     }
 
-    /// Returns all present webhooks.
+    /// Returns all current webhooks.
     pub(crate) fn all(&self) -> Vec<Arc<Hook>> {
         self.list.load().hooks.clone()
     }
@@ -137,7 +137,7 @@ impl Webhooks {
         !list.index.candidates(attributes).is_empty() || !self.are_read()
     }
 
-    /// Returns the webhooks, after waiting until those for the request have been read; `None` if that takes too long.
+    /// Waits until the webhooks for the request have been read, and returns the current webhooks; `None` on a timeout.
     pub(crate) async fn list(&self, attributes: &Attributes) -> Option<Arc<WebhookList>> {
         if !self.are_read() && !is_exempt_from_api_webhooks(attributes) {
             let mut read = self.read.subscribe();
@@ -157,8 +157,8 @@ impl Webhooks {
     }
 }
 
-/// Returns true for a request that only webhooks from files get: with those of clients, a broken one could neither be
-/// repaired nor keep the server from going on.
+/// Returns true for requests that only webhooks from manifests apply to, so that a broken webhook of the API can be
+/// repaired and does not block the server's own heartbeats.
 fn is_exempt_from_api_webhooks(attributes: &Attributes) -> bool {
     is_exempt(attributes) || is_heartbeat(attributes)
 }
@@ -173,7 +173,7 @@ impl CompiledWebhooks {
 }
 
 impl WebhookList {
-    /// Returns the webhooks that may match a request, each with its index among all.
+    /// Returns the webhooks that may match a request, with their indices among all webhooks.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Arc<Hook>)> {
         let range = if is_exempt_from_api_webhooks(attributes) { 0..self.manifest_count } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| range.contains(at));
