@@ -30,7 +30,7 @@ pub async fn permit_create(
     permit.and_then(|permit| permit.for_create()).ok_or_else(|| forbidden(&attributes, decision.reason()))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the decision is that of the authorizers")]
+#[expect(clippy::disallowed_methods, reason = "the permit follows from the decision of the authorizers")]
 fn permit(decision: &Decision, attributes: &Attributes<'_>) -> Option<Permit> {
     let action = || Action {
         verb: attributes.verb.into(),

@@ -1,8 +1,8 @@
 //! Admission webhooks and policies from manifest files (`staticManifestsDir`, KEP-5793). They are active before the
 //! first request, cannot be removed through the API, and also apply to the objects that configure admission.
 //!
-//! [`load`] reads and validates a directory. [`Followed`] reloads it when it changes, and keeps the previous objects
-//! active while it is invalid.
+//! [`load`] reads and validates a directory. [`Followed`] reloads a directory when it changes, and keeps the previous
+//! objects active while it is invalid.
 
 mod documents;
 mod files;

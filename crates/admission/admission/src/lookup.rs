@@ -278,7 +278,7 @@ impl Lookup for ResourceLookup {
             resource.to_stored(&mut namespace);
             #[expect(
                 clippy::disallowed_methods,
-                reason = "the plugin makes namespaces as the server, in kube-apiserver too"
+                reason = "as in kube-apiserver, the server itself creates the namespace"
             )]
             let permit = CreatePermit::system();
             resource.create(&context, &permit, namespace).await.map(|_| ())

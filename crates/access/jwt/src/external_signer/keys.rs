@@ -79,7 +79,7 @@ fn seconds(at: Option<Timestamp>) -> Result<f64, String> {
         () if !(0..1_000_000_000).contains(&at.nanos) => {
             Err(format!("proto: timestamp ({}) has out-of-range nanos", shown()))
         }
-        #[expect(clippy::cast_precision_loss, reason = "seconds of a year that is written with four digits")]
+        #[expect(clippy::cast_precision_loss, reason = "exact for all years with four digits")]
         () => Ok(at.seconds as f64 + f64::from(at.nanos) / 1e9),
     }
 }
