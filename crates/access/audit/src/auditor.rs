@@ -6,7 +6,7 @@ use binnacle_request::{RequestInfo, User};
 use bytes::Bytes;
 
 use crate::metrics::Metrics;
-use crate::policy::{Policy, Treatment};
+use crate::policy::{Policy, RequestAuditConfig};
 use crate::{Backend, Event};
 
 /// Converts the body of a response with an API object to JSON, by its media type; returns `None` for other bodies.
@@ -36,10 +36,10 @@ impl Auditor {
         self.backend.shutdown().await;
     }
 
-    pub(crate) fn treatment(&self, info: &RequestInfo, user: Option<&User>) -> Treatment {
-        let treatment = self.policy.treatment(info, user);
-        self.metrics.level(treatment.level);
-        treatment
+    pub(crate) fn evaluate(&self, info: &RequestInfo, user: Option<&User>) -> RequestAuditConfig {
+        let config = self.policy.evaluate(info, user);
+        self.metrics.level(config.level);
+        config
     }
 
     pub(crate) async fn process(&self, event: Event) -> bool {

@@ -1,4 +1,4 @@
-//! Backends, which store or send events.
+//! The [`Backend`] trait and its combinators.
 
 use std::sync::Arc;
 
@@ -6,12 +6,13 @@ use binnacle_request::BoxFuture;
 
 use crate::Event;
 
-/// A store or receiver of events.
+/// A destination of events: a log, a webhook, or a wrapper around another backend.
 pub trait Backend: Send + Sync {
-    /// Returns true if all events were accepted. Others are already counted and logged.
+    /// Processes a batch. Returns true if all events were accepted; events that were not are already counted and
+    /// logged.
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool>;
 
-    /// Waits until all accepted events are processed. No events are accepted afterwards.
+    /// Waits until all accepted events are processed. No further events are accepted.
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
@@ -20,17 +21,17 @@ pub trait Backend: Send + Sync {
     fn name(&self) -> String;
 }
 
-/// A backend that passes events to several others.
+/// A backend that passes events to several backends.
 pub(crate) struct Union(pub(crate) Vec<Box<dyn Backend>>);
 
 impl Backend for Union {
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
         Box::pin(async move {
-            let mut taken = true;
+            let mut accepted = true;
             for backend in &self.0 {
-                taken &= backend.process(events.clone()).await;
+                accepted &= backend.process(events.clone()).await;
             }
-            taken
+            accepted
         })
     }
 
@@ -48,7 +49,7 @@ impl Backend for Union {
     }
 }
 
-/// A backend that ignores errors of another one (`blocking`), which counts and logs them.
+/// A backend that accepts all events (`blocking`); the wrapped backend counts and logs its failures.
 pub(crate) struct IgnoreErrors<B>(pub(crate) B);
 
 impl<B: Backend> Backend for IgnoreErrors<B> {
@@ -88,15 +89,15 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A backend that records the audit IDs of each batch, and accepts it or not.
+    /// A backend that records the audit IDs of each batch, and accepts or rejects it.
     #[derive(Default)]
-    pub(crate) struct Seen {
+    pub(crate) struct RecordingBackend {
         pub(crate) batches: Mutex<Vec<Vec<String>>>,
         pub(crate) events: Mutex<Vec<Arc<Event>>>,
         pub(crate) refuses: bool,
     }
 
-    impl Backend for Arc<Seen> {
+    impl Backend for Arc<RecordingBackend> {
         fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
             self.batches.lock().push(events.iter().map(|event| event.audit_id.to_string()).collect());
             self.events.lock().extend(events);
@@ -109,10 +110,10 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn all_are_told_and_any_can_refuse() {
-        let good = Arc::new(Seen::default());
-        let bad = Arc::new(Seen { refuses: true, ..Seen::default() });
-        let event = Arc::new(crate::event::tests::full());
+    async fn union_passes_events_to_all_and_any_can_refuse() {
+        let good = Arc::new(RecordingBackend::default());
+        let bad = Arc::new(RecordingBackend { refuses: true, ..RecordingBackend::default() });
+        let event = Arc::new(crate::event::tests::full_event());
         let union = Union(vec![Box::new(bad.clone()), Box::new(good.clone())]);
         assert!(!union.process(vec![event.clone()]).await);
         assert_eq!((good.batches.lock().len(), bad.batches.lock().len()), (1, 1));

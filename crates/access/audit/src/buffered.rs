@@ -1,8 +1,8 @@
 //! A bounded queue that sends events in batches (`batch`). Requests never wait: events that do not fit into the queue
 //! are lost, counted and logged.
 //!
-//! The queue, the batches on their way and the memory of both are bounded: a webhook that hangs takes neither more, nor
-//! does it hold up a stop for longer than [`STOP_GRACE`].
+//! The queue, the batches in flight and the memory of both are bounded, and a hanging webhook delays shutdown by at
+//! most [`STOP_GRACE`].
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,36 +20,37 @@ use crate::spill::Spill;
 use crate::{Backend, BatchOptions, Event};
 
 const PLUGIN: &str = "buffered";
-/// The most memory of events that wait or are on their way, in KiB. kube-apiserver only bounds the number of those that
-/// wait, and an event may have megabytes.
+/// The maximum memory of queued and in-flight events, in KiB. kube-apiserver only bounds the number of queued events,
+/// and a single event may take megabytes.
 const MAX_MEMORY_KIB: usize = 128 << 10;
-/// The most batches on their way at once. kube-apiserver has no bound.
+/// The maximum number of batches in flight. kube-apiserver has no bound.
 const MAX_BATCHES: usize = 64;
-/// The time that a stop waits for the events that are left.
+/// The time that shutdown waits for the remaining events.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const STOPPED: &str = "the server stops";
 
 pub(crate) struct Buffered {
     name: String,
-    queue: Mutex<Option<Sender<Waiting>>>,
+    queue: Mutex<Option<Sender<QueuedEvent>>>,
     memory: Arc<Semaphore>,
-    /// The time at which a stop no longer waits.
+    /// The time at which shutdown stops waiting.
     deadline: watch::Sender<Option<Instant>>,
     worker: Mutex<Option<JoinHandle<()>>>,
     metrics: Metrics,
-    /// The place for events without room, and for batches that the next backend refuses.
+    /// Stores events that do not fit into the queue, and batches that the next backend refuses.
     spill: Arc<OnceLock<Spill>>,
 }
 
 /// An event in the queue or in a batch.
-struct Waiting {
+struct QueuedEvent {
     event: Arc<Event>,
-    /// Its share of the memory.
+    /// The share of [`MAX_MEMORY_KIB`] that the event takes.
     _memory: OwnedSemaphorePermit,
 }
 
 impl Buffered {
-    /// Must be called in a runtime. If `concurrent`, a batch is sent without waiting for the previous one.
+    /// Creates the queue and spawns its worker on the current runtime. If `concurrent`, a batch is sent without waiting
+    /// for the previous one.
     pub(crate) fn new(next: Box<dyn Backend>, options: &BatchOptions, concurrent: bool, metrics: Metrics) -> Self {
         let (sender, receiver) = mpsc::channel(options.buffer_size);
         let name = format!("{PLUGIN}<{}>", next.name());
@@ -63,7 +64,7 @@ impl Buffered {
             max_size: options.max_batch_size,
             max_wait: options.max_batch_wait,
             throttle: options.throttle_enable.then(|| Throttle::new(options.throttle_qps, options.throttle_burst)),
-            // As many as the queue has room for: twice its size is the bound for all events.
+            // At most as many events in flight as in the queue: twice its size bounds all events.
             slots: concurrent.then(|| {
                 let batches = options.buffer_size / options.max_batch_size.max(1);
                 Arc::new(Semaphore::new(batches.clamp(1, MAX_BATCHES)))
@@ -86,9 +87,9 @@ impl Buffered {
         }
     }
 
-    /// Keeps events that would be lost.
-    pub(crate) fn spilling(self, spill: Spill) -> Self {
-        // Nothing else sets it.
+    /// Spills events that would be lost otherwise.
+    pub(crate) fn with_spill(self, spill: Spill) -> Self {
+        // This is the only place that sets it.
         let _ = self.spill.set(spill);
         self
     }
@@ -96,9 +97,9 @@ impl Buffered {
     fn enqueue(&self, events: &[Arc<Event>]) {
         let queue = self.queue.lock();
         for (at, event) in events.iter().enumerate() {
-            let why = match (queue.as_ref(), self.share(event)) {
+            let reason = match (queue.as_ref(), self.reserve_memory(event)) {
                 (Some(queue), Some(memory)) => {
-                    match queue.try_send(Waiting { event: event.clone(), _memory: memory }) {
+                    match queue.try_send(QueuedEvent { event: event.clone(), _memory: memory }) {
                         Ok(()) => continue,
                         Err(TrySendError::Full(_)) => "audit buffer queue blocked",
                         Err(TrySendError::Closed(_)) => "audit backend shut down",
@@ -107,12 +108,12 @@ impl Buffered {
                 (Some(_), None) => "audit buffer queue blocked",
                 (None, _) => "audit backend shut down",
             };
-            return keep_or_fail(&self.spill, &self.metrics, why, &events[at..]);
+            return spill_or_fail(&self.spill, &self.metrics, reason, &events[at..]);
         }
     }
 
-    /// Reserves the memory of an event, if that much is left.
-    fn share(&self, event: &Event) -> Option<OwnedSemaphorePermit> {
+    /// Reserves the memory of an event; `None` if that much is not left.
+    fn reserve_memory(&self, event: &Event) -> Option<OwnedSemaphorePermit> {
         let size = event.memory().div_ceil(1024).min(MAX_MEMORY_KIB);
         self.memory.clone().try_acquire_many_owned(u32::try_from(size).ok()?).ok()
     }
@@ -145,33 +146,33 @@ impl Backend for Buffered {
     }
 }
 
-/// Spills events; those that cannot be are lost, counted and logged.
-fn keep_or_fail(spill: &OnceLock<Spill>, metrics: &Metrics, why: &str, events: &[Arc<Event>]) {
-    let lost = spill.get().map_or(events, |spill| spill.keep(events));
+/// Spills events. Events that cannot be spilled are lost, counted and logged.
+fn spill_or_fail(spill: &OnceLock<Spill>, metrics: &Metrics, reason: &str, events: &[Arc<Event>]) {
+    let lost = spill.get().map_or(events, |spill| spill.store(events));
     if !lost.is_empty() {
-        metrics.failed(PLUGIN, why, lost);
+        metrics.failed(PLUGIN, reason, lost);
     }
 }
 
 struct Worker {
     spill: Arc<OnceLock<Spill>>,
     metrics: Metrics,
-    queue: Receiver<Waiting>,
+    queue: Receiver<QueuedEvent>,
     next: Arc<dyn Backend>,
     max_size: usize,
     max_wait: Duration,
     throttle: Option<Throttle>,
-    /// Permits for batches on their way, if a batch does not wait for the previous one.
+    /// Permits for batches in flight, if a batch does not wait for the previous one.
     slots: Option<Arc<Semaphore>>,
     deadline: watch::Receiver<Option<Instant>>,
 }
 
 impl Worker {
-    /// Sends batches until the queue is closed and empty and all its events are processed or lost.
+    /// Sends batches until the queue is closed and all its events are processed or lost.
     async fn run(&mut self) {
         let mut sending = JoinSet::new();
         while let Some(batch) = self.collect().await {
-            let slot = self.turn().await;
+            let slot = self.wait_for_slot().await;
             while sending.try_join_next().is_some() {}
             let send = self.send(batch);
             match slot {
@@ -188,38 +189,38 @@ impl Worker {
         self.next.shutdown().await;
     }
 
-    /// Waits until the next batch may be sent, or a stop no longer waits.
-    async fn turn(&mut self) -> Option<OwnedSemaphorePermit> {
+    /// Waits until the next batch may be sent; `None` if shutdown stops waiting before that.
+    async fn wait_for_slot(&mut self) -> Option<OwnedSemaphorePermit> {
         let deadline = self.deadline.clone();
-        let turn = async {
+        let slot = async {
             if let Some(throttle) = &mut self.throttle {
                 throttle.wait().await;
             }
             self.slots.clone()?.acquire_owned().await.ok()
         };
         tokio::select! {
-            slot = turn => slot,
-            () = passed(deadline) => None,
+            permit = slot => permit,
+            () = until_deadline(deadline) => None,
         }
     }
 
-    fn send(&self, batch: Vec<Waiting>) -> impl Future<Output = ()> + Send + use<> {
+    fn send(&self, batch: Vec<QueuedEvent>) -> impl Future<Output = ()> + Send + use<> {
         let (next, spill, metrics) = (self.next.clone(), self.spill.clone(), self.metrics.clone());
         let deadline = self.deadline.clone();
         async move {
-            let events: Vec<Arc<Event>> = batch.iter().map(|waiting| waiting.event.clone()).collect();
+            let events: Vec<Arc<Event>> = batch.iter().map(|queued| queued.event.clone()).collect();
             tokio::select! {
                 biased;
-                () = passed(deadline) => keep_or_fail(&spill, &metrics, STOPPED, &events),
+                () = until_deadline(deadline) => spill_or_fail(&spill, &metrics, STOPPED, &events),
                 is_done = next.process(events.clone()) => if !is_done && spill.get().is_some() {
-                    keep_or_fail(&spill, &metrics, "the audit webhook does not answer", &events);
+                    spill_or_fail(&spill, &metrics, "the audit webhook does not answer", &events);
                 },
             }
         }
     }
 
-    /// Collects a batch: until it has the maximum number of events, or the first of them has waited long enough.
-    async fn collect(&mut self) -> Option<Vec<Waiting>> {
+    /// Collects a batch until it has the maximum number of events, or the first of them has waited long enough.
+    async fn collect(&mut self) -> Option<Vec<QueuedEvent>> {
         let mut batch = vec![self.queue.recv().await?];
         let deadline = Instant::now() + self.max_wait;
         while batch.len() < self.max_size {
@@ -232,12 +233,12 @@ impl Worker {
     }
 }
 
-/// Waits until a stop no longer waits for events.
-async fn passed(mut deadline: watch::Receiver<Option<Instant>>) {
+/// Waits until shutdown stops waiting for events.
+async fn until_deadline(mut deadline: watch::Receiver<Option<Instant>>) {
     let at = deadline.wait_for(Option::is_some).await.map(|at| *at);
     match at {
         Ok(Some(at)) => tokio::time::sleep_until(at).await,
-        // The backend was dropped without a stop.
+        // The backend was dropped without a shutdown.
         _ => std::future::pending().await,
     }
 }
@@ -274,8 +275,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::backend::tests::Seen;
-    use crate::event::tests::full;
+    use crate::backend::tests::RecordingBackend;
+    use crate::event::tests::full_event;
     use crate::spill::{SpillMetrics, SpillOptions};
     use binnacle_metrics::Registry;
 
@@ -291,12 +292,12 @@ mod tests {
     }
 
     fn event(id: usize) -> Arc<Event> {
-        Arc::new(Event { audit_id: id.to_string().into(), ..full() })
+        Arc::new(Event { audit_id: id.to_string().into(), ..full_event() })
     }
 
     #[tokio::test]
-    async fn batches_by_size_time_and_end() {
-        let seen = Arc::new(Seen::default());
+    async fn sends_batches_when_full_on_timeout_and_at_shutdown() {
+        let seen = Arc::new(RecordingBackend::default());
         let short = BatchOptions { max_batch_wait: Duration::from_millis(20), ..options() };
         for (options, waits) in [(short, true), (options(), false)] {
             seen.batches.lock().clear();
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!(backend.name(), "buffered<seen>");
     }
 
-    /// A backend that holds every batch until the semaphore is released.
+    /// A backend that blocks every batch until the semaphore is released.
     struct Slow(Arc<Semaphore>, Arc<AtomicUsize>);
 
     impl Backend for Slow {
@@ -333,63 +334,63 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_is_counted_and_the_request_goes_on() {
-        let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    async fn counts_events_that_do_not_fit_without_failing_the_request() {
+        let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let metrics = Metrics::fresh();
         let options = BatchOptions { buffer_size: 2, max_batch_size: 1, ..options() };
-        let slow = Slow(gate.clone(), begun.clone());
+        let slow = Slow(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &options, false, metrics.clone());
         backend.process(vec![event(0)]).await;
-        while begun.load(Ordering::SeqCst) == 0 {
+        while started.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
         assert!(backend.process((1..6).map(event).collect()).await);
         assert_eq!(metrics.errors("buffered"), 3);
         gate.add_permits(1);
         backend.shutdown().await;
-        assert_eq!(begun.load(Ordering::SeqCst), 3);
+        assert_eq!(started.load(Ordering::SeqCst), 3);
         assert!(backend.process(vec![event(9)]).await);
         assert_eq!(metrics.errors("buffered"), 4);
     }
 
-    /// A hanging webhook holds two batches here, and the queue.
+    /// The backend never finishes a batch: two batches are in flight, and the queue is full.
     #[tokio::test(start_paused = true)]
-    async fn batches_on_their_way_are_bounded_and_a_stop_ends() {
-        let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    async fn bounds_batches_in_flight_and_the_time_of_shutdown() {
+        let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let metrics = Metrics::fresh();
         let options = BatchOptions { buffer_size: 6, max_batch_size: 3, ..options() };
-        let slow = Slow(gate.clone(), begun.clone());
+        let slow = Slow(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &options, true, metrics.clone());
         for id in 0..100 {
             backend.process(vec![event(id)]).await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // Two batches are on their way, and a third one waits for its turn.
-        assert_eq!((begun.load(Ordering::SeqCst), metrics.errors("buffered")), (6, 100 - 6 - 3 - 6));
+        // Two batches are in flight, and a third one waits for a permit.
+        assert_eq!((started.load(Ordering::SeqCst), metrics.errors("buffered")), (6, 100 - 6 - 3 - 6));
         let stopped = Instant::now();
         backend.shutdown().await;
         assert_eq!((stopped.elapsed().as_secs(), metrics.errors("buffered")), (STOP_GRACE.as_secs(), 100));
-        assert_eq!(begun.load(Ordering::SeqCst), 6);
+        assert_eq!(started.load(Ordering::SeqCst), 6);
         drop(gate);
     }
 
     #[tokio::test]
-    async fn memory_of_waiting_events_is_bounded() {
-        let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    async fn bounds_memory_of_queued_events() {
+        let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let metrics = Metrics::fresh();
-        let slow = Slow(gate.clone(), begun.clone());
+        let slow = Slow(gate.clone(), started.clone());
         let backend = Buffered::new(Box::new(slow), &options(), true, metrics.clone());
         let object = bytes::Bytes::from(vec![b' '; 30 << 20]);
-        let large = |_| Arc::new(Event { request_object: Some(object.clone()), ..full() });
+        let large = |_| Arc::new(Event { request_object: Some(object.clone()), ..full_event() });
         backend.process((0..6).map(large).collect()).await;
         assert_eq!(metrics.errors("buffered"), 2);
         gate.add_permits(6);
         backend.shutdown().await;
-        assert_eq!(begun.load(Ordering::SeqCst), 4);
+        assert_eq!(started.load(Ordering::SeqCst), 4);
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_or_is_refused_is_spilled() {
+    async fn spills_events_that_do_not_fit_or_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let options = SpillOptions { directory: directory.path().join("spill"), max_bytes: 1 << 20 };
         let spill = || Spill::open(&options, SpillMetrics::register(&Registry::new()).unwrap()).unwrap();
@@ -397,29 +398,29 @@ mod tests {
             let files = std::fs::read_dir(&options.directory).unwrap();
             files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap().lines().count()).sum::<usize>()
         };
-        let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (gate, started) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let metrics = Metrics::fresh();
         let batch = BatchOptions { buffer_size: 2, max_batch_size: 1, ..super::tests::options() };
-        let slow = Slow(gate.clone(), begun.clone());
-        let backend = Buffered::new(Box::new(slow), &batch, false, metrics.clone()).spilling(spill());
+        let slow = Slow(gate.clone(), started.clone());
+        let backend = Buffered::new(Box::new(slow), &batch, false, metrics.clone()).with_spill(spill());
         backend.process(vec![event(0)]).await;
-        while begun.load(Ordering::SeqCst) == 0 {
+        while started.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
         assert!(backend.process((1..6).map(event).collect()).await);
         gate.add_permits(1);
         backend.shutdown().await;
-        assert_eq!((metrics.errors("buffered"), begun.load(Ordering::SeqCst), lines()), (0, 3, 3));
+        assert_eq!((metrics.errors("buffered"), started.load(Ordering::SeqCst), lines()), (0, 3, 3));
 
-        let refusing = Arc::new(Seen { refuses: true, ..Seen::default() });
-        let backend = Buffered::new(Box::new(refusing), &batch, true, metrics.clone()).spilling(spill());
+        let refusing = Arc::new(RecordingBackend { refuses: true, ..RecordingBackend::default() });
+        let backend = Buffered::new(Box::new(refusing), &batch, true, metrics.clone()).with_spill(spill());
         backend.process(vec![event(6)]).await;
         backend.shutdown().await;
         assert_eq!((metrics.errors("buffered"), lines()), (0, 4));
     }
 
     #[test]
-    fn throttling() {
+    fn throttle_delays_by_missing_tokens() {
         let began = Instant::now();
         let at = |millis| began + Duration::from_millis(millis);
         let mut throttle = Throttle { per_second: 10.0, burst: 2.0, tokens: 2.0, filled: began };

@@ -1,4 +1,4 @@
-//! `audit.k8s.io/v1` Event: the record of one stage of one request.
+//! `audit.k8s.io/v1` Event: the record of one stage of a request.
 
 mod json;
 mod legacy;
@@ -12,17 +12,17 @@ use binnacle_meta::{MicroTime, Status, Text};
 use binnacle_request::{AuditLevel, Impersonated, User};
 use bytes::Bytes;
 
-pub(crate) use json::{encode_item, encode_line, encode_list, encode_list_of, encoded_size};
+pub(crate) use json::{encode_item, encode_line, encode_list, encode_list_of_items, encoded_size};
 pub(crate) use legacy::line as legacy_line;
 
 /// The stage of a request for which an event is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The request is authenticated, and not yet handled.
+    /// The request was authenticated and has not been handled yet.
     RequestReceived,
-    /// The response head is known; only for long-running requests.
+    /// The response head is about to be sent. Only for long-running requests.
     ResponseStarted,
-    /// The response was sent completely.
+    /// The response was sent completely, or the client is gone.
     ResponseComplete,
     /// A panic ended the request.
     Panic,
@@ -66,13 +66,13 @@ impl FromIterator<Stage> for Stages {
     }
 }
 
-/// One event.
+/// An audit event.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub level: AuditLevel,
     pub audit_id: Text,
     pub stage: Stage,
-    /// Path and query as sent.
+    /// Path and query as the client sent them.
     pub request_uri: Text,
     pub verb: Text,
     /// The authenticated user, even if they impersonate another one. Absent if authentication failed.
@@ -85,7 +85,7 @@ pub struct Event {
     pub object: Option<ObjectReference>,
     /// Absent before the response.
     pub status: Option<ResponseStatus>,
-    /// JSON, like `response_object`.
+    /// As JSON, like `response_object`.
     pub request_object: Option<Bytes>,
     pub response_object: Option<Bytes>,
     pub received: SystemTime,
@@ -94,7 +94,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns about how many bytes of memory the event takes.
+    /// Returns an estimate of the event's memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         let objects = [&self.request_object, &self.response_object].into_iter().flatten();
         let texts = [&self.request_uri, &self.user_agent].into_iter();
@@ -104,7 +104,7 @@ impl Event {
     }
 }
 
-/// The object of a request. Empty texts stand for absent members.
+/// The object of a request. Empty strings are omitted fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectReference {
     pub resource: Text,
@@ -120,15 +120,15 @@ pub struct ObjectReference {
 /// The outcome of a request.
 #[derive(Clone, Debug)]
 pub enum ResponseStatus {
-    /// The response was not a Status: only its code is known.
+    /// The response was not a Status; only its code is known.
     Code(u16),
     /// The response was a Status.
     Status(Arc<Status>, u16),
-    /// Authentication failed; the message names the authentication methods that were tried.
+    /// Authentication failed; the message names the authentication methods of the server.
     Unauthenticated(String),
     /// The server failed without a Status.
     Failure { code: u16, reason: &'static str, message: String },
-    /// The client closed the connection before the response.
+    /// The client closed the connection before it got a response.
     ClosedEarly,
 }
 
@@ -142,7 +142,7 @@ impl ResponseStatus {
     }
 }
 
-/// Converts a time to the API's notation with microseconds.
+/// Converts a time to the API's MicroTime.
 fn micro_time(time: SystemTime) -> MicroTime {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     MicroTime::from_unix(since.as_secs() as i64, since.subsec_nanos())
@@ -156,8 +156,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Returns an event with all members.
-    pub(crate) fn full() -> Event {
+    /// Returns an event in which every field is set.
+    pub(crate) fn full_event() -> Event {
         let mut user = User::new("jane", &["dev", "system:authenticated"]);
         user.uid = "7".into();
         user.extra.insert("scopes".into(), vec!["a".into(), "b".into()]);
@@ -192,7 +192,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn sets_of_stages() {
+    fn stages_contain_members_and_parse_is_case_sensitive() {
         let set: Stages = [Stage::Panic, Stage::RequestReceived].into_iter().collect();
         assert!(set.contains(Stage::Panic) && !set.contains(Stage::ResponseComplete));
         assert!(set.union([Stage::ResponseComplete].into_iter().collect()).contains(Stage::ResponseComplete));

@@ -1,7 +1,8 @@
-//! Audit: the policy of recorded requests and levels ([`Policy`]), the events of a request ([`Trail`]), and their
-//! backends ([`Backend`]).
+//! Auditing: the policy that determines the audit level of a request ([`Policy`]), the events of a request ([`Trail`]),
+//! and the backends that process them ([`Backend`]).
 //!
-//! Independent of HTTP: the facts of a request are in its `Record`, and the server's handler chain reports its stages.
+//! The crate is independent of HTTP: events are built from the request's `Record`, and the server's handler chain
+//! reports the stages.
 
 mod auditor;
 mod backend;
@@ -22,6 +23,6 @@ pub use event::{Event, ObjectReference, ResponseStatus, Stage, Stages};
 pub use options::{
     AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, OptionsError, TruncateOptions, WebhookOptions,
 };
-pub use policy::{Policy, PolicyError, Treatment};
+pub use policy::{Policy, PolicyError, RequestAuditConfig};
 pub use spill::SpillOptions;
 pub use trail::{Answered, Trail};

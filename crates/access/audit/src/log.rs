@@ -1,4 +1,4 @@
-//! A backend that writes events as lines to a file or to standard output.
+//! A backend that writes events as lines to a file or standard output.
 
 mod rotate;
 
@@ -13,27 +13,27 @@ use crate::event::{encode_line, legacy_line};
 use crate::metrics::Metrics;
 use crate::{Backend, Event, LogFormat, LogOptions};
 
-use rotate::Rotating;
+use rotate::RotatingFile;
 
 const PLUGIN: &str = "log";
 
-/// A log, as a file or on standard output. Each event is written at once, under a lock, so that lines never mix. When
-/// [`Backend::process`] returns, the kernel has the bytes, but maybe in its page cache only, as with kube-apiserver.
+/// A log file, or standard output. Each event is written immediately, under a lock, so that lines never interleave.
+/// When [`Backend::process`] returns, the bytes may still only be in the kernel's page cache, as with kube-apiserver.
 pub(crate) struct Log {
-    out: Mutex<Out>,
+    out: Mutex<Sink>,
     format: LogFormat,
     metrics: Metrics,
 }
 
-enum Out {
+enum Sink {
     Stdout,
-    File(Rotating),
+    File(RotatingFile),
 }
 
 impl Log {
-    /// Creates the file and its directory unless they exist.
+    /// Opens the log. The file and its directory are created if they do not exist.
     pub(crate) fn open(options: &LogOptions, metrics: Metrics) -> std::io::Result<Self> {
-        let out = if options.path == Path::new("-") { Out::Stdout } else { Out::File(Rotating::open(options)?) };
+        let out = if options.path == Path::new("-") { Sink::Stdout } else { Sink::File(RotatingFile::open(options)?) };
         Ok(Self { out: Mutex::new(out), format: options.format, metrics })
     }
 
@@ -47,25 +47,25 @@ impl Log {
             }
         }
         match &mut *self.out.lock() {
-            Out::Stdout => {
+            Sink::Stdout => {
                 let mut out = std::io::stdout().lock();
                 out.write_all(&line).and_then(|()| out.flush())
             }
-            Out::File(file) => file.write_line(&line),
+            Sink::File(file) => file.write_line(&line),
         }
     }
 }
 
 impl Backend for Log {
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
-        let mut taken = true;
+        let mut accepted = true;
         for event in events {
             if let Err(error) = self.write(&event) {
                 self.metrics.failed(PLUGIN, &error.to_string(), &[event]);
-                taken = false;
+                accepted = false;
             }
         }
-        Box::pin(std::future::ready(taken))
+        Box::pin(std::future::ready(accepted))
     }
 
     fn name(&self) -> String {
@@ -76,30 +76,30 @@ impl Backend for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::tests::full;
+    use crate::event::tests::full_event;
     use crate::options::tests::log_options;
 
     #[tokio::test]
-    async fn lines_of_both_formats() {
+    async fn writes_a_line_per_event_in_both_formats() {
         let directory = tempfile::tempdir().unwrap();
         for (format, begins) in [(LogFormat::Json, "{\"kind\":\"Event\""), (LogFormat::Legacy, "2023-11-14T22:13:20")] {
             let path = directory.path().join("new").join(begins.len().to_string());
             let log = Log::open(&LogOptions { format, ..log_options(&path) }, Metrics::fresh()).unwrap();
-            assert!(log.process(vec![Arc::new(full()), Arc::new(full())]).await);
+            assert!(log.process(vec![Arc::new(full_event()), Arc::new(full_event())]).await);
             let text = std::fs::read_to_string(&path).unwrap();
             assert_eq!(text.lines().filter(|line| line.starts_with(begins)).count(), 2, "{text}");
         }
     }
 
-    /// `/dev/full` fails every write like a full disk.
+    /// Writes to `/dev/full` fail as on a full disk.
     #[tokio::test]
     #[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/full")]
-    async fn a_full_disk_is_counted() {
+    async fn counts_events_lost_to_a_full_disk() {
         let full_disk = Path::new("/dev/full");
         let metrics = Metrics::fresh();
         let options = LogOptions { max_size_mb: 0, ..log_options(full_disk) };
         let log = Log::open(&options, metrics.clone()).unwrap();
-        assert!(!log.process(vec![Arc::new(full()), Arc::new(full())]).await);
+        assert!(!log.process(vec![Arc::new(full_event()), Arc::new(full_event())]).await);
         assert_eq!(metrics.errors("log"), 2);
     }
 }

@@ -10,7 +10,7 @@ use crate::Event;
 use crate::event::legacy_line;
 
 families! {
-    /// Counters of events and of what became of them.
+    /// Counters of events, failures and levels.
     #[derive(Clone)]
     pub(crate) struct Metrics {
         events: IntCounter = "apiserver_audit_event_total",
@@ -38,7 +38,7 @@ impl Metrics {
         self.rejected.inc();
     }
 
-    /// Counts events that were or may have been lost, and logs their outlines, so that there is a trace of them.
+    /// Counts events that were or may have been lost, and logs a summary of each.
     pub(crate) fn failed(&self, plugin: &str, error: &str, events: &[Arc<Event>]) {
         self.errors.with_label_values(&[plugin]).inc_by(events.len() as u64);
         let lines: Vec<String> = events.iter().map(|event| legacy_line(event)).collect();

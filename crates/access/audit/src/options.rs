@@ -1,4 +1,4 @@
-//! The `--audit-*` options, their validation with kube-apiserver's messages, and the backends for them.
+//! The `--audit-*` options, their validation with kube-apiserver's messages, and the backends that they configure.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,9 +51,9 @@ pub struct WebhookOptions {
     pub mode: Mode,
     pub batch: BatchOptions,
     pub truncate: TruncateOptions,
-    /// The proxy for calls; direct if absent.
+    /// The dialer for calls; connections are direct if absent.
     pub dialer: Option<Arc<Dialer>>,
-    /// The place for events that do not fit into the queue; they are lost if absent. Only for [`Mode::Batch`].
+    /// Where to spill events that do not fit into the queue; they are lost if absent. Only for [`Mode::Batch`].
     pub spill: Option<SpillOptions>,
 }
 
@@ -63,25 +63,25 @@ pub enum LogFormat {
     Legacy,
 }
 
-/// The effect of auditing on requests.
+/// How requests wait for their events (`--audit-*-mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// None: events are queued.
+    /// Requests never wait: events are queued.
     Batch,
     /// Requests wait until their events are processed.
     Blocking,
-    /// Requests wait, and are refused if the event of their arrival cannot be processed.
+    /// Requests wait, and are rejected if their `RequestReceived` event cannot be processed.
     BlockingStrict,
 }
 
 /// The options of the queue for [`Mode::Batch`].
 #[derive(Clone, Debug)]
 pub struct BatchOptions {
-    /// Maximum number of events.
+    /// Maximum number of events in it.
     pub buffer_size: usize,
-    /// Maximum number of events.
+    /// Maximum number of events in it.
     pub max_batch_size: usize,
-    /// The maximum time that the first event of a batch waits for others.
+    /// The maximum time that the first event of a batch waits for more events.
     pub max_batch_wait: Duration,
     pub throttle_enable: bool,
     /// Batches per second.
@@ -97,7 +97,7 @@ pub struct TruncateOptions {
     pub max_batch_size: usize,
 }
 
-/// Errors of the audit options.
+/// An error in the audit options.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     #[error("loading audit policy file: {0}")]
@@ -138,9 +138,9 @@ impl Mode {
 }
 
 impl AuditOptions {
-    /// Creates the auditor, if there is a policy and a backend. Must be called in a runtime.
+    /// Creates the auditor, if there is a policy and a backend. Spawns tasks on the current runtime.
     pub fn build(&self, registry: &Registry, read: ObjectReader) -> Result<Option<Auditor>, OptionsError> {
-        // The metric families exist even if nothing is audited.
+        // Registered even if nothing is audited, as in kube-apiserver.
         let metrics = Metrics::register(registry)?;
         let Some(policy_file) = &self.policy_file else {
             if self.log.is_some() || self.webhook.is_some() {
@@ -152,9 +152,9 @@ impl AuditOptions {
         let mut backends: Vec<Box<dyn Backend>> = Vec::new();
         if let Some(log) = &self.log {
             let file = Log::open(log, metrics.clone()).map_err(OptionsError::LogFile)?;
-            // Concurrent writes to one file would only wait for each other.
-            let waiting = with_mode(Box::new(file), log.mode, &log.batch, false, &metrics);
-            backends.push(with_truncation(waiting, &log.truncate, &metrics));
+            // Concurrent writes to the file would only wait for each other.
+            let backend = with_mode(Box::new(file), log.mode, &log.batch, false, &metrics);
+            backends.push(with_truncation(backend, &log.truncate, &metrics));
         }
         if let Some(webhook) = &self.webhook {
             let sender = Webhook::open(webhook, metrics.clone()).map_err(OptionsError::Webhook)?;
@@ -162,14 +162,14 @@ impl AuditOptions {
                 Some(options) => Some(open_spill(options, &sender, &webhook.batch, registry)?),
                 None => None,
             };
-            let waiting: Box<dyn Backend> = match (webhook.mode, spill) {
+            let backend: Box<dyn Backend> = match (webhook.mode, spill) {
                 (Mode::Batch, Some(spill)) => {
                     let queue = Buffered::new(Box::new(sender), &webhook.batch, true, metrics.clone());
-                    Box::new(queue.spilling(spill))
+                    Box::new(queue.with_spill(spill))
                 }
                 (mode, _) => with_mode(Box::new(sender), mode, &webhook.batch, true, &metrics),
             };
-            backends.push(with_truncation(waiting, &webhook.truncate, &metrics));
+            backends.push(with_truncation(backend, &webhook.truncate, &metrics));
         }
         let backend: Box<dyn Backend> = match backends.len() {
             0 => return Ok(None),
@@ -181,7 +181,7 @@ impl AuditOptions {
     }
 }
 
-/// Opens the directory for events that do not fit into the queue, and begins to send what is in it.
+/// Opens the spill directory, and starts to send the events that are in it.
 fn open_spill(
     options: &SpillOptions,
     sender: &Webhook,
@@ -239,7 +239,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_built() {
+    async fn builds_the_backend_of_each_mode() {
         let directory = tempfile::tempdir().unwrap();
         let policy = directory.path().join("policy.yaml");
         std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]").unwrap();

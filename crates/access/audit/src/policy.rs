@@ -1,4 +1,4 @@
-//! The audit policy: an ordered list of rules, of which the first match determines the level of a request.
+//! The audit policy: an ordered list of rules, whose first match determines the audit level of a request.
 
 mod read;
 
@@ -17,14 +17,14 @@ pub struct Policy {
     pub(crate) omit_managed_fields: bool,
 }
 
-/// The error of an invalid policy, in kube-apiserver's words.
+/// The error of an invalid policy, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(crate) String);
 
-/// The policy's treatment of one request.
+/// How the policy audits a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Treatment {
+pub struct RequestAuditConfig {
     pub level: AuditLevel,
     pub omit_stages: Stages,
     pub omit_managed_fields: bool,
@@ -66,15 +66,15 @@ impl Policy {
         read::policy(text)
     }
 
-    /// Returns the treatment of a request. `user` is the authenticated user, even if they impersonate another one.
-    pub fn treatment(&self, info: &RequestInfo, user: Option<&User>) -> Treatment {
+    /// Evaluates the policy for a request. `user` is the authenticated user, even if they impersonate another one.
+    pub fn evaluate(&self, info: &RequestInfo, user: Option<&User>) -> RequestAuditConfig {
         match self.rules.iter().find(|rule| rule.matches(info, user)) {
-            Some(rule) => Treatment {
+            Some(rule) => RequestAuditConfig {
                 level: rule.level,
                 omit_stages: self.omit_stages.union(rule.omit_stages),
                 omit_managed_fields: rule.omit_managed_fields.unwrap_or(self.omit_managed_fields),
             },
-            None => Treatment {
+            None => RequestAuditConfig {
                 level: AuditLevel::None,
                 omit_stages: self.omit_stages,
                 omit_managed_fields: self.omit_managed_fields,
@@ -157,11 +157,11 @@ mod tests {
         let (method, path) = request.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         let info = RequestInfo::parse(&method, path, &Query::default(), path).unwrap();
-        policy.treatment(&info, user).level
+        policy.evaluate(&info, user).level
     }
 
     #[test]
-    fn rules() {
+    fn rules_match_by_all_their_conditions() {
         let jane = User::new("jane", &["dev"]);
         let pod = "GET /api/v1/namespaces/n/pods/p";
         let log = "GET /api/v1/namespaces/n/pods/p/log";
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_counts_and_stages_are_joined() {
+    fn first_matching_rule_sets_level_and_adds_omitted_stages() {
         let policy = Policy::parse(
             b"apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -228,14 +228,14 @@ rules:
 ",
         )
         .unwrap();
-        let treatment = |path: &str, query: &str| {
-            policy.treatment(&RequestInfo::parse(&Method::GET, path, &Query::parse(query), path).unwrap(), None)
+        let evaluate = |path: &str, query: &str| {
+            policy.evaluate(&RequestInfo::parse(&Method::GET, path, &Query::parse(query), path).unwrap(), None)
         };
-        assert_eq!(treatment("/api/v1/nodes", "watch=1").level, AuditLevel::None);
-        let get = treatment("/api/v1/nodes/n", "");
+        assert_eq!(evaluate("/api/v1/nodes", "watch=1").level, AuditLevel::None);
+        let get = evaluate("/api/v1/nodes/n", "");
         assert_eq!((get.level, get.omit_managed_fields), (AuditLevel::Metadata, false));
         assert!(get.omit_stages.contains(Stage::RequestReceived) && get.omit_stages.contains(Stage::Panic));
-        let list = treatment("/api/v1/nodes", "");
+        let list = evaluate("/api/v1/nodes", "");
         assert_eq!((list.level, list.omit_managed_fields), (AuditLevel::RequestResponse, true));
         assert!(!list.omit_stages.contains(Stage::Panic));
     }

@@ -1,7 +1,7 @@
-//! Events that a queue has no room for, kept in files until their server takes them.
+//! Spill files: events that do not fit into the queue are written to files until the webhook accepts them.
 //!
-//! Files have a number and one event per line. A file is removed once all its events are sent; after a stop in between
-//! it is sent again, so that events may come twice and none is lost.
+//! Files are numbered and have one event per line. A file is removed once all its events are sent. After a shutdown in
+//! between it is sent again from the start: events may be delivered twice, but none is lost.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -24,15 +24,15 @@ use tokio::task::AbortHandle;
 use crate::Event;
 use crate::event::encode_item;
 
-/// The most events on their way to the writer; a disk that is slower than that loses events.
-const ON_THE_WAY: usize = 1024;
-/// The size of a file, unless the limit of all is less than eight of it.
+/// The maximum number of events queued for the writer; events are lost if the disk is slower than that.
+const WRITER_QUEUE: usize = 1024;
+/// The maximum size of a file, unless the limit of all files is less than eight times as much.
 const FILE_BYTES: u64 = 8 << 20;
-/// The pause after a failure, which doubles up to a maximum.
+/// The delay after a failure, which doubles up to a maximum.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The directory of the files, and its limit.
+/// The directory of the files and its size limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpillOptions {
     pub directory: PathBuf,
@@ -40,21 +40,21 @@ pub struct SpillOptions {
     pub max_bytes: u64,
 }
 
-/// A receiver of encoded events.
-pub(crate) trait Replay: Send + Sync + 'static {
+/// The destination of spilled events.
+pub(crate) trait ReplaySink: Send + Sync + 'static {
     /// Returns true if all events were accepted.
     fn replay<'a>(&'a self, events: &'a [Vec<u8>]) -> BoxFuture<'a, bool>;
 }
 
-/// The files and the thread that writes them.
+/// The spill files, and the thread that writes them.
 pub(crate) struct Spill {
     lines: Mutex<Option<SyncSender<Vec<u8>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     sender: Mutex<Option<AbortHandle>>,
-    files: Arc<Files>,
+    files: Arc<SpillDirectory>,
 }
 
-struct Files {
+struct SpillDirectory {
     directory: PathBuf,
     max_bytes: u64,
     file_bytes: u64,
@@ -67,18 +67,18 @@ struct Files {
 #[derive(Default)]
 struct State {
     /// Complete files, the oldest first.
-    complete: VecDeque<Written>,
-    open: Option<(File, Written)>,
+    complete: VecDeque<SpillFile>,
+    open: Option<(File, SpillFile)>,
     /// The number of the last file.
     last: u64,
     bytes: u64,
-    /// True since events were lost, for one line in the log.
-    loses: bool,
+    /// True while events are being lost, so that this is logged only once.
+    is_losing: bool,
 }
 
 /// A file and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Written {
+struct SpillFile {
     number: u64,
     bytes: u64,
 }
@@ -101,25 +101,25 @@ families! {
 // === impl Spill ===
 
 impl Spill {
-    /// Opens the directory, with what an earlier server has left in it.
+    /// Opens the directory, including the files of earlier processes.
     pub(crate) fn open(options: &SpillOptions, metrics: SpillMetrics) -> io::Result<Self> {
-        let files = Arc::new(Files::open(options, metrics)?);
-        let (lines, received) = sync_channel(ON_THE_WAY);
+        let files = Arc::new(SpillDirectory::open(options, metrics)?);
+        let (lines, received) = sync_channel(WRITER_QUEUE);
         let writing = files.clone();
         let writer =
             std::thread::Builder::new().name("audit-spill".to_owned()).spawn(move || write_all(&writing, &received))?;
         Ok(Self { lines: Mutex::new(Some(lines)), writer: Mutex::new(Some(writer)), sender: Mutex::default(), files })
     }
 
-    /// Begins to send what is in the files, in batches. Must be called in a runtime.
-    pub(crate) fn send_to(&self, receiver: Arc<dyn Replay>, batch: usize) {
+    /// Spawns a task on the current runtime that sends the events in the files, in batches.
+    pub(crate) fn send_to(&self, receiver: Arc<dyn ReplaySink>, batch: usize) {
         let files = self.files.clone();
         let task = tokio::spawn(supervise("audit spill", move || send(files.clone(), receiver.clone(), batch)));
         *self.sender.lock() = Some(task.abort_handle());
     }
 
-    /// Keeps events, and returns those that were lost.
-    pub(crate) fn keep<'e>(&self, events: &'e [Arc<Event>]) -> &'e [Arc<Event>] {
+    /// Stores events, and returns those that were lost.
+    pub(crate) fn store<'e>(&self, events: &'e [Arc<Event>]) -> &'e [Arc<Event>] {
         let lines = self.lines.lock();
         for (at, event) in events.iter().enumerate() {
             let mut line = Vec::with_capacity(1024);
@@ -136,7 +136,7 @@ impl Spill {
         &[]
     }
 
-    /// Waits until everything kept is written. Nothing is kept or sent afterwards.
+    /// Waits until all stored events are written. No further events are stored or sent.
     pub(crate) async fn close(&self) {
         if let Some(sender) = self.sender.lock().take() {
             sender.abort();
@@ -150,14 +150,14 @@ impl Spill {
     }
 }
 
-/// Writes lines until the sender is gone.
-fn write_all(files: &Files, lines: &Receiver<Vec<u8>>) {
+/// Writes lines until the channel is closed.
+fn write_all(files: &SpillDirectory, lines: &Receiver<Vec<u8>>) {
     while let Ok(line) = lines.recv() {
         match files.append(&line) {
             Ok(()) => files.metrics.spilled.inc(),
             Err(error) => {
                 files.metrics.dropped.inc();
-                if !std::mem::replace(&mut files.state.lock().loses, true) {
+                if !std::mem::replace(&mut files.state.lock().is_losing, true) {
                     tracing::error!(
                         directory = %files.directory.display(), %error, "audit events are lost, which is counted from here on"
                     );
@@ -167,8 +167,8 @@ fn write_all(files: &Files, lines: &Receiver<Vec<u8>>) {
     }
 }
 
-/// Sends the files, one after the other, for as long as the server runs.
-async fn send(files: Arc<Files>, receiver: Arc<dyn Replay>, batch: usize) {
+/// Sends the files, the oldest first, until the server exits.
+async fn send(files: Arc<SpillDirectory>, receiver: Arc<dyn ReplaySink>, batch: usize) {
     loop {
         let Some(oldest) = files.oldest() else {
             files.written.notified().await;
@@ -184,7 +184,7 @@ async fn send(files: Arc<Files>, receiver: Arc<dyn Replay>, batch: usize) {
                 continue;
             }
         };
-        // A line without an end was cut short by the end of an earlier process.
+        // The last line may be incomplete if an earlier process was killed.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let events: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).collect();
@@ -200,16 +200,16 @@ async fn send(files: Arc<Files>, receiver: Arc<dyn Replay>, batch: usize) {
     }
 }
 
-// === impl Files ===
+// === impl SpillDirectory ===
 
-impl Files {
+impl SpillDirectory {
     fn open(options: &SpillOptions, metrics: SpillMetrics) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(&options.directory)?;
         let mut complete = Vec::new();
         for entry in fs::read_dir(&options.directory)? {
             let entry = entry?;
-            if let Some(number) = number_of(&entry.file_name().to_string_lossy()) {
-                complete.push(Written { number, bytes: entry.metadata()?.len() });
+            if let Some(number) = parse_file_number(&entry.file_name().to_string_lossy()) {
+                complete.push(SpillFile { number, bytes: entry.metadata()?.len() });
             }
         }
         complete.sort_by_key(|file| file.number);
@@ -224,7 +224,7 @@ impl Files {
             written: Notify::new(),
             metrics,
         };
-        files.show(bytes);
+        files.report_size(bytes);
         Ok(files)
     }
 
@@ -244,17 +244,17 @@ impl Files {
                 state.last += 1;
                 let number = state.last;
                 let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path(number))?;
-                (file, Written { number, bytes: 0 })
+                (file, SpillFile { number, bytes: 0 })
             }
         };
         let appended = file.write_all(line);
         if appended.is_err() {
-            // The file ends here; a part of a line that stays is left out when it is read.
+            // If this fails, the partial line is skipped when the file is read.
             let _ = file.set_len(written.bytes);
         } else {
             written.bytes += size;
             state.bytes += size;
-            state.loses = false;
+            state.is_losing = false;
         }
         if written.bytes >= self.file_bytes || appended.is_err() {
             state.complete.push_back(written);
@@ -263,13 +263,13 @@ impl Files {
         }
         let bytes = state.bytes;
         drop(state);
-        self.show(bytes);
+        self.report_size(bytes);
         self.written.notify_one();
         appended
     }
 
-    /// Returns the oldest file, which is not written to any more.
-    fn oldest(&self) -> Option<Written> {
+    /// Returns the oldest complete file.
+    fn oldest(&self) -> Option<SpillFile> {
         let mut state = self.state.lock();
         if state.complete.is_empty()
             && let Some((_, written)) = state.open.take()
@@ -279,29 +279,29 @@ impl Files {
         state.complete.front().copied()
     }
 
-    fn remove(&self, file: Written) {
+    fn remove(&self, file: SpillFile) {
         if let Err(error) = fs::remove_file(self.path(file.number)) {
             tracing::error!(file = %self.path(file.number).display(), %error, "audit events that were sent stay on disk");
         }
         self.forget(file);
     }
 
-    fn forget(&self, file: Written) {
+    fn forget(&self, file: SpillFile) {
         let mut state = self.state.lock();
         state.complete.retain(|other| *other != file);
         state.bytes = state.bytes.saturating_sub(file.bytes);
         let bytes = state.bytes;
         drop(state);
-        self.show(bytes);
+        self.report_size(bytes);
     }
 
-    fn show(&self, bytes: u64) {
+    fn report_size(&self, bytes: u64) {
         self.metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 }
 
-/// Returns the number in the name of a file.
-fn number_of(name: &str) -> Option<u64> {
+/// Returns the number in a file name.
+fn parse_file_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("audit-")?.strip_suffix(".jsonl")?;
     (digits.len() == 20).then(|| digits.parse().ok()).flatten()
 }
@@ -312,7 +312,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::event::tests::full;
+    use crate::event::tests::full_event;
 
     fn options(directory: &Path, max_bytes: u64) -> SpillOptions {
         SpillOptions { directory: directory.join("spill"), max_bytes }
@@ -323,17 +323,17 @@ mod tests {
     }
 
     fn event(id: usize) -> Arc<Event> {
-        Arc::new(Event { audit_id: id.to_string().into(), ..full() })
+        Arc::new(Event { audit_id: id.to_string().into(), ..full_event() })
     }
 
-    /// Takes events while it is open.
+    /// A sink that accepts events while it is open.
     #[derive(Default)]
     struct Server {
         open: AtomicBool,
-        taken: Mutex<Vec<Vec<String>>>,
+        accepted: Mutex<Vec<Vec<String>>>,
     }
 
-    impl Replay for Server {
+    impl ReplaySink for Server {
         fn replay<'a>(&'a self, events: &'a [Vec<u8>]) -> BoxFuture<'a, bool> {
             Box::pin(async move {
                 let open = self.open.load(Ordering::SeqCst);
@@ -342,34 +342,34 @@ mod tests {
                         let event: serde_json::Value = serde_json::from_slice(event).unwrap();
                         event["auditID"].as_str().unwrap().to_owned()
                     };
-                    self.taken.lock().push(events.iter().map(id).collect());
+                    self.accepted.lock().push(events.iter().map(id).collect());
                 }
                 open
             })
         }
     }
 
-    async fn until(what: &str, condition: impl Fn() -> bool) {
+    async fn wait_until(description: &str, condition: impl Fn() -> bool) {
         for _ in 0..30_000 {
             if condition() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        panic!("waited in vain: {what}");
+        panic!("waited in vain: {description}");
     }
 
     #[tokio::test]
-    async fn what_is_kept_is_sent_later_and_by_a_later_server() {
+    async fn sends_spilled_events_later_and_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
         let options = options(directory.path(), 1 << 20);
         let first = metrics();
         let spill = Spill::open(&options, first.clone()).unwrap();
-        assert!(spill.keep(&(0..5).map(event).collect::<Vec<_>>()).is_empty());
+        assert!(spill.store(&(0..5).map(event).collect::<Vec<_>>()).is_empty());
         spill.close().await;
         assert_eq!((first.spilled.get(), first.dropped.get()), (5, 0));
-        assert!(!spill.keep(&[event(9)]).is_empty(), "it is closed");
-        // A process that was killed may leave a part of a line.
+        assert!(!spill.store(&[event(9)]).is_empty(), "it is closed");
+        // A process that was killed may leave a partial line.
         let left = fs::read_dir(&options.directory).unwrap().next().unwrap().unwrap().path();
         let mut file = OpenOptions::new().append(true).open(&left).unwrap();
         file.write_all(b"{\"auditID\":\"cut").unwrap();
@@ -380,25 +380,25 @@ mod tests {
         let server = Arc::new(Server::default());
         server.open.store(true, Ordering::SeqCst);
         spill.send_to(server.clone(), 2);
-        until("the old events", || second.sent.get() == 5).await;
-        spill.keep(&[event(5)]);
-        until("a new event", || second.sent.get() == 6).await;
-        until("no file", || fs::read_dir(&options.directory).unwrap().next().is_none()).await;
-        let taken: Vec<Vec<String>> = server.taken.lock().clone();
-        assert_eq!(taken, [vec!["0", "1"], vec!["2", "3"], vec!["4"], vec!["5"]]);
-        until("no bytes", || second.bytes.get() == 0).await;
+        wait_until("the old events", || second.sent.get() == 5).await;
+        spill.store(&[event(5)]);
+        wait_until("a new event", || second.sent.get() == 6).await;
+        wait_until("no file", || fs::read_dir(&options.directory).unwrap().next().is_none()).await;
+        let accepted: Vec<Vec<String>> = server.accepted.lock().clone();
+        assert_eq!(accepted, [vec!["0", "1"], vec!["2", "3"], vec!["4"], vec!["5"]]);
+        wait_until("no bytes", || second.bytes.get() == 0).await;
         spill.close().await;
     }
 
     #[tokio::test]
-    async fn a_full_directory_loses_events_and_counts_them() {
+    async fn counts_events_lost_to_a_full_directory() {
         let directory = tempfile::tempdir().unwrap();
         let metrics = metrics();
         let mut line = Vec::new();
         encode_item(&event(0), &mut line);
         let options = options(directory.path(), 20 * (line.len() as u64 + 1));
         let spill = Spill::open(&options, metrics.clone()).unwrap();
-        spill.keep(&(10..40).map(event).collect::<Vec<_>>());
+        spill.store(&(10..40).map(event).collect::<Vec<_>>());
         spill.close().await;
         let kept = metrics.spilled.get();
         assert!((18..=20).contains(&kept) && kept + metrics.dropped.get() == 30, "{kept}");

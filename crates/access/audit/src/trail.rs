@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::auditor::Auditor;
 use crate::event::{Event, ObjectReference, ResponseStatus, Stage};
-use crate::policy::Treatment;
+use crate::policy::RequestAuditConfig;
 use crate::truncate::TRUNCATED;
 
 /// The audit events of one request. There are none before [`Trail::begin`].
@@ -25,20 +25,20 @@ pub struct Trail {
 
 #[derive(Default)]
 struct State {
-    begun: Option<Begun>,
+    audited: Option<AuditedRequest>,
     status: Option<ResponseStatus>,
     response_object: Option<Bytes>,
     ended: bool,
 }
 
 #[derive(Clone)]
-struct Begun {
-    treatment: Treatment,
+struct AuditedRequest {
+    config: RequestAuditConfig,
     info: Arc<RequestInfo>,
     user: Option<Arc<User>>,
 }
 
-/// The members of a response head that events have.
+/// The parts of a response head that are recorded in events.
 pub struct Answered {
     pub code: u16,
     /// Present if the response is a Status.
@@ -47,9 +47,10 @@ pub struct Answered {
 
 /// The maximum length of a user agent in an event.
 const MAX_USER_AGENT: usize = 1024;
-/// Larger responses are omitted from events, which are marked as truncated, since they would have to be buffered.
+/// The maximum size of a recorded response. Larger ones would have to be buffered; they are omitted and the event is
+/// marked as truncated.
 const MAX_RESPONSE_OBJECT: usize = 16 << 20;
-/// Events of slower requests have annotations with the durations of their parts.
+/// The latency above which events are annotated with the latency of each part of the request.
 const SLOW: Duration = Duration::from_millis(500);
 
 impl Trail {
@@ -67,29 +68,29 @@ impl Trail {
         Self { auditor, record, source_ips: source_ips.into(), user_agent, state: Mutex::default() }
     }
 
-    /// Applies the policy after authentication, successful or not. Returns true if there will be events.
+    /// Evaluates the policy after successful or failed authentication. Returns true if the request is audited.
     pub fn begin(&self, info: &Arc<RequestInfo>, user: Option<&Arc<User>>) -> bool {
-        let treatment = self.auditor.treatment(info, user.map(Arc::as_ref));
-        self.record.begin_audit().decide(treatment.level, treatment.omit_managed_fields);
-        if treatment.level == AuditLevel::None {
+        let config = self.auditor.evaluate(info, user.map(Arc::as_ref));
+        self.record.begin_audit().decide(config.level, config.omit_managed_fields);
+        if config.level == AuditLevel::None {
             return false;
         }
-        self.state.lock().begun = Some(Begun { treatment, info: info.clone(), user: user.cloned() });
+        self.state.lock().audited = Some(AuditedRequest { config, info: info.clone(), user: user.cloned() });
         true
     }
 
     /// Returns true once the policy has selected the request for auditing.
     pub fn is_begun(&self) -> bool {
-        self.state.lock().begun.is_some()
+        self.state.lock().audited.is_some()
     }
 
-    /// Records the arrival of the request. Returns false if that failed and the request must be refused.
+    /// Records the `RequestReceived` stage. Returns false if that failed and the request must be rejected.
     pub async fn received(&self) -> bool {
-        let taken = self.emit(Stage::RequestReceived).await;
-        if !taken {
+        let accepted = self.emit(Stage::RequestReceived).await;
+        if !accepted {
             self.auditor.rejected();
         }
-        taken
+        accepted
     }
 
     /// Records the response head; only the first call counts.
@@ -100,7 +101,7 @@ impl Trail {
         });
     }
 
-    /// Like [`Trail::answered`] after failed authentication; `tried` are the authentication methods that were tried.
+    /// Like [`Trail::answered`], for failed authentication; `tried` are the authentication methods that were tried.
     pub fn unauthenticated(&self, tried: &[&str]) {
         let message = match tried {
             [] => "Authentication failed, no credentials provided".to_owned(),
@@ -109,7 +110,7 @@ impl Trail {
         self.state.lock().status.get_or_insert(ResponseStatus::Unauthenticated(message));
     }
 
-    /// Records that the response head is sent.
+    /// Records the `ResponseStarted` stage.
     pub async fn started(&self) {
         self.emit(Stage::ResponseStarted).await;
     }
@@ -117,23 +118,23 @@ impl Trail {
     /// Returns the maximum size of the response body to record; zero if none is recorded.
     pub fn wants_body(&self) -> usize {
         let state = self.state.lock();
-        let wanted = state.begun.as_ref().is_some_and(|begun| begun.treatment.level >= AuditLevel::RequestResponse);
+        let wanted = state.audited.as_ref().is_some_and(|audited| audited.config.level >= AuditLevel::RequestResponse);
         if wanted { MAX_RESPONSE_OBJECT } else { 0 }
     }
 
     /// Records the response body; `None` if it was too large.
     pub fn body(&self, media_type: &str, body: Option<&Bytes>) {
-        let Some(begun) = self.state.lock().begun.clone() else { return };
+        let Some(audited) = self.state.lock().audited.clone() else { return };
         match body {
             Some(body) => {
-                let object = self.auditor.read(media_type, body, begun.treatment.omit_managed_fields);
+                let object = self.auditor.read(media_type, body, audited.config.omit_managed_fields);
                 self.state.lock().response_object = object;
             }
             None => self.record.annotate(TRUNCATED, "true"),
         }
     }
 
-    /// Returns true once the request is slow, so that the durations of its parts are recorded.
+    /// Returns true once the request is slow enough for its latencies to be recorded.
     pub fn is_slow(&self) -> bool {
         self.total() > SLOW
     }
@@ -142,10 +143,10 @@ impl Trail {
         self.record.received().elapsed().unwrap_or_default()
     }
 
-    /// Annotates slow requests with the durations of their parts. Watches are exempt, since they are meant to last.
-    fn tell_latencies(&self) {
+    /// Annotates slow requests with the latencies of their parts, except watches, which are long-running by design.
+    fn annotate_latencies(&self) {
         let total = self.total();
-        let watches = self.state.lock().begun.as_ref().is_some_and(|begun| begun.info.verb == "watch");
+        let watches = self.state.lock().audited.as_ref().is_some_and(|audited| audited.info.verb == "watch");
         if total <= SLOW || watches {
             return;
         }
@@ -156,16 +157,17 @@ impl Trail {
         }
     }
 
-    /// Records that the response was sent completely, or that the client is gone. Only the first end counts.
+    /// Records the `ResponseComplete` stage: the response was sent, or the client is gone. Only the first call of this
+    /// or [`Trail::panicked`] counts.
     pub async fn completed(&self) {
         if self.end() {
-            self.tell_latencies();
+            self.annotate_latencies();
             self.state.lock().status.get_or_insert(ResponseStatus::ClosedEarly);
             self.emit(Stage::ResponseComplete).await;
         }
     }
 
-    /// Records that a panic ended the request.
+    /// Records the `Panic` stage.
     pub async fn panicked(&self, message: &str) {
         if self.end() {
             self.state.lock().status = Some(ResponseStatus::Failure {
@@ -177,7 +179,7 @@ impl Trail {
         }
     }
 
-    /// Ends the trail: there are no further events. Returns false if it had ended before.
+    /// Ends the trail: no further events are created. Returns false if it has ended already.
     pub fn end(&self) -> bool {
         !std::mem::replace(&mut self.state.lock().ended, true)
     }
@@ -190,57 +192,57 @@ impl Trail {
     /// Creates the event of a stage, unless the policy omits the stage.
     fn event(&self, stage: Stage) -> Option<Event> {
         let state = self.state.lock();
-        let begun = state.begun.as_ref()?;
-        if begun.treatment.omit_stages.contains(stage) {
+        let audited = state.audited.as_ref()?;
+        if audited.config.omit_stages.contains(stage) {
             return None;
         }
-        let mut noted = self.record.begin_audit().noted();
-        self.record.note(|facts| annotate_decision(facts.decision.as_ref(), &mut noted));
+        let mut notes = self.record.begin_audit().noted();
+        self.record.note(|facts| annotate_decision(facts.decision.as_ref(), &mut notes));
         let received = self.record.received();
         let at_once = stage == Stage::RequestReceived;
-        let level = begun.treatment.level;
+        let level = audited.config.level;
         Some(Event {
             level,
             audit_id: self.record.audit_id().clone(),
             stage,
             request_uri: self.record.uri().into(),
-            verb: begun.info.verb.clone(),
-            user: begun.user.clone(),
-            impersonated: noted.impersonated.clone(),
+            verb: audited.info.verb.clone(),
+            user: audited.user.clone(),
+            impersonated: notes.impersonated.clone(),
             source_ips: self.source_ips.clone(),
             user_agent: self.user_agent.clone(),
-            object: reference(&begun.info, &noted),
+            object: reference(&audited.info, &notes),
             status: state.status.clone(),
-            request_object: noted.request_object.filter(|_| level >= AuditLevel::Request),
+            request_object: notes.request_object.filter(|_| level >= AuditLevel::Request),
             response_object: state.response_object.clone(),
             received,
             stage_time: if at_once { received } else { SystemTime::now() },
-            annotations: noted.annotations,
+            annotations: notes.annotations,
         })
     }
 }
 
-fn annotate_decision(decision: Option<&Decision>, noted: &mut Noted) {
+fn annotate_decision(decision: Option<&Decision>, notes: &mut Noted) {
     let Some(decision) = decision else { return };
     let word = if decision.is_allow() { "allow" } else { "forbid" };
-    noted.annotations.insert("authorization.k8s.io/decision".into(), word.into());
-    noted.annotations.insert("authorization.k8s.io/reason".into(), decision.reason().into());
+    notes.annotations.insert("authorization.k8s.io/decision".into(), word.into());
+    notes.annotations.insert("authorization.k8s.io/reason".into(), decision.reason().into());
 }
 
-/// Returns the object that the path names, completed by the object in the request.
-fn reference(info: &RequestInfo, noted: &Noted) -> Option<ObjectReference> {
+/// Returns the object that the path names, completed from the object in the request.
+fn reference(info: &RequestInfo, notes: &Noted) -> Option<ObjectReference> {
     if !info.is_resource_request {
         return None;
     }
     let or = |first: &Text, second: &Text| if first.is_empty() { second.clone() } else { first.clone() };
     Some(ObjectReference {
         resource: info.resource.clone(),
-        namespace: or(&info.namespace, &noted.object.namespace),
-        name: or(&info.name, &noted.object.name),
-        uid: noted.object.uid.clone(),
+        namespace: or(&info.namespace, &notes.object.namespace),
+        name: or(&info.name, &notes.object.name),
+        uid: notes.object.uid.clone(),
         api_group: info.api_group.clone(),
         api_version: info.api_version.clone(),
-        resource_version: noted.object.resource_version.clone(),
+        resource_version: notes.object.resource_version.clone(),
         subresource: info.subresource.clone(),
     })
 }
@@ -252,11 +254,11 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::backend::tests::Seen;
+    use crate::backend::tests::RecordingBackend;
     use crate::metrics::Metrics;
     use crate::policy::Policy;
 
-    fn trail(rules: &str, seen: &Arc<Seen>, method: Method, path: &str) -> (Trail, Arc<RequestInfo>) {
+    fn trail(rules: &str, seen: &Arc<RecordingBackend>, method: Method, path: &str) -> (Trail, Arc<RequestInfo>) {
         let text = format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{rules}]");
         let policy = Policy::parse(text.as_bytes()).unwrap();
         let read: ObjectReader = |_, body, _| Some(body.clone());
@@ -269,17 +271,17 @@ mod tests {
     use crate::ObjectReader;
 
     #[tokio::test]
-    async fn the_stages_of_a_create() {
-        let seen = Arc::new(Seen::default());
+    async fn records_stages_and_annotations_of_a_create() {
+        let seen = Arc::new(RecordingBackend::default());
         let path = "/api/v1/namespaces/n/pods";
         let (trail, info) = trail("{level: RequestResponse}", &seen, Method::POST, path);
         let user = Arc::new(User::new("jane", &[]));
         trail.record.annotate("early", "1");
         assert!(trail.begin(&info, Some(&user)) && trail.received().await);
         trail.record.note(|facts| facts.decision = Some(Decision::Allow("RBAC: because".into())));
-        trail.record.begin_audit().note(|noted| {
-            noted.object = ObjectNotes { name: "p".into(), ..ObjectNotes::default() };
-            noted.request_object = Some(Bytes::from_static(b"{}"));
+        trail.record.begin_audit().note(|notes| {
+            notes.object = ObjectNotes { name: "p".into(), ..ObjectNotes::default() };
+            notes.request_object = Some(Bytes::from_static(b"{}"));
         });
         trail.answered(&Answered { code: 201, status: None });
         assert_eq!(trail.wants_body(), MAX_RESPONSE_OBJECT);
@@ -301,8 +303,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn levels_and_omitted_stages() {
-        let seen = Arc::new(Seen::default());
+    async fn obeys_level_and_omitted_stages() {
+        let seen = Arc::new(RecordingBackend::default());
         let path = "/api/v1/nodes/x";
         let (none, info) = trail("{level: None}", &seen, Method::GET, path);
         assert!(!none.begin(&info, None) && none.received().await);
@@ -328,8 +330,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_strict_backend_can_refuse_a_request() {
-        let seen = Arc::new(Seen { refuses: true, ..Seen::default() });
+    async fn reports_when_a_strict_backend_refuses_the_event() {
+        let seen = Arc::new(RecordingBackend { refuses: true, ..RecordingBackend::default() });
         let (trail, info) = trail("{level: Metadata}", &seen, Method::GET, "/version");
         assert!(trail.begin(&info, None));
         assert!(!trail.received().await);

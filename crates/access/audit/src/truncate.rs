@@ -1,4 +1,5 @@
-//! A backend that limits the size of events and batches: objects are omitted first, then whole events.
+//! A backend that limits the size of events and batches: first the objects of a large event are omitted, then the
+//! event.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::{Backend, Event, TruncateOptions};
 
 const PLUGIN: &str = "truncate";
-/// The annotation of events without their objects.
+/// The annotation of events whose objects are omitted.
 pub(crate) const TRUNCATED: &str = "audit.k8s.io/truncated";
 
 pub(crate) struct Truncate<B> {
@@ -27,7 +28,7 @@ impl<B: Backend> Truncate<B> {
 impl<B: Backend> Backend for Truncate<B> {
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
         Box::pin(async move {
-            let (mut taken, mut too_large) = (true, Vec::new());
+            let (mut accepted, mut too_large) = (true, Vec::new());
             let (mut batch, mut batch_size) = (Vec::new(), 0);
             for mut event in events {
                 let mut size = encoded_size(&event);
@@ -40,19 +41,19 @@ impl<B: Backend> Backend for Truncate<B> {
                     continue;
                 }
                 if !batch.is_empty() && batch_size + size > self.options.max_batch_size {
-                    taken &= self.next.process(std::mem::take(&mut batch)).await;
+                    accepted &= self.next.process(std::mem::take(&mut batch)).await;
                     batch_size = 0;
                 }
                 batch_size += size;
                 batch.push(event);
             }
             if !batch.is_empty() {
-                taken &= self.next.process(batch).await;
+                accepted &= self.next.process(batch).await;
             }
             if !too_large.is_empty() {
                 self.metrics.failed(PLUGIN, "event is too large even after truncating", &too_large);
             }
-            taken
+            accepted
         })
     }
 
@@ -76,12 +77,12 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::backend::tests::Seen;
-    use crate::event::tests::full;
+    use crate::backend::tests::RecordingBackend;
+    use crate::event::tests::full_event;
 
     #[tokio::test]
-    async fn sizes() {
-        let bare = encoded_size(&without_objects(&full()));
+    async fn omits_objects_then_events_and_splits_batches() {
+        let bare = encoded_size(&without_objects(&full_event()));
         let large = Bytes::from(format!("\"{}\"", "x".repeat(5000)));
         let event = |id: &str, object: Option<&Bytes>, level| {
             Arc::new(Event {
@@ -89,16 +90,16 @@ mod tests {
                 request_object: object.cloned(),
                 response_object: None,
                 level,
-                ..full()
+                ..full_event()
             })
         };
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(RecordingBackend::default());
         let metrics = Metrics::fresh();
         let options = TruncateOptions { enabled: true, max_event_size: bare + 20, max_batch_size: 2 * bare + 40 };
         let backend = Truncate::new(seen.clone(), options, metrics.clone());
         let request = AuditLevel::Request;
-        let long_agent = Arc::new(Event { user_agent: "x".repeat(5000).into(), ..full() });
-        let taken = backend
+        let long_agent = Arc::new(Event { user_agent: "x".repeat(5000).into(), ..full_event() });
+        let accepted = backend
             .process(vec![
                 event("id-1", None, request),
                 event("id-2", Some(&large), request),
@@ -107,7 +108,7 @@ mod tests {
                 event("id-4", None, request),
             ])
             .await;
-        assert!(taken);
+        assert!(accepted);
         assert_eq!(*seen.batches.lock(), [vec!["id-1", "id-2"], vec!["id-4"]]);
         let events = seen.events.lock();
         assert_eq!(events[1].annotations.get(TRUNCATED).map(|text| text.as_str()), Some("true"));

@@ -1,4 +1,4 @@
-//! A backend that sends events as `EventList`s to the server of a kubeconfig file.
+//! A backend that sends events as an `EventList` to the server in a kubeconfig file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use binnacle_request::BoxFuture;
 use binnacle_webhook::{Backoff, Client, load};
 use bytes::Bytes;
 
-use crate::event::{encode_list, encode_list_of};
+use crate::event::{encode_list, encode_list_of_items};
 use crate::metrics::Metrics;
-use crate::spill::Replay;
+use crate::spill::ReplaySink;
 use crate::{Backend, Event, WebhookOptions};
 
 const PLUGIN: &str = "webhook";
-/// The timeout of a call. Go has none, but a hanging call would keep its events in memory forever.
+/// The timeout of a call. kube-apiserver has none, but a hanging call would hold its events in memory forever.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
@@ -21,8 +21,8 @@ pub(crate) struct Webhook {
     client: Client,
     backoff: Backoff,
     metrics: Metrics,
-    /// True if the caller keeps events that are refused.
-    keeps: bool,
+    /// True if the caller spills events that the server does not accept.
+    caller_spills: bool,
 }
 
 impl Webhook {
@@ -30,8 +30,8 @@ impl Webhook {
         let mut target = load(&options.config_file).map_err(|error| error.to_string())?;
         target.dialer = options.dialer.clone();
         let client = Client::new(target, TIMEOUT).map_err(|error| error.to_string())?;
-        let keeps = options.spill.is_some();
-        Ok(Self { client, backoff: Backoff::starting_at(options.initial_backoff), metrics, keeps })
+        let caller_spills = options.spill.is_some();
+        Ok(Self { client, backoff: Backoff::starting_at(options.initial_backoff), metrics, caller_spills })
     }
 }
 
@@ -39,10 +39,10 @@ impl Backend for Webhook {
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let list = Bytes::from(encode_list(events.iter().map(Arc::as_ref)));
-            // All failures are treated as transient, since events should hardly ever be lost.
+            // All failures are retried, since events should not be lost.
             match self.backoff.run_while(|_| true, || self.client.post(list.clone())).await {
                 Ok(_) => true,
-                Err(error) if self.keeps => {
+                Err(error) if self.caller_spills => {
                     tracing::warn!(%error, events = events.len(), "audit events wait on disk until the webhook answers");
                     false
                 }
@@ -59,9 +59,9 @@ impl Backend for Webhook {
     }
 }
 
-impl Replay for Webhook {
+impl ReplaySink for Webhook {
     fn replay<'a>(&'a self, events: &'a [Vec<u8>]) -> BoxFuture<'a, bool> {
-        Box::pin(async move { self.client.post(encode_list_of(events)).await.is_ok() })
+        Box::pin(async move { self.client.post(encode_list_of_items(events)).await.is_ok() })
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::event::tests::full;
+    use crate::event::tests::full_event;
     use crate::options::tests::log_options;
 
     async fn webhook(answers: &'static [u16]) -> (Webhook, Hook, Arc<Mutex<Vec<serde_json::Value>>>, Metrics) {
@@ -118,12 +118,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_of_events_are_sent_and_sent_again() {
-        for (answers, taken, calls, errors) in
+    async fn sends_event_lists_with_retries() {
+        for (answers, accepted, calls, errors) in
             [(&[200][..], true, 1, 0), (&[400, 500, 200], true, 3, 0), (&[403], false, 5, 2)]
         {
             let (webhook, _hook, seen, metrics) = webhook(answers).await;
-            assert_eq!(webhook.process(vec![Arc::new(full()), Arc::new(full())]).await, taken, "{answers:?}");
+            assert_eq!(
+                webhook.process(vec![Arc::new(full_event()), Arc::new(full_event())]).await,
+                accepted,
+                "{answers:?}"
+            );
             let seen = seen.lock();
             assert_eq!((seen.len(), metrics.errors("webhook")), (calls, errors), "{answers:?}");
             assert_eq!(seen[0]["kind"], "EventList");

@@ -1,4 +1,4 @@
-//! Authentication of requests without any credential.
+//! Authentication of requests without credentials.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use binnacle_request::{BoxFuture, User};
 
 use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
-/// Authenticates requests, all or those for some paths, as `system:anonymous`. Must be the last authenticator.
+/// Authenticates requests as `system:anonymous`, on all paths or only some. Must be the last authenticator.
 pub struct Anonymous {
     user: Arc<User>,
-    /// Exactly these paths; all when there are none.
+    /// Exact paths; all paths if empty.
     paths: Vec<String>,
 }
 
 impl Anonymous {
-    /// Accepts every path.
+    /// Accepts requests on every path.
     pub fn new() -> Self {
         Self::for_paths(Vec::new())
     }
 
-    /// Accepts only these paths; all if there are none (KEP-4633).
+    /// Accepts requests only on these paths, or on all if there are none (KEP-4633).
     pub fn for_paths(paths: Vec<String>) -> Self {
         Self { user: Arc::new(User::new(User::ANONYMOUS, &[User::UNAUTHENTICATED])), paths }
     }
@@ -36,9 +36,9 @@ impl Authenticator for Anonymous {
         &'a self,
         credentials: Credentials<'a>,
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        let open = self.paths.is_empty() || self.paths.iter().any(|path| path == credentials.path);
+        let is_allowed = self.paths.is_empty() || self.paths.iter().any(|path| path == credentials.path);
         Box::pin(async move {
-            Ok(open.then(|| Authenticated {
+            Ok(is_allowed.then(|| Authenticated {
                 audiences: credentials.audiences.to_vec(),
                 ..Authenticated::new(self.user.clone())
             }))
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn paths() {
+    async fn accepts_only_configured_paths() {
         let some = || Anonymous::for_paths(vec!["/livez".to_owned(), "/readyz".to_owned()]);
         for (anonymous, path, want) in [
             (Anonymous::new(), "/api", true),

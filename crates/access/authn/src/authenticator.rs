@@ -1,4 +1,4 @@
-//! The traits of authenticators: for requests, and for tokens alone.
+//! The authenticator traits, for requests and for bare tokens.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,20 +9,21 @@ use binnacle_request::{BoxFuture, ConnectionInfo, User};
 use binnacle_work::{Exceeded, allocate, pace};
 use http::HeaderMap;
 
-/// The parts of a request that can prove who sent it.
+/// The parts of a request that authenticators use.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
     pub headers: &'a HeaderMap,
     pub connection: &'a ConnectionInfo,
-    /// The path of the request, on which anonymous access may depend.
+    /// The request path, since anonymous access may be limited to some paths.
     pub path: &'a str,
-    /// The accepted audiences: a credential must be made for one of them; any credential is accepted if there are none.
+    /// The accepted audiences: a credential must be valid for one of them. If empty, credentials for any audience are
+    /// accepted.
     pub audiences: &'a [Text],
 }
 
 /// Authenticates requests.
 pub trait Authenticator: Send + Sync {
-    /// `None` when the request carries no credential of this kind; an error when it carries a bad one.
+    /// Returns `None` if the request has no credential of this kind, and an error if it has an invalid one.
     fn authenticate<'a>(
         &'a self,
         credentials: Credentials<'a>,
@@ -31,7 +32,7 @@ pub trait Authenticator: Send + Sync {
 
 /// Authenticates tokens.
 pub trait TokenAuthenticator: Send + Sync {
-    /// `None` when the token is of another kind; an error when it is of this kind, but invalid. `audiences` as in
+    /// Returns `None` if the token is not of this kind, and an error if it is but is invalid. `audiences` are as in
     /// [`Credentials`].
     fn authenticate_token<'a>(
         &'a self,
@@ -50,43 +51,44 @@ impl<T: TokenAuthenticator + ?Sized> TokenAuthenticator for Arc<T> {
     }
 }
 
-/// A user whose credential was accepted, and what the credential is good for.
+/// An authenticated user, and the audiences of the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     pub user: Arc<User>,
-    /// The requested audiences that the credential is good for; empty if it is not limited to audiences.
+    /// The requested audiences that the credential is valid for; empty if it is not bound to audiences.
     pub audiences: Vec<Text>,
     pub notes: Notes,
-    /// True when the outcome depends on objects that may be deleted at any time, so that it holds for this request
-    /// only.
+    /// True if the result depends on objects that may be deleted at any time, so that it is only valid for this
+    /// request.
     pub live: bool,
 }
 
 /// Warnings and audit annotations about the use of a credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Texts for `Warning` headers.
+    /// Messages for `Warning` headers.
     pub warnings: Vec<Text>,
-    /// Annotations of the audit event.
+    /// Annotations for the audit event.
     pub annotations: Vec<(Text, Text)>,
 }
 
-/// The reason why a credential was not accepted, for the log and for TokenReviews. The caller only ever sees
+/// The reason why a credential was rejected, for the log and for TokenReviews. The client only ever sees
 /// `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AuthnError(pub String);
 
 impl Authenticated {
-    /// A user with a credential that is not limited to audiences.
+    /// Returns a user whose credential is not bound to audiences.
     pub fn new(user: Arc<User>) -> Self {
         Self { user, audiences: Vec::new(), notes: Notes::default(), live: false }
     }
 
-    /// Returns a user whose token is good for all audiences of the server, `own`; `None` if `wanted` has only others.
-    pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], wanted: &[Text]) -> Option<Self> {
-        let audiences = intersection(own, wanted);
-        (wanted.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })
+    /// Returns a user whose token is valid for all of the server's audiences, `own`; `None` if `requested` has none of
+    /// them.
+    pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], requested: &[Text]) -> Option<Self> {
+        let audiences = intersection(own, requested);
+        (requested.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })
     }
 }
 
@@ -95,35 +97,35 @@ impl AuthnError {
         Self(why.into())
     }
 
-    /// Joins several errors into one: each text is kept once, in order.
+    /// Aggregates errors into one, without duplicates and in order.
     pub(crate) fn all(errors: &[String]) -> Option<Self> {
         (!errors.is_empty()).then(|| Self(aggregate(errors)))
     }
 }
 
-/// Returns the error of a credential for which the request's budget does not suffice.
+/// Returns the error for a credential that exceeds the request's budget.
 pub(crate) fn exceeded(exceeded: Exceeded) -> AuthnError {
     AuthnError(exceeded.to_string())
 }
 
-/// Parses a web token; `None` if the text is not one. It is not charged for its memory yet.
+/// Parses a JWT; `None` if the text is not one. Charges the work, but not the memory.
 pub(crate) fn parse(text: &str) -> Option<Token> {
-    // A list of short numbers takes the most: ten nanoseconds for each.
+    // Arrays of short numbers are the most expensive: ten nanoseconds per number.
     const BYTES_PER_STEP: usize = 2;
     pace((text.len() / BYTES_PER_STEP) as u64);
     Token::parse(text)
 }
 
-/// Charges the memory that a parsed web token takes, because its verification may wait for keys or claims.
+/// Charges the memory of a parsed JWT, since its verification may wait for keys or claims.
 pub(crate) fn allocate_parsed(token: &str) -> Result<(), AuthnError> {
-    // A list of short numbers takes the most.
+    // Arrays of short numbers take the most.
     const BYTES_PER_BYTE: usize = 16;
     allocate(token.len() * BYTES_PER_BYTE).map_err(exceeded)
 }
 
-/// Returns the texts of `first` that are also in `second`.
+/// Returns the elements of `first` that are also in `second`.
 pub(crate) fn intersection(first: &[Text], second: &[Text]) -> Vec<Text> {
-    // A token may name thousands of audiences, and so may a review of it.
+    // Tokens and TokenReviews may have thousands of audiences.
     const FEW: usize = 64;
     const STEPS_PER_TEXT: usize = 10;
     if first.len().saturating_mul(second.len()) <= FEW {
@@ -134,9 +136,8 @@ pub(crate) fn intersection(first: &[Text], second: &[Text]) -> Vec<Text> {
     first.iter().filter(|text| second.contains(text)).cloned().collect()
 }
 
-/// Adds the group `system:authenticated`, unless the user is anonymous or already in this group or
-/// `system:unauthenticated`.
-pub(crate) fn authenticated(mut user: User) -> Arc<User> {
+/// Adds the group `system:authenticated`, unless the user is anonymous or already in it or in `system:unauthenticated`.
+pub(crate) fn with_authenticated_group(mut user: User) -> Arc<User> {
     if user.name != User::ANONYMOUS && !user.is_in(User::AUTHENTICATED) && !user.is_in(User::UNAUTHENTICATED) {
         user.groups.push(Text::new_static(User::AUTHENTICATED));
     }
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parsed_tokens_take_work_and_memory() {
+    fn charges_work_and_memory_of_parsed_tokens() {
         let budget = WorkBudget::new(WorkLimits { steps: 1_000_000, memory: 1 << 20 });
         assert!(budget.enter(|| parse(&"x".repeat(60_000))).is_none());
         assert!(budget.steps() >= 30_000);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn intersections_of_long_lists_take_one_walk_of_each() {
+    fn intersects_long_lists_in_linear_time() {
         let texts = |range: std::ops::Range<u32>| range.map(|n| Text::from(n.to_string())).collect::<Vec<_>>();
         assert_eq!(intersection(&texts(0..5), &texts(3..8)), texts(3..5));
         let budget = WorkBudget::new(WorkLimits::REQUEST);

@@ -1,5 +1,5 @@
-//! Bearer tokens of requests: from `Authorization`, or from the WebSocket subprotocol that browsers use, as they cannot
-//! set headers. All token authenticators are tried in turn.
+//! Bearer tokens of requests, from the `Authorization` header or a WebSocket subprotocol, which browsers use since they
+//! cannot set headers. All token authenticators are tried in order.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -19,7 +19,7 @@ pub struct Bearer<T> {
     tokens: T,
 }
 
-/// The authenticators of tokens, in order.
+/// A list of token authenticators, tried in order.
 pub struct TokenUnion {
     members: Vec<Box<dyn TokenAuthenticator>>,
 }
@@ -29,10 +29,10 @@ impl<T: TokenAuthenticator> Bearer<T> {
         Self { tokens }
     }
 
-    /// Authenticates a token. An unknown token is an error, unlike a missing one.
-    async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
-        let holder = self.tokens.authenticate_token(token, audiences).await?;
-        holder.ok_or_else(|| AuthnError::new(INVALID))
+    /// Authenticates a token. Unlike a missing token, an unknown one is an error.
+    async fn authenticate_bearer(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
+        let response = self.tokens.authenticate_token(token, audiences).await?;
+        response.ok_or_else(|| AuthnError::new(INVALID))
     }
 }
 
@@ -43,7 +43,7 @@ impl TokenUnion {
 }
 
 impl TokenAuthenticator for TokenUnion {
-    /// On failure, the error for an unknown token precedes those of the members.
+    /// On failure, the error for an unknown token precedes those of the authenticators.
     fn authenticate_token<'a>(
         &'a self,
         token: &'a str,
@@ -53,13 +53,13 @@ impl TokenAuthenticator for TokenUnion {
             let mut errors = vec![INVALID.to_owned()];
             for member in &self.members {
                 match member.authenticate_token(token, audiences).await {
-                    Ok(Some(holder)) => return Ok(Some(holder)),
+                    Ok(Some(response)) => return Ok(Some(response)),
                     Ok(None) => {}
                     Err(error) => errors.push(error.0),
                 }
             }
             if errors.len() == 1 {
-                // Nobody knows the token, which is no failure.
+                // No authenticator recognizes the token, which is not an error.
                 return Ok(None);
             }
             AuthnError::all(&errors).map_or(Ok(None), Err)
@@ -75,20 +75,20 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
         Box::pin(async move {
             let mut errors = Vec::new();
             if let Some(token) = header_token(credentials.headers) {
-                // A token that is not UTF-8 is unknown.
+                // No authenticator recognizes a token that is not UTF-8.
                 let outcome = match std::str::from_utf8(token) {
-                    Ok(token) => self.holder(token, credentials.audiences).await,
+                    Ok(token) => self.authenticate_bearer(token, credentials.audiences).await,
                     Err(_) => Err(AuthnError::new(INVALID)),
                 };
                 match outcome {
-                    Ok(known) => return Ok(Some(known)),
+                    Ok(response) => return Ok(Some(response)),
                     Err(error) => errors.push(error.0),
                 }
             }
             match protocol_token(credentials.headers) {
                 Ok(None) => {}
-                Ok(Some(token)) => match self.holder(&token, credentials.audiences).await {
-                    Ok(known) => return Ok(Some(known)),
+                Ok(Some(token)) => match self.authenticate_bearer(&token, credentials.audiences).await {
+                    Ok(response) => return Ok(Some(response)),
                     Err(error) => errors.push(error.0),
                 },
                 Err(error) => errors.push(error.0),
@@ -98,7 +98,7 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
     }
 }
 
-/// Returns the warning for an `Authorization` header that is ignored because of an extra space before its token.
+/// Returns the warning for an `Authorization` header that is ignored because of an extra space before the token.
 pub fn ignored_token(headers: &HeaderMap) -> Option<&'static str> {
     let header = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let mut parts = header.splitn(3, |byte| *byte == b' ');
@@ -107,7 +107,7 @@ pub fn ignored_token(headers: &HeaderMap) -> Option<&'static str> {
         .then_some("the provided Authorization header contains extra space before the bearer token, and is ignored")
 }
 
-/// Returns the token of the first `Authorization` header, as bytes: a header need not be text.
+/// Returns the token of the first `Authorization` header, as bytes since it need not be UTF-8.
 fn header_token(headers: &HeaderMap) -> Option<&[u8]> {
     let header = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let mut parts = header.splitn(3, |byte| *byte == b' ');
@@ -116,8 +116,8 @@ fn header_token(headers: &HeaderMap) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Returns the token among the subprotocols of a WebSocket request. The client must offer another one too, to be
-/// selected.
+/// Returns the token among the subprotocols of a WebSocket request. The client must also offer another subprotocol,
+/// which can be selected.
 fn protocol_token(headers: &HeaderMap) -> Result<Option<String>, AuthnError> {
     if !is_websocket(headers) {
         return Ok(None);
@@ -146,7 +146,7 @@ fn protocol_token(headers: &HeaderMap) -> Result<Option<String>, AuthnError> {
     }
 }
 
-/// The subprotocols that a client offers.
+/// Returns the subprotocols that a client offers.
 fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter().filter_map(|value| value.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim)
@@ -167,17 +167,17 @@ mod tests {
     use super::*;
     use crate::TokenFile;
 
-    async fn ask(headers: &HeaderMap) -> Result<Option<String>, String> {
+    async fn authenticate(headers: &HeaderMap) -> Result<Option<String>, String> {
         let tokens = TokenFile::parse("tokens", b"secret,me,1\n").unwrap();
         let bearer = Bearer::new(TokenUnion::new(vec![Box::new(tokens)]));
         let connection = ConnectionInfo::default();
         let credentials = Credentials { headers, connection: &connection, path: "/", audiences: &[] };
         let result = bearer.authenticate(credentials).await;
-        result.map(|holder| holder.map(|holder| holder.user.name.to_string())).map_err(|error| error.0)
+        result.map(|response| response.map(|response| response.user.name.to_string())).map_err(|error| error.0)
     }
 
     #[tokio::test]
-    async fn headers() {
+    async fn reads_token_of_the_first_authorization_header() {
         for (header, want) in [
             (None, Ok(None)),
             (Some(&b""[..]), Ok(None)),
@@ -193,18 +193,22 @@ mod tests {
             if let Some(value) = header {
                 headers.insert(AUTHORIZATION, value.try_into().unwrap());
             }
-            assert_eq!(ask(&headers).await, want.map(|n| n.map(str::to_owned)).map_err(str::to_owned), "{header:?}");
+            assert_eq!(
+                authenticate(&headers).await,
+                want.map(|n| n.map(str::to_owned)).map_err(str::to_owned),
+                "{header:?}"
+            );
             assert_eq!(ignored_token(&headers).is_some(), header == Some(b"Bearer  secret"), "{header:?}");
         }
-        // Only the first header counts: a proxy in front may have looked at that one.
+        // Only the first header is used, since that is the one a front proxy may have checked.
         let mut headers = HeaderMap::new();
         headers.append(AUTHORIZATION, "Bearer wrong".parse().unwrap());
         headers.append(AUTHORIZATION, "Bearer secret".parse().unwrap());
-        assert_eq!(ask(&headers).await, Err(INVALID.to_owned()));
+        assert_eq!(authenticate(&headers).await, Err(INVALID.to_owned()));
     }
 
     #[tokio::test]
-    async fn subprotocols() {
+    async fn reads_token_of_websocket_subprotocols() {
         let token = |token: &[u8]| format!("{TOKEN_PROTOCOL}{}", BASE64_URL_SAFE_NO_PAD.encode(token));
         let good = token(b"secret");
         for (protocols, want) in [
@@ -233,7 +237,7 @@ mod tests {
                 }
                 let want = if upgrades { want } else { Ok(None) };
                 let want = want.map(|name| name.map(str::to_owned)).map_err(str::to_owned);
-                assert_eq!(ask(&headers).await, want, "{protocols:?}");
+                assert_eq!(authenticate(&headers).await, want, "{protocols:?}");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Bootstrap tokens, `ID.SECRET`, which authenticate a new node until it has a certificate. They are kept in secrets of
-//! `kube-system`.
+//! Bootstrap tokens, `ID.SECRET`, which authenticate a new node until it has a certificate. They are stored in secrets
+//! of the `kube-system` namespace.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use binnacle_meta::{Text, Time};
 use binnacle_request::{BoxFuture, User};
 use sha2::{Digest, Sha256};
 
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 use crate::service_account::seconds_now;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
@@ -16,7 +16,7 @@ const SECRET_LENGTH: usize = 16;
 const DEFAULT_GROUP: &str = "system:bootstrappers";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 
-/// The fields of a token's secret. Missing data is empty.
+/// The fields of a token's secret. Missing fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapSecret {
     pub kind: Text,
@@ -28,9 +28,9 @@ pub struct BootstrapSecret {
     pub extra_groups: Text,
 }
 
-/// The secrets of `kube-system`.
+/// Reads secrets of the `kube-system` namespace.
 pub trait BootstrapSecrets: Send + Sync {
-    /// Returns the secret with this name; `None` when there is none.
+    /// Returns the secret with this name; `None` if it does not exist.
     fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>>;
 }
 
@@ -45,16 +45,16 @@ impl BootstrapTokens {
         Self { secrets, audiences }
     }
 
-    async fn holder(&self, token: &str) -> Result<Option<Arc<User>>, AuthnError> {
+    async fn authenticate(&self, token: &str) -> Result<Option<Arc<User>>, AuthnError> {
         let Some((id, secret)) = split(token) else { return Ok(None) };
         let name = format!("bootstrap-token-{id}");
-        let Some(found) = self.secrets.secret(&name).await? else { return Ok(None) };
-        match judge(&found, id, secret) {
+        let Some(stored) = self.secrets.secret(&name).await? else { return Ok(None) };
+        match validate(&stored, id, secret) {
             Ok(groups) => {
                 let name = format!("system:bootstrap:{id}").into();
-                Ok(Some(authenticated(User { name, groups, ..User::default() })))
+                Ok(Some(with_authenticated_group(User { name, groups, ..User::default() })))
             }
-            // The holder of an invalid token does not learn the reason.
+            // The reason is logged but not returned to the client.
             Err(why) => {
                 tracing::debug!("Bootstrap secret kube-system/{name} matching bearer token {why}");
                 Ok(None)
@@ -70,40 +70,40 @@ impl TokenAuthenticator for BootstrapTokens {
         audiences: &'a [Text],
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
-            let holder = self.holder(token).await?;
-            let known = holder.and_then(|user| Authenticated::for_any_audience(user, &self.audiences, audiences));
-            Ok(known.map(|known| Authenticated { live: true, ..known }))
+            let user = self.authenticate(token).await?;
+            let response = user.and_then(|user| Authenticated::for_any_audience(user, &self.audiences, audiences));
+            Ok(response.map(|response| Authenticated { live: true, ..response }))
         })
     }
 }
 
-/// Returns the groups of the token's holder, or the reason why the token is refused.
-fn judge(found: &BootstrapSecret, id: &str, secret: &str) -> Result<Vec<Text>, String> {
-    if found.deleted {
+/// Returns the groups of the token's user, or the reason why the token is rejected.
+fn validate(stored: &BootstrapSecret, id: &str, secret: &str) -> Result<Vec<Text>, String> {
+    if stored.deleted {
         return Err("is deleted and awaiting removal".to_owned());
     }
-    if found.kind != TYPE {
+    if stored.kind != TYPE {
         return Err(format!("has invalid type, expected {TYPE}."));
     }
-    // Digests, so that the time of the comparison does not reveal how much of the secret is right.
-    if Sha256::digest(found.secret.as_bytes()) != Sha256::digest(secret) {
+    // Compare digests, so that the time does not reveal how much of the secret matches.
+    if Sha256::digest(stored.secret.as_bytes()) != Sha256::digest(secret) {
         return Err("has invalid value for key token-secret.".to_owned());
     }
-    if found.id != id {
+    if stored.id != id {
         return Err("has invalid value for key token-id.".to_owned());
     }
-    if !found.expiration.is_empty() {
+    if !stored.expiration.is_empty() {
         let expires =
-            Time::parse(&found.expiration).map_err(|error| format!("has an unparseable expiration: {error}"))?;
+            Time::parse(&stored.expiration).map_err(|error| format!("has an unparseable expiration: {error}"))?;
         if (expires.unix_seconds() as f64) < seconds_now() {
             return Err("has expired".to_owned());
         }
     }
-    if found.usage_authentication != "true" {
+    if stored.usage_authentication != "true" {
         return Err("not marked usage-bootstrap-authentication=true.".to_owned());
     }
     let mut groups = vec![Text::new_static(DEFAULT_GROUP)];
-    for group in found.extra_groups.split(',').filter(|_| !found.extra_groups.is_empty()) {
+    for group in stored.extra_groups.split(',').filter(|_| !stored.extra_groups.is_empty()) {
         if !is_bootstrap_group(group) {
             return Err(format!("has invalid value for key auth-extra-groups: bootstrap group {group:?} is invalid"));
         }
@@ -122,7 +122,8 @@ fn split(token: &str) -> Option<(&str, &str)> {
     (plain(id, ID_LENGTH) && plain(secret, SECRET_LENGTH)).then_some((id, secret))
 }
 
-/// Returns true for `system:bootstrappers:` and up to 256 of `[a-z0-9:-]`, ending with a letter or a digit.
+/// Returns true for `system:bootstrappers:` followed by up to 256 characters of `[a-z0-9:-]` that end with a letter or
+/// digit.
 fn is_bootstrap_group(group: &str) -> bool {
     let Some(rest) = group.strip_prefix("system:bootstrappers:") else { return false };
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b':' | b'-');
@@ -138,13 +139,13 @@ mod tests {
 
     impl BootstrapSecrets for Secrets {
         fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>> {
-            let found = (name == "bootstrap-token-abcdef").then(|| self.0.clone());
-            Box::pin(async { Ok(found) })
+            let stored = (name == "bootstrap-token-abcdef").then(|| self.0.clone());
+            Box::pin(async { Ok(stored) })
         }
     }
 
     #[tokio::test]
-    async fn tokens() {
+    async fn accepts_only_valid_tokens() {
         const GOOD: &str = "abcdef.0123456789abcdef";
         let secret = || BootstrapSecret {
             kind: TYPE.into(),
@@ -153,10 +154,10 @@ mod tests {
             usage_authentication: "true".into(),
             ..BootstrapSecret::default()
         };
-        let known = Some("system:bootstrap:abcdef system:bootstrappers,system:authenticated");
+        let response = Some("system:bootstrap:abcdef system:bootstrappers,system:authenticated");
         let with_groups = "system:bootstrap:abcdef system:bootstrappers,system:bootstrappers:a:b,system:authenticated";
         for (token, secret, want) in [
-            (GOOD, secret(), known),
+            (GOOD, secret(), response),
             ("abcdef.0123456789abcdeg", secret(), None),
             ("abcdeg.0123456789abcdef", secret(), None),
             ("ABCDEF.0123456789abcdef", secret(), None),
@@ -170,15 +171,15 @@ mod tests {
             (GOOD, BootstrapSecret { usage_authentication: "True".into(), ..secret() }, None),
             (GOOD, BootstrapSecret { expiration: "2001-01-01T00:00:00Z".into(), ..secret() }, None),
             (GOOD, BootstrapSecret { expiration: "tomorrow".into(), ..secret() }, None),
-            (GOOD, BootstrapSecret { expiration: "2999-01-01T00:00:00Z".into(), ..secret() }, known),
+            (GOOD, BootstrapSecret { expiration: "2999-01-01T00:00:00Z".into(), ..secret() }, response),
             (GOOD, BootstrapSecret { extra_groups: "system:bootstrappers:a:b".into(), ..secret() }, Some(with_groups)),
             (GOOD, BootstrapSecret { extra_groups: "system:masters".into(), ..secret() }, None),
             (GOOD, BootstrapSecret { extra_groups: "system:bootstrappers:a,".into(), ..secret() }, None),
             (GOOD, BootstrapSecret { extra_groups: "system:bootstrappers:-".into(), ..secret() }, None),
         ] {
             let tokens = BootstrapTokens::new(Arc::new(Secrets(secret.clone())), Vec::new());
-            let known = tokens.authenticate_token(token, &[]).await.unwrap();
-            let shown = known.map(|known| format!("{} {}", known.user.name, known.user.groups.join(",")));
+            let response = tokens.authenticate_token(token, &[]).await.unwrap();
+            let shown = response.map(|response| format!("{} {}", response.user.name, response.user.groups.join(",")));
             assert_eq!(shown.as_deref(), want, "{token} {secret:?}");
         }
     }

@@ -1,7 +1,7 @@
-//! Verification of client certificates by trusted authorities, and the users in their subjects.
+//! Verification of client certificates, and the users in their subjects.
 //!
-//! The TLS handshake only proves that the client holds the key. The certificate itself is verified here, so that one of
-//! an unknown authority causes a 401 and not a broken connection, as with kube-apiserver.
+//! The TLS handshake only proves that the client has the private key. The certificate itself is verified here, so that
+//! one of an unknown authority causes a 401 instead of a failed handshake, as in kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,35 +25,35 @@ use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::AuthnError;
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 
-/// The attribute of a subject that carries a user's UID (KEP-4328 registered the arc for Kubernetes).
+/// The subject attribute with the user's UID, in the arc that is registered for Kubernetes (KEP-4328).
 const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
-/// The key of `extra` for the certificate's fingerprint.
+/// The `extra` key for the certificate's fingerprint.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// The time for which a chain that failed verification is not verified again: it may become valid.
+/// The TTL of a failed verification, since the chain may become valid.
 const FAILURE_LIFE: Duration = Duration::from_secs(60);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-/// Authorities whose client certificates are accepted. They can be replaced while they are in use.
+/// The authorities whose client certificates are trusted. They can be replaced while they are in use.
 pub struct Authorities {
     path: String,
-    current: ArcSwap<Current>,
+    current: ArcSwap<AuthoritySet>,
 }
 
-struct Current {
+struct AuthoritySet {
     verifier: Arc<dyn ClientCertVerifier>,
-    /// For certificates of version 1, which the verifier does not read.
+    /// For version 1 certificates, which the verifier does not support.
     authorities: Vec<CertificateDer<'static>>,
     names: Arc<[DistinguishedName]>,
-    /// The public keys of the authorities, in DER.
+    /// The public keys of the authorities in DER.
     keys: Vec<Vec<u8>>,
-    /// Unlike an address, never reused after the authorities were replaced.
+    /// Unlike an address, it is never reused once the authorities are replaced.
     id: u64,
 }
 
-/// Errors of a file of authorities.
+/// The error of an invalid bundle of authorities.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthoritiesError {
     #[error("{}", read_error(path, error))]
@@ -61,26 +61,26 @@ pub enum AuthoritiesError {
     #[error("error loading CA bundle for \"{path}\": data does not contain any valid RSA or ECDSA certificates")]
     Empty { path: String },
     #[error("error loading CA bundle for \"{path}\": {error}")]
-    Broken { path: String, error: String },
+    Invalid { path: String, error: String },
 }
 
-/// A certificate that one of the authorities has signed.
+/// A verified certificate.
 pub(crate) struct Leaf {
     pub(crate) common_name: Text,
     /// `None` without a common name; an error if the subject is invalid.
     pub(crate) user: Result<Option<Arc<User>>, AuthnError>,
-    /// The same, as if the subject had no UID.
+    /// Like `user`, but ignores a UID in the subject.
     pub(crate) user_without_uid: Result<Option<Arc<User>>, AuthnError>,
     pub(crate) not_after: SystemTime,
 }
 
-/// The outcomes of verifying a connection's chain, by authorities.
+/// The results of verifying a connection's chain, one per set of authorities.
 #[derive(Default)]
-struct Chains(Mutex<Vec<Judged>>);
+struct VerificationCache(Mutex<Vec<CachedVerification>>);
 
-struct Judged {
-    by: u64,
-    until: SystemTime,
+struct CachedVerification {
+    authorities_id: u64,
+    expires: SystemTime,
     outcome: Result<Arc<Leaf>, AuthnError>,
 }
 
@@ -91,9 +91,9 @@ impl Authorities {
         Self::from_pem(&shown, &pem)
     }
 
-    /// Reads the authorities of a bundle; `path` is for messages.
+    /// Parses a bundle of authorities; `path` is for messages.
     pub fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
-        Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(Current::from_pem(path, pem)?) })
+        Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(AuthoritySet::from_pem(path, pem)?) })
     }
 
     /// Returns the path of the bundle, for messages.
@@ -101,67 +101,68 @@ impl Authorities {
         &self.path
     }
 
-    /// Replaces the trusted authorities. On an error, nothing changes.
+    /// Replaces the trusted authorities. Nothing changes on an error.
     pub fn replace(&self, pem: &[u8]) -> Result<(), AuthoritiesError> {
-        self.current.store(Arc::new(Current::from_pem(&self.path, pem)?));
+        self.current.store(Arc::new(AuthoritySet::from_pem(&self.path, pem)?));
         Ok(())
     }
 
-    /// Returns the names of the authorities, which are sent to clients for their choice of a certificate. The list stays
-    /// the same one until the authorities are replaced.
+    /// Returns the names of the authorities, which are sent to clients so that they can choose a certificate. The same
+    /// `Arc` is returned until the authorities are replaced.
     pub fn names(&self) -> Arc<[DistinguishedName]> {
         self.current.load().names.clone()
     }
 
-    /// Returns true if an authority here has the key of one there, so that certificates of the one are of the other, too.
+    /// Returns true if one of the authorities has the same key as one of `other`, so that both accept the certificates
+    /// of that key.
     pub fn shares_key_with(&self, other: &Self) -> bool {
         let (own, other) = (self.current.load(), other.current.load());
         own.keys.iter().any(|key| other.keys.contains(key))
     }
 
-    /// Returns the time until which the certificate of a connection is valid, even if no authority has signed it.
+    /// Returns the end of the validity of a connection's certificate, even if no authority signed it.
     pub(crate) fn not_after(connection: &ConnectionInfo) -> Option<SystemTime> {
         let leaf = parse(connection.peer_certificates.first()?).ok()?;
         Some(not_after(&leaf))
     }
 
-    /// Returns the certificate of a connection, if it has one; an error when no trusted authority has signed it. The
-    /// outcome is kept with the connection as long as the chain is valid.
+    /// Verifies the certificate of a connection, if there is one. Returns an error if no trusted authority signed it.
+    /// The result is cached in the connection while the chain is valid.
     pub(crate) fn verify(&self, connection: &ConnectionInfo) -> Result<Option<Arc<Leaf>>, AuthnError> {
         let Some((leaf, intermediates)) = connection.peer_certificates.split_first() else { return Ok(None) };
         let current = self.current.load();
         let now = SystemTime::now();
-        let chains = connection.remembered::<Chains>().unwrap_or_else(|| {
-            let chains = Arc::new(Chains::default());
-            connection.remember(chains.clone());
-            chains
+        let cache = connection.remembered::<VerificationCache>().unwrap_or_else(|| {
+            let cache = Arc::new(VerificationCache::default());
+            connection.remember(cache.clone());
+            cache
         });
-        let mut judged = chains.0.lock();
-        if let Some(known) = judged.iter().find(|judged| judged.by == current.id && now <= judged.until) {
-            return known.outcome.clone().map(Some);
+        let mut entries = cache.0.lock();
+        if let Some(cached) = entries.iter().find(|entry| entry.authorities_id == current.id && now <= entry.expires) {
+            return cached.outcome.clone().map(Some);
         }
-        let (outcome, until) = match current.judge(leaf, intermediates, now) {
+        let (outcome, expires) = match current.verify(leaf, intermediates, now) {
             Ok((leaf, not_after)) => (Ok(Arc::new(leaf)), not_after),
             Err(error) => (Err(error), now + FAILURE_LIFE),
         };
-        // Outcomes of replaced authorities are dropped.
-        judged.retain(|judged| judged.by != current.id && now <= judged.until);
-        judged.truncate(8);
-        judged.push(Judged { by: current.id, until, outcome: outcome.clone() });
+        // Results of replaced authorities are dropped.
+        entries.retain(|entry| entry.authorities_id != current.id && now <= entry.expires);
+        entries.truncate(8);
+        entries.push(CachedVerification { authorities_id: current.id, expires, outcome: outcome.clone() });
         outcome.map(Some)
     }
 }
 
-impl Current {
+impl AuthoritySet {
     fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
-        let broken = |error: String| AuthoritiesError::Broken { path: path.to_owned(), error };
-        let (mut authorities, mut kept, mut keys) = (RootCertStore::empty(), Vec::new(), Vec::new());
+        let invalid = |error: String| AuthoritiesError::Invalid { path: path.to_owned(), error };
+        let (mut authorities, mut certificates, mut keys) = (RootCertStore::empty(), Vec::new(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| broken(error.to_string()))?;
-            let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|error| broken(error.to_string()))?;
+            let certificate = certificate.map_err(|error| invalid(error.to_string()))?;
+            let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|error| invalid(error.to_string()))?;
             keys.push(parsed.public_key().raw.to_vec());
-            kept.push(certificate.clone());
-            authorities.add(certificate).map_err(|error| broken(error.to_string()))?;
+            certificates.push(certificate.clone());
+            authorities.add(certificate).map_err(|error| invalid(error.to_string()))?;
         }
         if authorities.is_empty() {
             return Err(AuthoritiesError::Empty { path: path.to_owned() });
@@ -169,13 +170,13 @@ impl Current {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
             .build()
-            .map_err(|error| broken(error.to_string()))?;
+            .map_err(|error| invalid(error.to_string()))?;
         let names = verifier.root_hint_subjects().into();
-        Ok(Self { verifier, authorities: kept, names, keys, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
+        Ok(Self { verifier, authorities: certificates, names, keys, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
-    /// Verifies a chain, and returns the leaf's contents and the time until which the chain is valid.
-    fn judge(
+    /// Verifies a chain. Returns the leaf and the end of the chain's validity.
+    fn verify(
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
@@ -218,14 +219,14 @@ fn not_after(certificate: &X509Certificate<'_>) -> SystemTime {
 fn subject(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Leaf {
     let names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
     let common_name = names.last().unwrap_or_default().into();
-    let read = |reads_uid: bool| user(certificate, der, reads_uid).map(|user| user.map(authenticated));
+    let read = |reads_uid: bool| user(certificate, der, reads_uid).map(|user| user.map(with_authenticated_group));
     let user = read(true);
     let has_uid = certificate.subject().iter_attributes().any(|attribute| *attribute.attr_type() == UID);
     let user_without_uid = if has_uid { read(false) } else { user.clone() };
     Leaf { common_name, user, user_without_uid, not_after: not_after(certificate) }
 }
 
-/// Returns the user that the subject names; `None` without a common name.
+/// Returns the user in the subject; `None` without a common name.
 fn user(
     certificate: &X509Certificate<'_>,
     der: &CertificateDer<'_>,
@@ -240,7 +241,7 @@ fn user(
         if *kind != OID_X509_COMMON_NAME && *kind != OID_X509_ORGANIZATION_NAME && !is_uid {
             continue;
         }
-        // Guessing an encoding would be guessing an identity.
+        // Guessing the encoding would be guessing the identity.
         let value = attribute.as_str().map_err(|error| {
             AuthnError(format!("unable to parse the subject of {}: {error}", identifier(certificate)))
         })?;
@@ -264,7 +265,7 @@ fn user(
     Ok(Some(User { name, uid, groups, extra }))
 }
 
-/// The name of a certificate in log messages.
+/// Returns the identifier of a certificate for log messages.
 fn identifier(certificate: &X509Certificate<'_>) -> String {
     use x509_parser::extensions::ParsedExtension;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":");

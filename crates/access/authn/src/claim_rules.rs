@@ -1,4 +1,4 @@
-//! Expressions over the claims of a token, and over the user that these make.
+//! CEL expressions over the claims of a token, and over the user that they are mapped to.
 
 use std::sync::LazyLock;
 
@@ -9,25 +9,25 @@ use crate::claims::Claims;
 
 const CLAIMS: &str = "claims";
 
-static OF_CLAIMS: LazyLock<Environment> =
+static CLAIMS_ENVIRONMENT: LazyLock<Environment> =
     LazyLock::new(|| Environment::new(Version::STORED).with_data(CLAIMS, &DeclType::map(DeclType::new(Shape::Any))));
 
-static OF_USER: LazyLock<Environment> = LazyLock::new(|| {
+static USER_ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
     let text = || DeclType::new(Shape::String);
     let texts = || DeclType::list(text());
     let fields = [("username", text()), ("uid", text()), ("groups", texts()), ("extra", DeclType::map(texts()))];
     Environment::new(Version::STORED).with_data("user", &DeclType::object("kubernetes.UserInfo", fields))
 });
 
-/// The expressions of one issuer.
+/// The compiled expressions of an issuer.
 #[derive(Default)]
 pub(crate) struct Rules {
     pub(crate) username: Option<Expression>,
     pub(crate) groups: Option<Expression>,
     pub(crate) uid: Option<Expression>,
-    /// Keys of `extra` and their expressions.
+    /// `extra` keys and their expressions.
     pub(crate) extra: Vec<(Text, Expression)>,
-    /// The rules for the claims and for the user, each with the message for when it is false.
+    /// The validation rules for claims, each with the message for its failure. `user` are those for the user.
     pub(crate) claims: Vec<(Expression, String)>,
     pub(crate) user: Vec<(Expression, String)>,
 }
@@ -42,13 +42,13 @@ pub(crate) struct Expression {
 }
 
 impl Rules {
-    pub(super) fn use_claims(&self) -> bool {
+    pub(super) fn uses_claims(&self) -> bool {
         let one = [&self.username, &self.groups, &self.uid].into_iter().any(Option::is_some);
         one || !self.extra.is_empty() || !self.claims.is_empty()
     }
 
-    /// Returns true unless users are named by an email address and no expression checks that it is verified.
-    pub(crate) fn check_of_email(&self) -> bool {
+    /// Returns false if the username is an email address and no expression checks `email_verified`.
+    pub(crate) fn checks_email_verified(&self) -> bool {
         let named_by_email = self.username.as_ref().is_some_and(|expression| expression.uses_email);
         let extra = self.extra.iter().map(|(_, expression)| expression);
         let claims = self.claims.iter().map(|(expression, _)| expression);
@@ -57,19 +57,19 @@ impl Rules {
 }
 
 impl Expression {
-    /// Compiles an expression that maps claims. The error is a message of validation.
+    /// Compiles an expression that maps claims. The error is a validation message.
     pub(crate) fn of_claims(text: &str) -> Result<Self, String> {
-        Self::compile(text, &OF_CLAIMS, false)
+        Self::compile(text, &CLAIMS_ENVIRONMENT, false)
     }
 
     /// Compiles a validation rule for claims.
     pub(crate) fn rule_of_claims(text: &str) -> Result<Self, String> {
-        Self::compile(text, &OF_CLAIMS, true)
+        Self::compile(text, &CLAIMS_ENVIRONMENT, true)
     }
 
     /// Compiles a validation rule for a user.
     pub(crate) fn rule_of_user(text: &str) -> Result<Self, String> {
-        Self::compile(text, &OF_USER, true)
+        Self::compile(text, &USER_ENVIRONMENT, true)
     }
 
     fn compile(text: &str, environment: &'static Environment, is_rule: bool) -> Result<Self, String> {
@@ -86,12 +86,12 @@ impl Expression {
         })
     }
 
-    /// Evaluates to a string.
+    /// Evaluates an expression that returns a string.
     pub(super) fn text(&self, claims: &Claims) -> Result<Option<String>, String> {
         self.evaluate(claims, |value| Ok(value.as_str().map(str::to_owned)))
     }
 
-    /// Evaluates to strings: one, or a list of them. Empty ones are left out.
+    /// Evaluates an expression that returns a string or a list of strings. Empty strings are dropped.
     pub(super) fn texts(&self, claims: &Claims) -> Result<Vec<Text>, String> {
         const NO_TEXTS: &str = "expression must return a string or a list of strings";
         let texts = self.evaluate(claims, |value| match value {
@@ -110,16 +110,16 @@ impl Expression {
     }
 
     /// Returns an error with `message` unless the rule holds.
-    pub(super) fn confirm(&self, about: &Claims, message: &str) -> Result<(), String> {
-        match self.evaluate(about, |value| Ok(value.as_bool()))? {
+    pub(super) fn require(&self, input: &Claims, message: &str) -> Result<(), String> {
+        match self.evaluate(input, |value| Ok(value.as_bool()))? {
             Some(true) => Ok(()),
             Some(false) => Err(format!("validation expression '{}' failed: {message}", self.text)),
             None => Err("validation expression must return a boolean".to_owned()),
         }
     }
 
-    fn evaluate<T>(&self, about: &Claims, read: impl FnOnce(&Val<'_>) -> Result<T, String>) -> Result<T, String> {
-        let activation = self.environment.activation().with(0, about.value());
+    fn evaluate<T>(&self, input: &Claims, read: impl FnOnce(&Val<'_>) -> Result<T, String>) -> Result<T, String> {
+        let activation = self.environment.activation().with(0, input.value());
         match self.program.eval(&activation, PER_CALL_LIMIT) {
             Ok(value) => read(&value),
             Err(error) => Err(format!("expression '{}' resulted in error: {error}", self.text)),

@@ -1,25 +1,25 @@
-//! Claims as values for expressions: maps, whose members can also be selected by escaped names
-//! (`claims.example__dot__com` for `example.com`), at any depth.
+//! Claims as CEL values: maps whose keys can also be selected by their escaped names (`claims.example__dot__com` for
+//! `example.com`), at any depth.
 
 use binnacle_cel::{Error, Fields, Map, Val, escape};
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Value as Tree};
 use serde_json::Value;
 
-/// The claims of a token, or its user, as a value for expressions.
+/// The claims of a token, or its user, as a CEL value.
 #[derive(Debug)]
-pub(super) struct Claims(Part);
+pub(super) struct Claims(ClaimValue);
 
 #[derive(Debug)]
-enum Part {
-    /// A value in which no member's name needs escapes.
+enum ClaimValue {
+    /// A value in which no key needs to be escaped.
     Plain(Tree),
-    List(Vec<Part>),
-    Escaped(Escaped),
+    List(Vec<ClaimValue>),
+    Escaped(EscapedFields),
 }
 
 #[derive(Debug)]
-struct Escaped(Vec<(Text, Part)>);
+struct EscapedFields(Vec<(Text, ClaimValue)>);
 
 impl Claims {
     pub(super) fn of(claims: &Value) -> Self {
@@ -31,7 +31,7 @@ impl Claims {
     }
 }
 
-impl Part {
+impl ClaimValue {
     fn value(&self) -> Val<'_> {
         match self {
             Self::Plain(tree) => Val::of(tree),
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-impl Fields for Escaped {
+impl Fields for EscapedFields {
     fn get(&self, name: &str) -> Option<Result<Val<'_>, Error>> {
         let escaped = self.0.iter().find(|(member, _)| escape(member).is_some_and(|escaped| escaped == name));
         let found = escaped.or_else(|| self.0.iter().find(|(member, _)| member == name));
@@ -53,37 +53,38 @@ impl Fields for Escaped {
     }
 }
 
-fn part(value: &Value) -> Part {
+fn part(value: &Value) -> ClaimValue {
     match value {
         Value::Object(members) => {
-            let mut parts: Vec<(Text, Part)> = members.iter().map(|(name, value)| (name.into(), part(value))).collect();
-            let is_plain = |(name, part): &(Text, Part)| {
-                matches!(part, Part::Plain(_)) && escape(name).is_none_or(|escaped| escaped == *name)
+            let mut parts: Vec<(Text, ClaimValue)> =
+                members.iter().map(|(name, value)| (name.into(), part(value))).collect();
+            let is_plain = |(name, part): &(Text, ClaimValue)| {
+                matches!(part, ClaimValue::Plain(_)) && escape(name).is_none_or(|escaped| escaped == *name)
             };
             if !parts.iter().all(is_plain) {
-                return Part::Escaped(Escaped(parts));
+                return ClaimValue::Escaped(EscapedFields(parts));
             }
             let plain = parts.drain(..).filter_map(|(name, part)| match part {
-                Part::Plain(tree) => Some((name, tree)),
+                ClaimValue::Plain(tree) => Some((name, tree)),
                 _ => None,
             });
-            Part::Plain(Tree::Object(plain.collect::<Object>()))
+            ClaimValue::Plain(Tree::Object(plain.collect::<Object>()))
         }
         Value::Array(items) => {
-            let parts: Vec<Part> = items.iter().map(part).collect();
-            if !parts.iter().all(|part| matches!(part, Part::Plain(_))) {
-                return Part::List(parts);
+            let parts: Vec<ClaimValue> = items.iter().map(part).collect();
+            if !parts.iter().all(|part| matches!(part, ClaimValue::Plain(_))) {
+                return ClaimValue::List(parts);
             }
             let plain = parts.into_iter().filter_map(|part| match part {
-                Part::Plain(tree) => Some(tree),
+                ClaimValue::Plain(tree) => Some(tree),
                 _ => None,
             });
-            Part::Plain(Tree::List(plain.collect()))
+            ClaimValue::Plain(Tree::List(plain.collect()))
         }
-        Value::Null => Part::Plain(Tree::Null),
-        Value::Bool(flag) => Part::Plain(Tree::Bool(*flag)),
-        // Go decodes every number of a claim as a double.
-        Value::Number(number) => Part::Plain(Tree::Float(number.as_f64().unwrap_or_default())),
-        Value::String(text) => Part::Plain(Tree::Str(text.as_str().into())),
+        Value::Null => ClaimValue::Plain(Tree::Null),
+        Value::Bool(flag) => ClaimValue::Plain(Tree::Bool(*flag)),
+        // kube-apiserver decodes all numbers in claims as doubles.
+        Value::Number(number) => ClaimValue::Plain(Tree::Float(number.as_f64().unwrap_or_default())),
+        Value::String(text) => ClaimValue::Plain(Tree::Str(text.as_str().into())),
     }
 }

@@ -1,4 +1,4 @@
-//! Trusted token issuers and anonymous access, as the file of `--authentication-config` configures them.
+//! The configuration of JWT issuers and anonymous access (`--authentication-config`).
 
 mod read;
 #[cfg(test)]
@@ -9,7 +9,7 @@ use binnacle_meta::{FieldErrors, aggregate};
 
 use crate::claim_rules::Rules;
 
-/// Errors of a configuration, in kube-apiserver's words.
+/// An error in a configuration, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("{0}")]
@@ -21,21 +21,21 @@ pub enum ConfigError {
 /// `AuthenticationConfiguration`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthenticationConfig {
-    /// The first entry whose issuer a token names authenticates it.
+    /// A token is authenticated by the first entry with its issuer.
     pub jwt: Vec<JwtAuthenticator>,
-    /// `None` if the flag decides.
+    /// `None` if `--anonymous-auth` decides.
     pub anonymous: Option<AnonymousConfig>,
 }
 
-/// The requests that are accepted without a credential.
+/// The configuration of anonymous requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnonymousConfig {
     pub enabled: bool,
-    /// Exactly the paths that are accepted; all if there are none.
+    /// The exact paths of accepted requests; all paths if empty.
     pub paths: Vec<String>,
 }
 
-/// Tokens of one issuer.
+/// The configuration of an issuer's tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JwtAuthenticator {
     pub issuer: Issuer,
@@ -46,20 +46,20 @@ pub struct JwtAuthenticator {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Issuer {
-    /// An https URL, exactly as tokens name it.
+    /// An https URL, which must equal the `iss` claim of tokens.
     pub url: String,
     /// The URL of the discovery document, if it is not below `url`; empty otherwise.
     pub discovery_url: String,
-    /// PEM text of the authorities for the provider; those of the system if empty.
+    /// The authorities of the provider as PEM; those of the system if empty.
     pub certificate_authority: String,
-    /// A token must be made for one of these audiences.
+    /// A token must have one of these audiences.
     pub audiences: Vec<String>,
     pub audience_match_policy: String,
-    /// The network through which the provider is reached; empty for direct connections.
+    /// The egress selector for connections to the provider; empty for direct connections.
     pub egress_selector_type: String,
 }
 
-/// Either a claim and the value it must have, or an expression that must hold.
+/// Either a claim and its required value, or an expression that must be true.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimValidationRule {
     pub claim: String,
@@ -68,7 +68,7 @@ pub struct ClaimValidationRule {
     pub message: String,
 }
 
-/// The mappings from claims to a user. Empty ones are not set.
+/// The mappings from claims to a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimMappings {
     pub username: PrefixedClaimOrExpression,
@@ -80,7 +80,7 @@ pub struct ClaimMappings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrefixedClaimOrExpression {
     pub claim: String,
-    /// Required beside `claim`, even if it is empty.
+    /// Required if `claim` is set, but may be empty.
     pub prefix: Option<String>,
     pub expression: String,
 }
@@ -103,27 +103,27 @@ pub struct UserValidationRule {
     pub message: String,
 }
 
-/// A configuration without mistakes, its expressions compiled.
+/// A valid configuration and its compiled expressions.
 pub struct Checked {
     pub(crate) config: AuthenticationConfig,
-    /// For each issuer.
+    /// One per issuer.
     pub(crate) rules: Vec<Rules>,
 }
 
 impl AuthenticationConfig {
-    /// Parses a file's contents; [`AuthenticationConfig::check`] validates them.
+    /// Parses the contents of a file, which [`AuthenticationConfig::check`] validates.
     pub fn parse(text: &[u8]) -> Result<Self, ConfigError> {
         read::parse(text)
     }
 
     /// Validates the configuration and compiles its expressions. `disallowed` are the issuers of service account
-    /// tokens, which another authenticator accepts.
+    /// tokens, which have their own authenticator.
     pub fn check(self, disallowed: &[String]) -> Result<Checked, ConfigError> {
         self.check_all(disallowed, FieldErrors::new())
     }
 
-    /// Checks a file that replaces another: its anonymous access must be the same.
-    pub(crate) fn check_again(
+    /// Validates a configuration that replaces another one: anonymous access must not change.
+    pub(crate) fn check_reload(
         self,
         disallowed: &[String],
         first: Option<&AnonymousConfig>,
@@ -135,15 +135,15 @@ impl AuthenticationConfig {
         self.check_all(disallowed, errors)
     }
 
-    fn check_all(self, disallowed: &[String], more: FieldErrors) -> Result<Checked, ConfigError> {
+    fn check_all(self, disallowed: &[String], reload_errors: FieldErrors) -> Result<Checked, ConfigError> {
         let (rules, mut errors) = validate::validate(&self, disallowed);
-        errors.extend(more);
+        errors.extend(reload_errors);
         if errors.is_empty() { Ok(Checked { config: self, rules }) } else { Err(ConfigError::Invalid(errors)) }
     }
 }
 
 impl Checked {
-    /// The configuration of anonymous access, if there is one.
+    /// Returns the configuration of anonymous access, if there is one.
     pub fn anonymous(&self) -> Option<&AnonymousConfig> {
         self.config.anonymous.as_ref()
     }

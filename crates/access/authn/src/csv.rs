@@ -1,16 +1,16 @@
-//! Comma-separated values as Go's `encoding/csv` reads them, with its messages.
+//! A CSV reader compatible with Go's `encoding/csv`, including its messages.
 
-/// An error of syntax, and its position (counted from 1; columns in bytes).
+/// A syntax error and its position. Lines and columns start at 1, and columns are counted in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CsvError {
     #[error("parse error on line {line}, column {column}: bare \" in non-quoted field")]
     BareQuote { line: usize, column: usize },
-    #[error("{}parse error on line {line}, column {column}: extraneous or missing \" in quoted-field", started(*start, *line))]
+    #[error("{}parse error on line {line}, column {column}: extraneous or missing \" in quoted-field", record_prefix(*start, *line))]
     Quote { start: usize, line: usize, column: usize },
 }
 
-/// Returns the prefix of the message for a record that began on an earlier line.
-fn started(start: usize, line: usize) -> String {
+/// Returns the message prefix for a record that starts on an earlier line.
+fn record_prefix(start: usize, line: usize) -> String {
     if start == line { String::new() } else { format!("record on line {start}; ") }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_files() {
+    fn reads_records_as_go_does() {
         let cases: &[(&str, &[&[&str]])] = &[
             ("", &[]),
             ("\n\r\n", &[]),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_files() {
+    fn reports_syntax_errors_with_positions() {
         for (file, want) in [
             ("a,b\"c\n", "parse error on line 1, column 4: bare \" in non-quoted field"),
             ("x\na,\"b\"c\n", "parse error on line 2, column 5: extraneous or missing \" in quoted-field"),

@@ -1,5 +1,5 @@
-//! Users that a proxy in front of the server has authenticated and names in headers. The headers count only if an
-//! authority for such proxies has signed the proxy's own client certificate.
+//! Users that a front proxy has authenticated and passes in headers. The headers are only trusted if the proxy's own
+//! client certificate is signed by an authority for front proxies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use binnacle_request::{BoxFuture, User, decode_path};
 use binnacle_work::pace;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
 
-/// The work for each header that may name a group or be extra.
+/// The work for each header that may be a group or extra.
 const STEPS_PER_HEADER: u64 = 10;
 
-/// The values of the `--requestheader-...` flags. Header names are in lower case.
+/// The values of the `--requestheader-*` flags. Header names are in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct FrontProxyOptions {
-    /// Common names of proxies; any will do if there are none.
+    /// The common names of trusted proxies; any if empty.
     pub allowed_names: Vec<String>,
     pub username_headers: Vec<String>,
     pub uid_headers: Vec<String>,
@@ -26,11 +26,11 @@ pub struct FrontProxyOptions {
     pub extra_prefixes: Vec<String>,
 }
 
-/// Authenticates the users that trusted proxies name.
+/// Authenticates users by the headers of trusted proxies.
 pub struct FrontProxy {
     authorities: Arc<Authorities>,
     options: FrontProxyOptions,
-    /// The audiences of the API, for all of which a user is authenticated.
+    /// The audiences of the API; users are authenticated for all of them.
     audiences: Vec<Text>,
 }
 
@@ -39,7 +39,7 @@ impl FrontProxy {
         Self { authorities, options, audiences }
     }
 
-    fn caller(&self, credentials: Credentials<'_>) -> Result<Option<Authenticated>, AuthnError> {
+    fn authenticate_headers(&self, credentials: Credentials<'_>) -> Result<Option<Authenticated>, AuthnError> {
         let Some(leaf) = self.authorities.verify(credentials.connection)? else { return Ok(None) };
         let allowed = &self.options.allowed_names;
         if !allowed.is_empty() && !allowed.iter().any(|name| *name == leaf.common_name) {
@@ -62,7 +62,7 @@ impl FrontProxy {
                 }
             }
         }
-        let user = authenticated(User { name, uid, groups, extra });
+        let user = with_authenticated_group(User { name, uid, groups, extra });
         Ok(Authenticated::for_any_audience(user, &self.audiences, credentials.audiences))
     }
 }
@@ -72,17 +72,17 @@ impl Authenticator for FrontProxy {
         &'a self,
         credentials: Credentials<'a>,
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        Box::pin(async move { self.caller(credentials) })
+        Box::pin(async move { self.authenticate_headers(credentials) })
     }
 }
 
-/// Returns the first value of the first header that has one.
+/// Returns the first value of the first header that is present.
 fn first(headers: &HeaderMap, names: &[String]) -> Text {
     let values = names.iter().filter_map(|name| headers.get(name.as_str())).map(text);
     values.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
 }
 
-/// Returns the decoded key after the prefix; a key with invalid escapes is taken as it is.
+/// Returns the decoded key after the prefix. A key with invalid escapes is used as is.
 fn extra_key(name: &HeaderName, prefix: &str) -> Option<Text> {
     let key = name.as_str().strip_prefix(prefix)?;
     Some(decode_path(key).unwrap_or_else(|| key.into()))

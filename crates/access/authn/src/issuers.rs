@@ -1,4 +1,4 @@
-//! All issuers of ID tokens that the flags or the configuration file name. Changes of the file apply without a restart.
+//! All ID token issuers of the flags or the configuration file. Changes to the file apply without a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::config::{AnonymousConfig, AuthenticationConfig, Checked};
 use crate::oidc::{JwtMetrics, Oidc, untrusted_issuer};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The time limit for finding all providers of a new configuration.
-const FOUND_WITHIN: Duration = Duration::from_secs(60);
+/// The timeout for discovering all providers of a new configuration.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The options that are common to all issuers.
+/// The options common to all issuers.
 pub struct IssuerOptions {
-    /// The signature algorithms that tokens may use.
+    /// The signature algorithms that tokens may use (`--oidc-signing-algs`).
     pub algorithms: Vec<Algorithm>,
-    /// `--api-audiences`: every ID token is good for these, regardless of its own audiences.
+    /// `--api-audiences`: every ID token is valid for these, regardless of its own audiences.
     pub audiences: Vec<Text>,
-    /// The issuers of service account tokens, which no configured issuer may be.
+    /// The issuers of service account tokens, which must not be configured here.
     pub disallowed: Vec<String>,
     pub metrics: Option<JwtMetrics>,
-    /// The networks that `egressSelectorType` chooses from; `None` without an egress configuration.
+    /// The egress selectors for `egressSelectorType`; `None` without an egress configuration.
     pub egress: Option<Egress>,
 }
 
@@ -39,42 +39,43 @@ pub struct Issuers {
     current: ArcSwap<Vec<Arc<Oidc>>>,
 }
 
-/// The file that names the issuers.
+/// The configuration file of the issuers.
 pub struct IssuersFile {
     pub file: Followed,
     pub metrics: ReloadMetrics,
-    /// The file's anonymous access at the start, which must not change.
+    /// The file's anonymous access at startup, which must not change.
     pub anonymous: Option<AnonymousConfig>,
 }
 
 impl Issuers {
-    /// The issuers of a configuration. They accept no token before [`Issuers::follow`] has found their keys.
+    /// Creates the issuers of a configuration. They accept no tokens before [`Issuers::follow`] has discovered their
+    /// providers.
     pub fn new(config: Checked, options: IssuerOptions) -> Result<Self, TargetError> {
-        let current = ArcSwap::from_pointee(make(config, &options)?);
+        let current = ArcSwap::from_pointee(build(config, &options)?);
         Ok(Self { options, current })
     }
 
-    /// Finds the issuers' keys, and follows the file, if there is one, until shutdown.
+    /// Discovers the providers, and reloads the file, if there is one, when it changes, until shutdown.
     pub async fn follow(self: Arc<Self>, file: &mut Option<IssuersFile>, shutdown: Shutdown) {
         let fired = shutdown.fired();
-        let following = async {
-            let mut searching = search(&self.current.load());
+        let reloading = async {
+            let mut discovery = spawn_discovery(&self.current.load());
             let Some(file) = file else { return std::future::pending::<()>().await };
             file.metrics.configured(file.file.known());
             loop {
-                if self.replaced(file).await {
-                    searching.abort_all();
+                if self.reload(file).await {
+                    discovery.abort_all();
                 }
             }
         };
         tokio::select! {
-            () = following => {}
+            () = reloading => {}
             () = fired => {}
         }
     }
 
-    /// Waits for a change of the file and applies it; returns true if the issuers were replaced.
-    async fn replaced(&self, file: &mut IssuersFile) -> bool {
+    /// Waits for a change of the file and applies it. Returns true if the issuers were replaced.
+    async fn reload(&self, file: &mut IssuersFile) -> bool {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
             tracing::error!(error = %why, "failed to {what} authentication config");
             file.metrics.failed();
@@ -86,23 +87,23 @@ impl Issuers {
                 return false;
             }
         };
-        // A file of megabytes takes a while, and may have as much to compile.
+        // A file of several megabytes takes a while to parse and compile.
         let (text, disallowed, anonymous) = (data.clone(), self.options.disallowed.clone(), file.anonymous.clone());
         let read = spawn_blocking(move || {
             let config = AuthenticationConfig::parse(&text).map_err(|error| error.to_string())?;
-            config.check_again(&disallowed, anonymous.as_ref()).map_err(|error| error.to_string())
+            config.check_reload(&disallowed, anonymous.as_ref()).map_err(|error| error.to_string())
         });
         let config = match read.await.unwrap_or_else(|error| Err(error.to_string())) {
             Ok(config) => config,
             Err(error) => {
                 failed("load", &error);
-                // An invalid configuration does not become valid: the file is not read again.
+                // An invalid configuration does not become valid: wait for the next change.
                 file.file.settle(data);
                 return false;
             }
         };
-        // A provider may become reachable later: the same file is tried again.
-        let new = match self.made(config).await {
+        // A provider may become reachable later, so the same file is tried again.
+        let new = match self.build_discovered(config).await {
             Ok(new) => Arc::new(new),
             Err(why) => {
                 failed("update", &why);
@@ -111,8 +112,8 @@ impl Issuers {
         };
         let old = self.current.swap(new.clone());
         if let Some(metrics) = &self.options.metrics {
-            let gone = old.iter().filter(|old| !new.iter().any(|new| new.issuer() == old.issuer()));
-            gone.for_each(|gone| metrics.forget(gone.issuer()));
+            let removed = old.iter().filter(|old| !new.iter().any(|new| new.issuer() == old.issuer()));
+            removed.for_each(|removed| metrics.forget(removed.issuer()));
         }
         tracing::info!("reloaded authentication config");
         file.metrics.reloaded(&data);
@@ -120,49 +121,49 @@ impl Issuers {
         true
     }
 
-    /// Returns the issuers of a new configuration, with the keys of all of them found.
-    async fn made(&self, config: Checked) -> Result<Vec<Arc<Oidc>>, String> {
-        let new = make(config, &self.options).map_err(|error| error.to_string())?;
-        let found = tokio::time::timeout(FOUND_WITHIN, search(&new).join_all()).await;
+    /// Returns the issuers of a new configuration once the providers of all of them are discovered.
+    async fn build_discovered(&self, config: Checked) -> Result<Vec<Arc<Oidc>>, String> {
+        let new = build(config, &self.options).map_err(|error| error.to_string())?;
+        let found = tokio::time::timeout(DISCOVERY_TIMEOUT, spawn_discovery(&new).join_all()).await;
         found.map_err(|_| "oidc: not all providers could be found in time".to_owned())?;
         Ok(new)
     }
 
-    async fn holder(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
-        let audiences = intersection(&self.options.audiences, wanted);
-        if audiences.is_empty() && !wanted.is_empty() {
+    async fn authenticate(&self, token: &str, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+        let audiences = intersection(&self.options.audiences, requested);
+        if audiences.is_empty() && !requested.is_empty() {
             return Ok(None);
         }
-        // Once for all issuers: there may be dozens.
+        // Parse once for all issuers, since there may be dozens.
         let Some(parsed) = parse(token) else { return Ok(None) };
         let issuers = self.current.load_full();
         let Some(issuer) = issuers.iter().find(|issuer| issuer.issuer() == untrusted_issuer(&parsed)) else {
             return Ok(None);
         };
         allocate_parsed(token)?;
-        let known = issuer.authenticate(&parsed).await?;
-        Ok(Some(Authenticated { audiences, ..known }))
+        let response = issuer.authenticate(&parsed).await?;
+        Ok(Some(Authenticated { audiences, ..response }))
     }
 }
 
-fn make(config: Checked, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, TargetError> {
+fn build(config: Checked, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, TargetError> {
     let Checked { config, rules } = config;
     let issuers = config.jwt.into_iter().zip(rules);
-    let make = |(config, rules)| {
+    let build = |(config, rules)| {
         let (algorithms, metrics) = (options.algorithms.clone(), options.metrics.as_ref());
         Oidc::new(config, rules, algorithms, metrics, options.egress.as_ref()).map(Arc::new)
     };
-    issuers.map(make).collect()
+    issuers.map(build).collect()
 }
 
-/// Searches for the keys of issuers until the result is dropped.
-fn search(issuers: &[Arc<Oidc>]) -> JoinSet<()> {
-    let mut searching = JoinSet::new();
+/// Spawns the discovery of the issuers' providers, which runs until the result is dropped.
+fn spawn_discovery(issuers: &[Arc<Oidc>]) -> JoinSet<()> {
+    let mut discovery = JoinSet::new();
     for issuer in issuers {
         let issuer = issuer.clone();
-        searching.spawn(async move { issuer.discover().await });
+        discovery.spawn(async move { issuer.discover().await });
     }
-    searching
+    discovery
 }
 
 impl TokenAuthenticator for Issuers {
@@ -171,6 +172,6 @@ impl TokenAuthenticator for Issuers {
         token: &'a str,
         audiences: &'a [Text],
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        Box::pin(self.holder(token, audiences))
+        Box::pin(self.authenticate(token, audiences))
     }
 }

@@ -1,7 +1,8 @@
-//! Authentication of requests: one file per authenticator, and their union.
+//! Authentication of requests: one module per authenticator, and their union.
 //!
-//! Each authenticator checks one kind of credential. It has no opinion on a request without that credential, and fails
-//! for a bad one. The caller is anonymous or refused only after all of them have had no opinion or failed.
+//! Each authenticator checks one kind of credential. It has no opinion on requests without that credential, and fails
+//! for invalid ones. A request is anonymous or unauthorized only after all authenticators have had no opinion or
+//! failed.
 
 mod anonymous;
 mod authenticator;

@@ -1,4 +1,4 @@
-//! OpenID Connect: ID tokens of one issuer, verified with its provider's keys, and the users in their claims.
+//! OpenID Connect: verifies ID tokens of an issuer with its provider's keys, and maps their claims to users.
 
 mod distributed;
 mod metrics;
@@ -18,7 +18,7 @@ use binnacle_webhook::TargetError;
 use crate::claim_rules::Rules;
 pub use metrics::JwtMetrics;
 
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 use crate::config::JwtAuthenticator;
 use crate::{Authenticated, AuthnError};
 use distributed::Resolver;
@@ -26,21 +26,21 @@ use metrics::IssuerMetrics;
 use verifier::Verifier;
 pub(crate) use verifier::untrusted_issuer;
 
-/// The time after which discovery of a provider is tried again.
+/// The delay before discovery of a provider is retried.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Authenticates the tokens of one issuer.
+/// Authenticates the tokens of an issuer.
 pub(crate) struct Oidc {
     config: JwtAuthenticator,
     rules: Rules,
     verifier: Verifier,
-    /// Resolves groups where they are a claim, which may be distributed.
+    /// Resolves the groups claim, which may be distributed.
     resolver: Option<Resolver>,
     metrics: Option<IssuerMetrics>,
 }
 
 impl Oidc {
-    /// An authenticator of a provider that [`Oidc::discover`] has yet to find.
+    /// Creates an authenticator, which accepts no tokens before [`Oidc::discover`] has found the provider.
     pub(crate) fn new(
         config: JwtAuthenticator,
         rules: Rules,
@@ -64,7 +64,7 @@ impl Oidc {
         &self.config.issuer.url
     }
 
-    /// Finds the provider, with retries until it can be reached.
+    /// Discovers the provider. Retries until it succeeds.
     pub(crate) async fn discover(&self) {
         self.verifier.discover().await;
     }
@@ -72,16 +72,16 @@ impl Oidc {
     /// Authenticates a token of this issuer.
     pub(crate) async fn authenticate(&self, token: &Token) -> Result<Authenticated, AuthnError> {
         let began = Instant::now();
-        let outcome = self.judge(token).await;
+        let outcome = self.verify_and_map(token).await;
         if let Some(metrics) = &self.metrics {
-            metrics.judged(outcome.is_ok(), began.elapsed());
+            metrics.record(outcome.is_ok(), began.elapsed());
         }
         outcome.map_err(AuthnError)
     }
 
-    async fn judge(&self, token: &Token) -> Result<Authenticated, String> {
+    async fn verify_and_map(&self, token: &Token) -> Result<Authenticated, String> {
         let uninitialized = || "oidc: authenticator not initialized".to_owned();
-        if !self.verifier.is_found() {
+        if !self.verifier.is_discovered() {
             return Err(uninitialized());
         }
         let verified = self.verifier.verify(token).await.ok_or_else(uninitialized)?;
@@ -95,22 +95,22 @@ impl Oidc {
             expanded.map_err(|why| format!("oidc: could not expand distributed claims: {why}"))?;
         }
         let user = user::user(&self.config, &self.rules, &claims)?;
-        Ok(Authenticated::new(authenticated(user)))
+        Ok(Authenticated::new(with_authenticated_group(user)))
     }
 }
 
-/// Returns the proxy for the network that an issuer is in; `None` if it is reached directly.
+/// Returns the dialer for an egress selector; `None` for direct connections.
 fn dialer(network: &str, egress: Option<&Egress>) -> Result<Option<Arc<Dialer>>, TargetError> {
-    let chosen = match network {
+    let selected = match network {
         "" => return Ok(None),
         "controlplane" => Network::ControlPlane,
         "cluster" => Network::Cluster,
-        // The configuration was checked before.
+        // The configuration has been validated already.
         other => return Err(TargetError(format!("oidc: unknown egress selector type {}", go_quote(other)))),
     };
     let Some(egress) = egress else {
         let why = format!("oidc: egress lookup required with egress selector type {}", go_quote(network));
         return Err(TargetError(why));
     };
-    Ok(egress.dialer(chosen))
+    Ok(egress.dialer(selected))
 }

@@ -1,38 +1,38 @@
-//! A map of recent entries with a limited size.
+//! A map of bounded size, which drops the oldest entries.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Keeps at least the last `size` entries that were put in, and at most twice as many: the older half is dropped as a
-/// whole when the younger is full. A large entry counts as several.
+/// Holds at least the last `size` inserted entries and at most twice as many: when the younger generation is full, the
+/// older one is dropped. A large entry counts as several.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     size: usize,
-    /// The number that the entries of the younger half count as.
-    filled: usize,
+    /// The size of the younger generation, in units of [`ENTRY`].
+    young_size: usize,
 }
 
-/// The bytes that count as one entry.
+/// The size in bytes that counts as one entry.
 const ENTRY: usize = 2048;
 
 impl<K: Hash + Eq, V: Clone> Recent<K, V> {
     pub fn new(size: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), size, filled: 0 }
+        Self { young: HashMap::new(), old: HashMap::new(), size, young_size: 0 }
     }
 
     pub fn insert(&mut self, key: K, value: V) {
         self.insert_sized(key, value, 0);
     }
 
-    /// Inserts an entry with the size of its value in bytes.
+    /// Inserts an entry whose value takes `bytes`.
     pub fn insert_sized(&mut self, key: K, value: V, bytes: usize) {
-        if self.filled >= self.size {
+        if self.young_size >= self.size {
             self.old = std::mem::take(&mut self.young);
-            self.filled = 0;
+            self.young_size = 0;
         }
-        self.filled = self.filled.saturating_add(1 + bytes / ENTRY);
+        self.young_size = self.young_size.saturating_add(1 + bytes / ENTRY);
         self.young.insert(key, value);
     }
 
@@ -51,12 +51,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounded() {
+    fn keeps_the_last_entries_and_at_most_twice_as_many() {
         let mut recent = Recent::new(10);
         for n in 0..100 {
             recent.insert(n, n);
-            for kept in (0..=n).rev().take(10) {
-                assert_eq!(recent.get(&kept), Some(&kept));
+            for recent_key in (0..=n).rev().take(10) {
+                assert_eq!(recent.get(&recent_key), Some(&recent_key));
             }
             assert!(recent.young.len() + recent.old.len() <= 20);
         }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn large_entries_count_as_several() {
+    fn counts_large_entries_as_several() {
         let mut recent = Recent::new(100);
         for n in 0..1000 {
             recent.insert_sized(n, n, 10 * ENTRY);

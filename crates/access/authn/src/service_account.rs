@@ -1,5 +1,5 @@
-//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and legacy ones in secrets. A
-//! signature is verified once per token; the existence of the account and the bound object is checked at every use.
+//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and legacy tokens in secrets.
+//! The signature of a token is verified once; that the account and the bound object exist is checked for each request.
 
 mod bound;
 mod claims;
@@ -25,14 +25,14 @@ pub use objects::{BoundKind, BoundObjects, LegacySecret, ObjectState};
 use crate::authenticator::{Notes, allocate_parsed, intersection, parse};
 use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
-use claims::Verified;
+use claims::VerifiedToken;
 
-/// The issuer of tokens in secrets.
+/// The issuer of legacy tokens.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const PREFIX: &str = "system:serviceaccount:";
-/// The number of tokens whose signature is remembered as verified.
-const REMEMBERED: usize = 8192;
-/// The bytes of a token that are digested in ten nanoseconds.
+/// The number of tokens whose verified claims are cached.
+const CACHED_TOKENS: usize = 8192;
+/// The bytes of a token that are hashed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 10;
 
 /// Authenticates service account tokens.
@@ -40,33 +40,33 @@ pub struct ServiceAccountTokens {
     options: ServiceAccountOptions,
     objects: Arc<dyn BoundObjects>,
     metrics: ServiceAccountMetrics,
-    /// By the digest of the token.
-    verified: Mutex<Recent<[u8; 32], VerifiedBy>>,
+    /// By digest of the token.
+    verified: Mutex<Recent<[u8; 32], CachedToken>>,
 }
 
-/// The generation of the keys that verified a signature, and the claims.
-type VerifiedBy = (u64, Arc<Verified>);
+/// The generation of the keys that verified the signature, and the claims.
+type CachedToken = (u64, Arc<VerifiedToken>);
 
 /// The values of the flags for service account tokens.
 #[derive(Clone)]
 pub struct ServiceAccountOptions {
     /// `--service-account-issuer`: all accepted issuers.
     pub issuers: Vec<Text>,
-    /// `--service-account-key-file`, or the keys of another process that signs.
+    /// `--service-account-key-file`, or the keys of the external signer.
     pub keys: Arc<dyn TokenKeys>,
     /// `--api-audiences`.
     pub audiences: Vec<Text>,
-    /// `--service-account-lookup`: true when the secrets of legacy tokens must still exist.
+    /// `--service-account-lookup`: true if the secrets of legacy tokens must still exist.
     pub lookup: bool,
 }
 
 impl ServiceAccountTokens {
     pub fn new(options: ServiceAccountOptions, objects: Arc<dyn BoundObjects>, metrics: ServiceAccountMetrics) -> Self {
-        Self { options, objects, metrics, verified: Mutex::new(Recent::new(REMEMBERED)) }
+        Self { options, objects, metrics, verified: Mutex::new(Recent::new(CACHED_TOKENS)) }
     }
 
-    async fn judge(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
-        let Some(verified) = self.verified(token).await? else { return Ok(None) };
+    async fn authenticate(&self, token: &str, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+        let Some(verified) = self.verify_signature(token).await? else { return Ok(None) };
         let claims = &verified.public;
         let mut notes = Notes::default();
         let own = &self.options.audiences;
@@ -78,24 +78,24 @@ impl ServiceAccountTokens {
         } else {
             &claims.audiences
         };
-        let wanted = if wanted.is_empty() { own } else { wanted };
-        let audiences = intersection(token_audiences, wanted);
+        let requested = if requested.is_empty() { own } else { requested };
+        let audiences = intersection(token_audiences, requested);
         if audiences.is_empty() && !own.is_empty() {
             return Err(AuthnError(format!(
                 "token audiences {} is invalid for the target audiences {}",
                 quoted(token_audiences),
-                quoted(wanted)
+                quoted(requested)
             )));
         }
         let user = match &verified.private {
-            claims::Private::Bound(private) => self.check_bound(&verified, private, &mut notes).await?,
-            claims::Private::Legacy(private) => self.check_legacy(token, &verified, private, &mut notes).await?,
+            claims::PrivateClaims::Bound(private) => self.check_bound(&verified, private, &mut notes).await?,
+            claims::PrivateClaims::Legacy(private) => self.check_legacy(token, &verified, private, &mut notes).await?,
         };
         Ok(Some(Authenticated { user, audiences, notes, live: true }))
     }
 
-    /// Returns the claims of a token that one of our keys has signed; `None` when the token names another issuer.
-    async fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, AuthnError> {
+    /// Verifies the signature of a token and returns its claims; `None` if the token is of another issuer.
+    async fn verify_signature(&self, token: &str) -> Result<Option<Arc<VerifiedToken>>, AuthnError> {
         pace((token.len() / BYTES_PER_STEP) as u64);
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some((generation, known)) = self.verified.lock().get(&digest)
@@ -119,7 +119,7 @@ impl ServiceAccountTokens {
             pace(key.steps());
             match parsed.verify(key) {
                 Ok(claims) => {
-                    let verified = Arc::new(Verified::read(claims, is_legacy)?);
+                    let verified = Arc::new(VerifiedToken::read(claims, is_legacy)?);
                     self.verified.lock().insert_sized(digest, (generation, verified.clone()), token.len());
                     return Ok(Some(verified));
                 }
@@ -136,7 +136,7 @@ impl TokenAuthenticator for ServiceAccountTokens {
         token: &'a str,
         audiences: &'a [Text],
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        Box::pin(self.judge(token, audiences))
+        Box::pin(self.authenticate(token, audiences))
     }
 }
 
@@ -161,7 +161,7 @@ fn user_of(namespace: &str, name: &str, uid: &str) -> User {
     User { name: username(namespace, name), uid: uid.into(), groups: groups(namespace), ..User::default() }
 }
 
-/// Returns the seconds since the epoch.
+/// Returns the Unix time in seconds.
 pub(crate) fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

@@ -1,5 +1,5 @@
-//! A cache of token authentication: recent outcomes are kept for a while, and many requests with one token authenticate
-//! it only once.
+//! A cache for token authenticators: results are cached for a while, and concurrent requests with the same token
+//! authenticate it only once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tokio::sync::OnceCell;
 use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The least number of tokens that are remembered, and the number of maps that share them.
-const REMEMBERED: usize = 32 * 1024;
-const PARTS: usize = 32;
-/// The time limit for authenticating a token, for all requests that wait for it.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The size of an outcome beyond which it is not remembered: one may be a user in hundreds of thousands of groups.
-const MAX_REMEMBERED: usize = 256 << 10;
+/// The minimum number of cached tokens, and the number of shards.
+const MIN_ENTRIES: usize = 32 * 1024;
+const SHARDS: usize = 32;
+/// The timeout of authenticating a token, on behalf of all requests that wait for it.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum size of a cached result: a user may be in hundreds of thousands of groups.
+const MAX_ENTRY_BYTES: usize = 256 << 10;
 
-/// The times for which outcomes are remembered; zero for not at all. Errors are never remembered.
+/// The TTLs of results; zero disables caching. Errors are never cached.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheTimes {
     pub success: Duration,
@@ -33,15 +33,15 @@ pub struct CacheTimes {
     pub failure: Duration,
 }
 
-/// Remembers the outcomes of another authenticator. Those that depend on objects ([`Authenticated::live`]) are
-/// confirmed for each request.
+/// Caches the results of another authenticator. Results that depend on objects ([`Authenticated::live`]) are
+/// authenticated again for each request.
 pub struct TokenCache<T> {
     inner: T,
     times: CacheTimes,
     metrics: TokenCacheMetrics,
-    /// A random key: only HMACs of tokens are kept, and nobody can choose two tokens with the same one.
+    /// A random key: only HMACs of tokens are stored, so that clients cannot craft tokens whose cache keys collide.
     key: hmac::Key,
-    parts: Vec<Mutex<Recent<Key, Record>>>,
+    shards: Vec<Mutex<Recent<Key, CacheEntry>>>,
     fetching: Mutex<HashMap<Key, Arc<OnceCell<Outcome>>>>,
 }
 
@@ -49,52 +49,52 @@ type Key = [u8; 32];
 type Outcome = Result<Option<Authenticated>, AuthnError>;
 
 #[derive(Clone)]
-struct Record {
-    until: Instant,
-    answer: Option<Authenticated>,
+struct CacheEntry {
+    expires: Instant,
+    response: Option<Authenticated>,
 }
 
 impl<T: TokenAuthenticator> TokenCache<T> {
-    /// Returns an error if the system has no random bytes.
+    /// Creates a cache. Fails if the system has no random bytes.
     pub fn new(inner: T, times: CacheTimes, metrics: TokenCacheMetrics) -> Result<Self, AuthnError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
         let key = key.map_err(|_| AuthnError::new("no random bytes for the memory of tokens"))?;
-        let parts = (0..PARTS).map(|_| Mutex::new(Recent::new(REMEMBERED / PARTS))).collect();
-        Ok(Self { inner, times, metrics, key, parts, fetching: Mutex::default() })
+        let shards = (0..SHARDS).map(|_| Mutex::new(Recent::new(MIN_ENTRIES / SHARDS))).collect();
+        Ok(Self { inner, times, metrics, key, shards, fetching: Mutex::default() })
     }
 
-    async fn holder(&self, token: &str, audiences: &[Text]) -> Outcome {
+    async fn authenticate(&self, token: &str, audiences: &[Text]) -> Outcome {
         let began = Instant::now();
         let key = self.key(token, audiences);
-        let known = self.part(&key).lock().get(&key).filter(|record| began < record.until).cloned();
+        let known = self.shard(&key).lock().get(&key).filter(|entry| began < entry.expires).cloned();
         let outcome = match &known {
-            Some(record) if !record.answer.as_ref().is_some_and(|answer| answer.live) => Ok(record.answer.clone()),
-            // A live answer must be confirmed.
+            Some(entry) if !entry.response.as_ref().is_some_and(|response| response.live) => Ok(entry.response.clone()),
+            // Live results are authenticated again.
             Some(_) => self.inner.authenticate_token(token, audiences).await,
             None => self.fetch(key, token, audiences).await,
         };
-        self.metrics.asked(known.is_some(), began.elapsed());
+        self.metrics.record_request(known.is_some(), began.elapsed());
         outcome
     }
 
-    /// Authenticates the token, or waits for another request that does; if that one is dropped, a waiting request takes
+    /// Authenticates the token, or waits for another request that does. If that request is dropped, a waiting one takes
     /// over.
     async fn fetch(&self, key: Key, token: &str, audiences: &[Text]) -> Outcome {
-        let _blocked = Counted::new(&self.metrics.blocked);
+        let _blocked = GaugeGuard::new(&self.metrics.blocked);
         let cell = self.fetching.lock().entry(key).or_default().clone();
         let outcome = cell.get_or_init(|| async {
-            let _in_flight = Counted::new(&self.metrics.in_flight);
-            let answer = tokio::time::timeout(PATIENCE, self.inner.authenticate_token(token, audiences)).await;
-            let outcome = answer.unwrap_or_else(|_| Err(AuthnError::new("context deadline exceeded")));
-            self.metrics.fetched(outcome.is_ok());
-            if let Ok(answer) = &outcome {
-                self.remember(key, answer);
+            let _in_flight = GaugeGuard::new(&self.metrics.in_flight);
+            let response = tokio::time::timeout(TIMEOUT, self.inner.authenticate_token(token, audiences)).await;
+            let outcome = response.unwrap_or_else(|_| Err(AuthnError::new("context deadline exceeded")));
+            self.metrics.record_fetch(outcome.is_ok());
+            if let Ok(response) = &outcome {
+                self.insert_response(key, response);
             }
             self.fetching.lock().remove(&key);
             outcome
         });
         let outcome = outcome.await.clone();
-        // The cell of a dropped request may be left in the map.
+        // A dropped request may have left its cell in the map.
         let mut fetching = self.fetching.lock();
         if fetching.get(&key).is_some_and(|other| Arc::ptr_eq(other, &cell)) {
             fetching.remove(&key);
@@ -102,23 +102,23 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         outcome
     }
 
-    fn remember(&self, key: Key, answer: &Option<Authenticated>) {
-        let life = if answer.is_some() { self.times.success } else { self.times.failure };
-        if !life.is_zero() {
-            let bytes = answer.as_ref().map_or(0, size);
-            if bytes > MAX_REMEMBERED {
+    fn insert_response(&self, key: Key, response: &Option<Authenticated>) {
+        let ttl = if response.is_some() { self.times.success } else { self.times.failure };
+        if !ttl.is_zero() {
+            let bytes = response.as_ref().map_or(0, size);
+            if bytes > MAX_ENTRY_BYTES {
                 return;
             }
-            let record = Record { until: Instant::now() + life, answer: answer.clone() };
-            self.part(&key).lock().insert_sized(key, record, bytes);
+            let entry = CacheEntry { expires: Instant::now() + ttl, response: response.clone() };
+            self.shard(&key).lock().insert_sized(key, entry, bytes);
         }
     }
 
-    fn part(&self, key: &Key) -> &Mutex<Recent<Key, Record>> {
-        &self.parts[usize::from(key[0]) % PARTS]
+    fn shard(&self, key: &Key) -> &Mutex<Recent<Key, CacheEntry>> {
+        &self.shards[usize::from(key[0]) % SHARDS]
     }
 
-    /// Returns the HMAC of a token and its audiences; the lengths keep them apart.
+    /// Returns the HMAC of a token and its audiences, each with its length so that the input is unambiguous.
     fn key(&self, token: &str, audiences: &[Text]) -> Key {
         const BYTES_PER_STEP: usize = 10;
         let bytes = token.len() + audiences.iter().map(|text| text.len() + 8).sum::<usize>();
@@ -136,19 +136,19 @@ impl<T: TokenAuthenticator> TokenCache<T> {
 
 impl<T: TokenAuthenticator> TokenAuthenticator for TokenCache<T> {
     fn authenticate_token<'a>(&'a self, token: &'a str, audiences: &'a [Text]) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.holder(token, audiences))
+        Box::pin(self.authenticate(token, audiences))
     }
 }
 
-/// Returns the bytes that an outcome takes.
-fn size(answer: &Authenticated) -> usize {
+/// Returns the size of a result in bytes.
+fn size(response: &Authenticated) -> usize {
     let texts = |texts: &[Text]| texts.iter().map(|text| size_of::<Text>() + text.len()).sum::<usize>();
-    let extra = answer.user.extra.iter().map(|(key, values)| size_of::<Vec<Text>>() + key.len() + texts(values));
-    texts(&answer.user.groups) + texts(&answer.audiences) + extra.sum::<usize>()
+    let extra = response.user.extra.iter().map(|(key, values)| size_of::<Vec<Text>>() + key.len() + texts(values));
+    texts(&response.user.groups) + texts(&response.audiences) + extra.sum::<usize>()
 }
 
 families! {
-    // kube-apiserver has no help texts for them.
+    // kube-apiserver has no help strings for them.
     #[derive(Clone)]
     struct Families {
         requests: IntCounterVec = "authentication_token_cache_request_total" by ["status"], "[ALPHA] ";
@@ -159,7 +159,7 @@ families! {
     }
 }
 
-/// The families `authentication_token_cache_...`, common to all caches.
+/// The `authentication_token_cache_*` families, common to all caches.
 #[derive(Clone)]
 pub struct TokenCacheMetrics {
     families: Families,
@@ -174,22 +174,22 @@ impl TokenCacheMetrics {
         Ok(Self { blocked: active("blocked"), in_flight: active("in_flight"), families })
     }
 
-    fn asked(&self, hit: bool, took: Duration) {
+    fn record_request(&self, hit: bool, took: Duration) {
         let status = if hit { "hit" } else { "miss" };
         self.families.requests.with_label_values(&[status]).inc();
-        // In whole milliseconds, as kube-apiserver measures it.
+        // kube-apiserver measures whole milliseconds.
         self.families.duration.with_label_values(&[status]).observe(took.as_millis() as f64 / 1000.0);
     }
 
-    fn fetched(&self, ok: bool) {
+    fn record_fetch(&self, ok: bool) {
         self.families.fetches.with_label_values(&[if ok { "ok" } else { "error" }]).inc();
     }
 }
 
-/// Increments a gauge as long as it lives.
-struct Counted(IntGauge);
+/// Increments a gauge for its lifetime.
+struct GaugeGuard(IntGauge);
 
-impl Counted {
+impl GaugeGuard {
     fn new(series: &Series<IntGaugeVec>) -> Self {
         let gauge = series.with(IntGauge::clone);
         gauge.inc();
@@ -197,7 +197,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -212,16 +212,16 @@ mod tests {
 
     use super::*;
 
-    /// Decides by the prefix of a token, counts calls, and answers one for each permit of the gate.
-    struct Counting {
-        asked: Arc<AtomicU32>,
+    /// Decides by the prefix of a token, counts calls, and returns from one call for each permit of the gate.
+    struct CountingAuthenticator {
+        calls: Arc<AtomicU32>,
         gate: Arc<Semaphore>,
     }
 
-    impl TokenAuthenticator for Counting {
+    impl TokenAuthenticator for CountingAuthenticator {
         fn authenticate_token<'a>(&'a self, token: &'a str, _: &'a [Text]) -> BoxFuture<'a, Outcome> {
             Box::pin(async move {
-                self.asked.fetch_add(1, Ordering::SeqCst);
+                self.calls.fetch_add(1, Ordering::SeqCst);
                 self.gate.acquire().await.unwrap().forget();
                 match token.split('-').next() {
                     Some("good") => Ok(Some(Authenticated::new(Arc::new(User::new("u", &[]))))),
@@ -235,23 +235,23 @@ mod tests {
         }
     }
 
-    struct Rig {
-        cache: Arc<TokenCache<Counting>>,
-        asked: Arc<AtomicU32>,
+    struct Fixture {
+        cache: Arc<TokenCache<CountingAuthenticator>>,
+        calls: Arc<AtomicU32>,
         gate: Arc<Semaphore>,
     }
 
-    fn rig(success: u64, failure: u64, answers: usize) -> Rig {
-        let (asked, gate) = (Arc::<AtomicU32>::default(), Arc::new(Semaphore::new(answers)));
-        let counting = Counting { asked: asked.clone(), gate: gate.clone() };
+    fn fixture(success: u64, failure: u64, answers: usize) -> Fixture {
+        let (calls, gate) = (Arc::<AtomicU32>::default(), Arc::new(Semaphore::new(answers)));
+        let inner = CountingAuthenticator { calls: calls.clone(), gate: gate.clone() };
         let times = CacheTimes { success: Duration::from_secs(success), failure: Duration::from_secs(failure) };
         let metrics = TokenCacheMetrics::register(&Registry::new()).unwrap();
-        Rig { cache: Arc::new(TokenCache::new(counting, times, metrics).unwrap()), asked, gate }
+        Fixture { cache: Arc::new(TokenCache::new(inner, times, metrics).unwrap()), calls, gate }
     }
 
     #[tokio::test]
-    async fn what_is_remembered() {
-        for (success, failure, token, questions) in [
+    async fn caches_successes_and_failures_but_no_errors_or_live_responses() {
+        for (success, failure, token, want) in [
             (10, 0, "good-1", 1),
             (0, 0, "good-1", 3),
             (10, 0, "live-1", 3),
@@ -259,52 +259,52 @@ mod tests {
             (10, 10, "unknown", 1),
             (10, 10, "bad-1", 3),
         ] {
-            let rig = rig(success, failure, 100);
+            let fixture = fixture(success, failure, 100);
             for _ in 0..3 {
-                let outcome = rig.cache.authenticate_token(token, &[]).await;
+                let outcome = fixture.cache.authenticate_token(token, &[]).await;
                 assert_eq!(outcome.is_err(), token == "bad-1");
             }
-            assert_eq!(rig.asked.load(Ordering::SeqCst), questions, "{token} {success} {failure}");
-            assert!(rig.cache.fetching.lock().is_empty());
+            assert_eq!(fixture.calls.load(Ordering::SeqCst), want, "{token} {success} {failure}");
+            assert!(fixture.cache.fetching.lock().is_empty());
         }
     }
 
     #[tokio::test]
-    async fn one_answer_is_for_one_token_and_its_audiences() {
-        let rig = rig(10, 10, 100);
+    async fn keys_entries_by_token_and_audiences() {
+        let fixture = fixture(10, 10, 100);
         let ab: Vec<Text> = vec!["ab".into()];
         for (token, audiences) in [("good", &ab[..]), ("good-", &ab), ("good", &[]), ("goodab", &[]), ("good", &ab)] {
-            rig.cache.authenticate_token(token, audiences).await.unwrap();
+            fixture.cache.authenticate_token(token, audiences).await.unwrap();
         }
-        assert_eq!(rig.asked.load(Ordering::SeqCst), 4);
+        assert_eq!(fixture.calls.load(Ordering::SeqCst), 4);
     }
 
     #[tokio::test]
-    async fn who_waits_for_the_same() {
-        let rig = rig(0, 0, 0);
-        let ask = || {
-            let cache = rig.cache.clone();
+    async fn concurrent_requests_share_one_fetch() {
+        let fixture = fixture(0, 0, 0);
+        let authenticate = || {
+            let cache = fixture.cache.clone();
             tokio::spawn(async move { cache.authenticate_token("good-1", &[]).await })
         };
-        let first = ask();
-        while rig.asked.load(Ordering::SeqCst) == 0 {
+        let first = authenticate();
+        while fixture.calls.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
-        let others: Vec<_> = (0..10).map(|_| ask()).collect();
-        // The first request is dropped: another one takes over.
+        let others: Vec<_> = (0..10).map(|_| authenticate()).collect();
+        // If the first request is dropped, another one takes over.
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
-        while rig.asked.load(Ordering::SeqCst) == 1 {
+        while fixture.calls.load(Ordering::SeqCst) == 1 {
             tokio::task::yield_now().await;
         }
-        rig.gate.add_permits(1);
+        fixture.gate.add_permits(1);
         for other in others {
             assert!(other.await.unwrap().unwrap().is_some());
         }
-        assert_eq!(rig.asked.load(Ordering::SeqCst), 2);
-        assert!(rig.cache.fetching.lock().is_empty());
+        assert_eq!(fixture.calls.load(Ordering::SeqCst), 2);
+        assert!(fixture.cache.fetching.lock().is_empty());
         assert_eq!(
-            (rig.cache.metrics.blocked.with(IntGauge::get), rig.cache.metrics.in_flight.with(IntGauge::get)),
+            (fixture.cache.metrics.blocked.with(IntGauge::get), fixture.cache.metrics.in_flight.with(IntGauge::get)),
             (0, 0)
         );
     }

@@ -1,4 +1,4 @@
-//! `--token-auth-file`: static bearer tokens, one `token,user,uid,"group1,group2"` a line.
+//! Static bearer tokens (`--token-auth-file`), one `token,user,uid,"group1,group2"` per line.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,17 +8,17 @@ use binnacle_meta::{Text, read_error};
 use binnacle_request::{BoxFuture, User};
 use sha2::{Digest, Sha256};
 
-use crate::authenticator::authenticated;
+use crate::authenticator::with_authenticated_group;
 use crate::csv::{CsvError, records};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The tokens of one file, kept as digests, so that the time of a look-up reveals nothing about a token.
+/// The tokens of a file, stored as digests so that the time of a lookup reveals nothing about a token.
 pub struct TokenFile {
     holders: HashMap<[u8; 32], Arc<User>>,
     audiences: Vec<Text>,
 }
 
-/// Errors of a token file.
+/// The error of an invalid token file.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
     #[error("{}", read_error(path, error))]
@@ -44,7 +44,7 @@ impl TokenFile {
         }
     }
 
-    /// Reads the contents of a file; `path` is for messages.
+    /// Parses the contents of a file; `path` is for messages.
     pub fn parse(path: &str, file: &[u8]) -> Result<Self, TokenFileError> {
         let mut holders = HashMap::new();
         for (at, record) in records(file)?.into_iter().enumerate() {
@@ -58,20 +58,20 @@ impl TokenFile {
             }
             let groups = rest.first().map(|groups| groups.split(',').map(Into::into).collect()).unwrap_or_default();
             let user = User { name: name.into(), uid: uid.into(), groups, ..User::default() };
-            if holders.insert(digest(token.as_bytes()), authenticated(user)).is_some() {
+            if holders.insert(digest(token.as_bytes()), with_authenticated_group(user)).is_some() {
                 tracing::warn!("duplicate token has been found in token file '{path}', record number '{number}'");
             }
         }
         Ok(Self { holders, audiences: Vec::new() })
     }
 
-    /// A single token, without a file.
+    /// Creates a table with a single token, without a file.
     pub fn of_one(token: &str, user: User) -> Self {
-        let holders = HashMap::from([(digest(token.as_bytes()), authenticated(user))]);
+        let holders = HashMap::from([(digest(token.as_bytes()), with_authenticated_group(user))]);
         Self { holders, audiences: Vec::new() }
     }
 
-    /// Sets the audiences of the server, for which the tokens are good.
+    /// Sets the audiences of the server, which the tokens are valid for.
     #[must_use]
     pub fn for_audiences(self, audiences: Vec<Text>) -> Self {
         Self { audiences, ..self }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_and_groups() {
+    fn reads_users_and_groups() {
         let file = "a,alice,1,\"system:masters,dev\"\nb,bob,2\n,nobody,3\na,anna,4\nc,carl,5,system:authenticated\nd,dora,6,\n";
         let tokens = TokenFile::parse("t", file.as_bytes()).unwrap();
         for (token, want) in [
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn reports_errors_of_files() {
         for (file, want) in [
             ("a,b\n", "token file 't' must have at least 3 columns (token, user name, user uid), found 2"),
             ("a,b,c,\"x\n", "parse error on line 1, column 10: extraneous or missing \" in quoted-field"),

@@ -1,11 +1,11 @@
-//! Several authenticators as one.
+//! Combinators of authenticators.
 
 use binnacle_request::BoxFuture;
 
 use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
-/// Tries each member in order until one accepts the credential. A bad credential does not stop the search: a client may
-/// send a certificate of an unknown authority together with a good token.
+/// Tries each authenticator in order until one accepts the request. An invalid credential does not stop the search: a
+/// client may send a certificate of an unknown authority together with a valid token.
 pub struct Union {
     members: Vec<Box<dyn Authenticator>>,
 }
@@ -25,7 +25,7 @@ impl Authenticator for Union {
             let mut errors: Vec<String> = Vec::new();
             for member in &self.members {
                 match member.authenticate(credentials).await {
-                    Ok(Some(known)) => return Ok(Some(known)),
+                    Ok(Some(response)) => return Ok(Some(response)),
                     Ok(None) => {}
                     Err(error) => errors.push(error.0),
                 }
@@ -35,8 +35,8 @@ impl Authenticator for Union {
     }
 }
 
-/// Tries a second authenticator only if the first had no opinion: a request with a bad credential is refused, not
-/// anonymous.
+/// Tries the second authenticator only if the first has no opinion, so that a request with an invalid credential is
+/// rejected instead of anonymous.
 pub struct FailFast<A, B>(pub A, pub B);
 
 impl<A: Authenticator, B: Authenticator> Authenticator for FailFast<A, B> {
@@ -46,7 +46,7 @@ impl<A: Authenticator, B: Authenticator> Authenticator for FailFast<A, B> {
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
             match self.0.authenticate(credentials).await? {
-                Some(known) => Ok(Some(known)),
+                Some(response) => Ok(Some(response)),
                 None => self.1.authenticate(credentials).await,
             }
         })
@@ -63,11 +63,11 @@ mod tests {
     use super::*;
     use crate::Anonymous;
 
-    type Answer = Result<Option<&'static str>, &'static str>;
+    type FixedOutcome = Result<Option<&'static str>, &'static str>;
 
-    struct Says(Answer);
+    struct FixedAuthenticator(FixedOutcome);
 
-    impl Authenticator for Says {
+    impl Authenticator for FixedAuthenticator {
         fn authenticate<'a>(&'a self, _: Credentials<'a>) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
             Box::pin(async {
                 match self.0 {
@@ -79,8 +79,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn order_and_errors() {
-        let cases: &[(&[Answer], Result<&str, &str>)] = &[
+    async fn first_success_wins_and_errors_are_aggregated() {
+        let cases: &[(&[FixedOutcome], Result<&str, &str>)] = &[
             (&[], Ok(User::ANONYMOUS)),
             (&[Ok(None)], Ok(User::ANONYMOUS)),
             (&[Ok(None), Ok(Some("a")), Ok(Some("b"))], Ok("a")),
@@ -89,7 +89,10 @@ mod tests {
             (&[Err("bad"), Err("worse"), Err("bad")], Err("[bad, worse]")),
         ];
         for (members, want) in cases {
-            let members = members.iter().map(|says| Box::new(Says(*says)) as Box<dyn Authenticator>).collect();
+            let members = members
+                .iter()
+                .map(|outcome| Box::new(FixedAuthenticator(*outcome)) as Box<dyn Authenticator>)
+                .collect();
             let both = FailFast(Union::new(members), Anonymous::new());
             let connection = ConnectionInfo::default();
             let headers = HeaderMap::new();

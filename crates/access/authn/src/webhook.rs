@@ -1,5 +1,4 @@
-//! Authentication of tokens by another server, with TokenReviews. The outcomes should be kept in a
-//! [`crate::TokenCache`].
+//! Authentication of tokens by a webhook, with TokenReviews. Results should be cached with a [`crate::TokenCache`].
 
 use std::time::Duration;
 
@@ -10,38 +9,38 @@ use binnacle_work::{allocate, pace};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::authenticator::{authenticated, exceeded, intersection};
+use crate::authenticator::{exceeded, intersection, with_authenticated_group};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The first pause before a call is tried again.
+/// The delay before the first retry of a call.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The largest review that is read. A user in a thousand groups takes 100 KB, and thousands of users are remembered.
+/// The maximum size of a response. A user in a thousand groups takes 100 KB, and thousands of users are cached.
 const MAX_REVIEW: usize = 1 << 20;
-/// The number of copies of a token in memory while its review is waited for.
+/// The number of copies of a token in memory during a call.
 const COPIES: usize = 3;
-/// The memory that a byte of a review becomes: empty names of groups take the most, as a tree and in the user.
+/// The memory per byte of a response. Empty group names take the most, in the parsed tree and in the user.
 const BYTES_PER_BYTE: usize = 16;
-/// The bytes of a review that are parsed in ten nanoseconds.
+/// The bytes of a response that are parsed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 2;
 
-/// The options of the requests.
+/// The options of the webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
     /// `--authentication-token-webhook-version`.
     pub version: WebhookVersion,
-    /// `--api-audiences`: the audiences of a token whose review names none.
+    /// `--api-audiences`: the audiences of a token if the response has none.
     pub audiences: Vec<Text>,
 }
 
-/// The versions of TokenReview. Their fields are the same.
+/// The versions of TokenReview, which have the same fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookVersion {
     V1,
     V1beta1,
 }
 
-/// Authenticates tokens by TokenReviews.
+/// Authenticates tokens with TokenReviews.
 pub struct WebhookTokens {
     client: Client,
     backoff: Backoff,
@@ -53,55 +52,55 @@ impl WebhookTokens {
         Self { client, backoff: Backoff::starting_at(RETRY), options }
     }
 
-    /// Replaces the backoff of retries.
+    /// Sets the backoff of retries.
     #[must_use]
     pub fn with_backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
     }
 
-    async fn ask(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+    async fn review(&self, token: &str, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
         let version = match self.options.version {
             WebhookVersion::V1 => "authentication.k8s.io/v1",
             WebhookVersion::V1beta1 => "authentication.k8s.io/v1beta1",
         };
         let mut spec = json!({"token": token});
-        if !wanted.is_empty() {
-            spec["audiences"] = wanted.iter().map(Text::as_str).collect();
+        if !requested.is_empty() {
+            spec["audiences"] = requested.iter().map(Text::as_str).collect();
         }
         let review = json!({
             "kind": "TokenReview", "apiVersion": version, "metadata": {}, "spec": spec, "status": {"user": {}}
         });
-        // The header, the review and what is sent of it are in memory until the webhook has answered.
+        // The header, the review and its encoding are in memory until the webhook responds.
         allocate(COPIES * token.len()).map_err(exceeded)?;
         let body = Bytes::from(review.to_string());
         drop(review);
-        let answer = self.backoff.run(|| self.client.post(body.clone())).await.map_err(|error| {
+        let response = self.backoff.run(|| self.client.post(body.clone())).await.map_err(|error| {
             tracing::error!("Failed to make webhook authenticator request: {error}");
             AuthnError(error.to_string())
         })?;
-        if answer.body.len() > MAX_REVIEW {
+        if response.body.len() > MAX_REVIEW {
             return Err(AuthnError(format!("the answer of the token webhook is longer than {MAX_REVIEW} bytes")));
         }
-        allocate(answer.body.len() * BYTES_PER_BYTE).map_err(exceeded)?;
-        pace((answer.body.len() / BYTES_PER_STEP) as u64);
-        let review: Value = serde_json::from_slice(&answer.body).map_err(|error| AuthnError(error.to_string()))?;
+        allocate(response.body.len() * BYTES_PER_BYTE).map_err(exceeded)?;
+        pace((response.body.len() / BYTES_PER_STEP) as u64);
+        let review: Value = serde_json::from_slice(&response.body).map_err(|error| AuthnError(error.to_string()))?;
         if review["kind"] != "TokenReview" || review["apiVersion"] != version {
             let (kind, found) = (&review["kind"], &review["apiVersion"]);
             return Err(AuthnError(format!("unexpected answer of a token webhook: {kind} of {found}")));
         }
-        self.read(&review["status"], wanted)
+        self.read_status(&review["status"], requested)
     }
 
-    fn read(&self, status: &Value, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
+    fn read_status(&self, status: &Value, requested: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
         if status["authenticated"] != true {
             return match status["error"].as_str() {
                 Some(why) if !why.is_empty() => Err(AuthnError::new(why)),
                 _ => Ok(None),
             };
         }
-        let said = texts(&status["audiences"]);
-        let audiences = intersection(wanted, if said.is_empty() { &self.options.audiences } else { &said });
-        if audiences.is_empty() && !wanted.is_empty() {
+        let reported = texts(&status["audiences"]);
+        let audiences = intersection(requested, if reported.is_empty() { &self.options.audiences } else { &reported });
+        if audiences.is_empty() && !requested.is_empty() {
             return Ok(None);
         }
         let user = &status["user"];
@@ -113,7 +112,7 @@ impl WebhookTokens {
             groups: texts(&user["groups"]),
             extra: extra.map(|(key, values)| (key.into(), texts(values))).collect(),
         };
-        Ok(Some(Authenticated { audiences, ..Authenticated::new(authenticated(user)) }))
+        Ok(Some(Authenticated { audiences, ..Authenticated::new(with_authenticated_group(user)) }))
     }
 }
 
@@ -123,13 +122,13 @@ impl TokenAuthenticator for WebhookTokens {
         token: &'a str,
         audiences: &'a [Text],
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
-        Box::pin(self.ask(token, audiences))
+        Box::pin(self.review(token, audiences))
     }
 }
 
 fn texts(value: &Value) -> Vec<Text> {
     let items = value.as_array().map_or(&[][..], Vec::as_slice);
-    // With room for one more group, which is added.
+    // With capacity for `system:authenticated`, which is added later.
     let mut texts = Vec::with_capacity(items.len() + 1);
     texts.extend(items.iter().filter_map(Value::as_str).map(Text::from));
     texts

@@ -1,4 +1,4 @@
-//! Client certificates: the common name is the user, the organizations are the groups.
+//! Authentication with client certificates: the common name is the user, and the organizations are the groups.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use binnacle_request::BoxFuture;
 
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
 
-/// The buckets, from zero to a year, in seconds.
+/// The histogram buckets from zero to a year, in seconds.
 const LIFETIMES: [f64; 14] = [
     0.0,
     1800.0,
@@ -33,11 +33,11 @@ families! {
     }
 }
 
-/// Accepts certificates that chain to one of the authorities of `--client-ca-file`.
+/// Authenticates client certificates of the authorities in `--client-ca-file`.
 pub struct X509 {
     authorities: Arc<Authorities>,
     lifetimes: Option<LoneHistogram>,
-    /// True if the UID in a certificate is that of the user.
+    /// True if the UID in a certificate is used.
     reads_uids: bool,
 }
 
@@ -46,7 +46,7 @@ impl X509 {
         Self { authorities, lifetimes: None, reads_uids: true }
     }
 
-    /// Sets whether the UID in a certificate is that of the user; otherwise it is ignored.
+    /// Sets whether the UID in a certificate is used or ignored.
     #[must_use]
     pub fn reading_uids(self, reads_uids: bool) -> Self {
         Self { reads_uids, ..self }
@@ -59,7 +59,7 @@ impl X509 {
         Ok(Self { lifetimes: Some(lifetimes), ..self })
     }
 
-    fn count(&self, not_after: Option<SystemTime>) {
+    fn observe_lifetime(&self, not_after: Option<SystemTime>) {
         if let (Some(lifetimes), Some(not_after)) = (&self.lifetimes, not_after) {
             let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
             lifetimes.observe(seconds(not_after) - seconds(SystemTime::now()));
@@ -74,9 +74,9 @@ impl Authenticator for X509 {
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>> {
         Box::pin(async move {
             let verified = self.authorities.verify(credentials.connection);
-            self.count(match &verified {
+            self.observe_lifetime(match &verified {
                 Ok(leaf) => leaf.as_ref().map(|leaf| leaf.not_after),
-                // Counted even when no trusted authority has signed it.
+                // Recorded even if no trusted authority signed it.
                 Err(_) => Authorities::not_after(credentials.connection),
             });
             let Some(leaf) = verified? else { return Ok(None) };

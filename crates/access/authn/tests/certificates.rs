@@ -45,13 +45,17 @@ fn cn(name: &str) -> (DnType, &str) {
     (DnType::CommonName, name)
 }
 
-async fn ask(who: &dyn Authenticator, connection: &ConnectionInfo, sent: &[(&str, &str)]) -> Result<String, String> {
+async fn authenticate(
+    authenticator: &dyn Authenticator,
+    connection: &ConnectionInfo,
+    sent: &[(&str, &str)],
+) -> Result<String, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in sent {
         headers.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
     }
     let credentials = Credentials { headers: &headers, connection, path: "/", audiences: &[] };
-    match who.authenticate(credentials).await {
+    match authenticator.authenticate(credentials).await {
         Ok(None) => Ok("nobody".to_owned()),
         Ok(Some(known)) => {
             let user = &known.user;
@@ -63,9 +67,9 @@ async fn ask(who: &dyn Authenticator, connection: &ConnectionInfo, sent: &[(&str
     }
 }
 
-/// The lifetime of each request's certificate is counted, whether or not an authority has signed it.
+/// The remaining lifetime of each request's certificate is recorded, whether or not an authority signed it.
 #[tokio::test]
-async fn lifetimes_are_counted() {
+async fn observes_the_lifetime_of_each_certificate() {
     let (issuer, pem) = authority("ca");
     let (stranger, _) = authority("ca");
     let registry = binnacle_metrics::Registry::new();
@@ -77,7 +81,7 @@ async fn lifetimes_are_counted() {
         [(&issuer, in_hours(5), true), (&issuer, in_hours(24 * 3), true), (&stranger, in_hours(24 * 3), false)]
     {
         let connection = leaf(issuer, &[cn("me")], ends(not_after));
-        assert_eq!(ask(&x509, &connection, &[]).await.is_ok(), known);
+        assert_eq!(authenticate(&x509, &connection, &[]).await.is_ok(), known);
     }
     let families = registry.gather();
     assert_eq!(families[0].name(), "apiserver_client_certificate_expiration_seconds");
@@ -92,7 +96,7 @@ fn x509(pem: &str) -> (X509, Arc<Authorities>) {
 }
 
 #[tokio::test]
-async fn subjects() {
+async fn subject_names_user_groups_and_uid() {
     let (issuer, pem) = authority("ca");
     let (stranger, strange_pem) = authority("ca");
     let (x509, authorities) = x509(&pem);
@@ -107,13 +111,13 @@ async fn subjects() {
         (&leaf(&issuer, &[organization("o")], |_| {}), Ok("nobody")),
         (&ConnectionInfo::default(), Ok("nobody")),
     ] {
-        let got = ask(&x509, connection, &[]).await;
+        let got = authenticate(&x509, connection, &[]).await;
         assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned));
     }
     let without_uids = X509::new(authorities.clone()).reading_uids(false);
     for value in ["the-uid", ""] {
         let connection = leaf(&issuer, &[cn("a"), uid(value)], |_| {});
-        assert_eq!(ask(&without_uids, &connection, &[]).await, Ok("a  system:authenticated".to_owned()));
+        assert_eq!(authenticate(&without_uids, &connection, &[]).await, Ok("a  system:authenticated".to_owned()));
     }
     for (name, connection) in [
         ("a stranger's", leaf(&stranger, &[cn("admin")], |_| {})),
@@ -132,20 +136,20 @@ async fn subjects() {
         ),
     ] {
         for _ in 0..2 {
-            let error = ask(&x509, &connection, &[]).await.unwrap_err();
+            let error = authenticate(&x509, &connection, &[]).await.unwrap_err();
             assert!(error.starts_with("verifying certificate SN="), "{name}: {error}");
         }
     }
-    // After the authorities are replaced, earlier outcomes of a connection are not used.
+    // The cached results of a connection are not used once the authorities are replaced.
     authorities.replace(strange_pem.as_bytes()).unwrap();
-    assert!(ask(&x509, &admin, &[]).await.is_err());
+    assert!(authenticate(&x509, &admin, &[]).await.is_err());
     assert!(authorities.replace(b"nothing").is_err());
     authorities.replace(pem.as_bytes()).unwrap();
-    assert!(ask(&x509, &admin, &[]).await.is_ok());
+    assert!(authenticate(&x509, &admin, &[]).await.is_ok());
 }
 
 #[test]
-fn bundles() {
+fn rejects_bundles_without_certificates() {
     let empty = "error loading CA bundle for \"ca\": data does not contain any valid RSA or ECDSA certificates";
     for (pem, want) in [("", empty), ("-----BEGIN CERTIFICATE-----\nAAAA\n", "error loading CA bundle for \"ca\": ")] {
         let error = Authorities::from_pem("ca", pem.as_bytes()).err().unwrap().to_string();
@@ -154,7 +158,7 @@ fn bundles() {
 }
 
 #[tokio::test]
-async fn proxies() {
+async fn trusts_headers_only_from_allowed_proxies() {
     let (people, people_pem) = authority("people");
     let (proxies, proxies_pem) = authority("proxies");
     let options = FrontProxyOptions {
@@ -202,7 +206,7 @@ async fn proxies() {
         ("somebody", &ConnectionInfo::default(), vec![root], Ok("nobody")),
     ] {
         for _ in 0..2 {
-            match (ask(&both, connection, &sent).await, want) {
+            match (authenticate(&both, connection, &sent).await, want) {
                 (Ok(got), Ok(want)) => assert_eq!(got, want, "{name}"),
                 (Err(got), Err(want)) => assert!(got.starts_with(want), "{name}: {got}"),
                 (got, _) => panic!("{name}: {got:?}"),
@@ -211,9 +215,9 @@ async fn proxies() {
     }
 }
 
-/// Certificates without extensions, as `openssl x509 -req` makes them, name users as all others do.
+/// Certificates without extensions, as `openssl x509 -req` creates them.
 #[tokio::test]
-async fn certificates_of_version_1() {
+async fn accepts_certificates_of_version_1() {
     use rustls_pki_types::CertificateDer;
     use rustls_pki_types::pem::PemObject;
     const AUTHORITY: &str = include_str!("../../../network/client/test_data/first_version/ca.crt");
@@ -221,9 +225,9 @@ async fn certificates_of_version_1() {
     let certificate = CertificateDer::from_pem_slice(USER.as_bytes()).unwrap();
     let connection = || ConnectionInfo::new(([127, 0, 0, 1], 1).into(), vec![certificate.clone()], None);
     let known = X509::new(Arc::new(Authorities::from_pem("ca", AUTHORITY.as_bytes()).unwrap()));
-    assert_eq!(ask(&known, &connection(), &[]).await, Ok("ann  devs,system:authenticated".to_owned()));
+    assert_eq!(authenticate(&known, &connection(), &[]).await, Ok("ann  devs,system:authenticated".to_owned()));
     let (_, stranger) = authority("clients");
     let strange = X509::new(Arc::new(Authorities::from_pem("ca", stranger.as_bytes()).unwrap()));
-    let refused = ask(&strange, &connection(), &[]).await.unwrap_err();
+    let refused = authenticate(&strange, &connection(), &[]).await.unwrap_err();
     assert!(refused.ends_with("x509: certificate signed by unknown authority"), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! A small provider, with tokens that are good, forged, expired or for others, and keys that change.
+//! Tokens of a small provider that are valid, forged, expired or for other audiences, and key rotation.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -29,9 +29,9 @@ struct Provider {
     hook: Hook,
     issuer: Arc<Mutex<String>>,
     keys: Arc<Mutex<Value>>,
-    /// The answers to requests for claims, by path.
+    /// The responses to requests for distributed claims, by path.
     claim_tokens: Arc<Mutex<Value>>,
-    /// Requested paths, with the credential.
+    /// The requested paths and credentials.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -46,7 +46,7 @@ impl Provider {
             let body = match request.uri().path() {
                 "/.well-known/openid-configuration" => json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}),
                 "/keys" => served.lock().clone(),
-                // The text of a claim's token; a number is a status code.
+                // The token of a claim, or a number for a status code.
                 path => held.lock()[path].clone(),
             };
             let bearer = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
@@ -62,7 +62,7 @@ impl Provider {
         Self { hook, issuer, keys, claim_tokens, seen }
     }
 
-    /// The configuration that the flags make.
+    /// Returns the configuration of the flags.
     fn config(&self) -> JwtAuthenticator {
         let prefixed = |claim: &str, prefix: &str| PrefixedClaimOrExpression {
             claim: claim.to_owned(),
@@ -90,7 +90,7 @@ impl Provider {
         }
     }
 
-    /// An entry of the file, below the issuer.
+    /// Returns an entry of the configuration file; `rest` follows the issuer.
     fn entry(&self, rest: &str) -> String {
         let authority = serde_json::to_string(&self.hook.authority).unwrap();
         let url = self.issuer.lock().clone();
@@ -108,8 +108,8 @@ impl Provider {
     }
 }
 
-/// Issuers that search for their keys until the trigger is dropped.
-struct Running {
+/// Issuers that run until the trigger is dropped.
+struct RunningIssuers {
     issuers: Arc<Issuers>,
     _trigger: ShutdownTrigger,
 }
@@ -125,31 +125,31 @@ fn options(algorithms: &[Algorithm]) -> IssuerOptions {
     }
 }
 
-fn run(config: AuthenticationConfig, algorithms: &[Algorithm], mut file: Option<IssuersFile>) -> Running {
+fn run(config: AuthenticationConfig, algorithms: &[Algorithm], mut file: Option<IssuersFile>) -> RunningIssuers {
     let checked = config.check(&[]).unwrap();
     let issuers = Arc::new(Issuers::new(checked, options(algorithms)).unwrap());
     let (trigger, shutdown): (_, Shutdown) = ShutdownTrigger::new();
     let followed = issuers.clone();
     tokio::spawn(async move { followed.follow(&mut file, shutdown).await });
-    Running { issuers, _trigger: trigger }
+    RunningIssuers { issuers, _trigger: trigger }
 }
 
-fn run_one(config: JwtAuthenticator) -> Running {
+fn run_one(config: JwtAuthenticator) -> RunningIssuers {
     run(AuthenticationConfig { jwt: vec![config], anonymous: None }, &[Algorithm::Es256], None)
 }
 
-/// Asks until the provider was found.
-async fn ask(running: &Running, token: &str) -> Result<String, String> {
-    let mut outcome = ask_once(running, token).await;
+/// Authenticates a token, with retries until the provider is discovered.
+async fn authenticate(running: &RunningIssuers, token: &str) -> Result<String, String> {
+    let mut outcome = authenticate_once(running, token).await;
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while outcome == Err("oidc: authenticator not initialized".to_owned()) && std::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        outcome = ask_once(running, token).await;
+        outcome = authenticate_once(running, token).await;
     }
     outcome
 }
 
-async fn ask_once(running: &Running, token: &str) -> Result<String, String> {
+async fn authenticate_once(running: &RunningIssuers, token: &str) -> Result<String, String> {
     match running.issuers.authenticate_token(token, &[]).await {
         Ok(None) => Ok("nobody".to_owned()),
         Ok(Some(known)) => Ok(format!("{} {}", known.user.name, known.user.groups.join(","))),
@@ -158,7 +158,7 @@ async fn ask_once(running: &Running, token: &str) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn claims_decide() {
+async fn authenticates_by_claims_and_signature() {
     let (key, stranger) = (key(), key());
     let provider = Provider::start(&key).await;
     let good = key.sign(&provider.claims(json!({}))).unwrap();
@@ -185,7 +185,7 @@ async fn claims_decide() {
         (json!({"hd": "there"}), Err("oidc: required claim hd value does not match. Got = there, want = here")),
     ] {
         let token = key.sign(&provider.claims(changes.clone())).unwrap();
-        match (ask(&oidc, &token).await, want) {
+        match (authenticate(&oidc, &token).await, want) {
             (Ok(got), Ok(want)) => assert_eq!(got, want, "{changes}"),
             (Err(got), Err(want)) => assert!(got.starts_with(want), "{changes}: {got}"),
             (got, _) => panic!("{changes}: {got:?}"),
@@ -193,26 +193,26 @@ async fn claims_decide() {
     }
     let claims = provider.claims(json!({}));
     let forged = stranger.sign(&claims).unwrap();
-    let error = ask(&oidc, &forged).await.unwrap_err();
+    let error = authenticate(&oidc, &forged).await.unwrap_err();
     assert!(error.starts_with("oidc: verify token: failed to verify signature"), "{error}");
     let unsupported = key.sign_by(Algorithm::Es384, &claims).unwrap();
-    let error = ask(&oidc, &unsupported).await.unwrap_err();
+    let error = authenticate(&oidc, &unsupported).await.unwrap_err();
     assert!(error.starts_with("oidc: verify token: oidc: id token signed with unsupported algorithm"), "{error}");
     for text in ["", "a.b.c", &good[..good.len() / 2]] {
-        assert_eq!(ask(&oidc, text).await, Ok("nobody".to_owned()));
+        assert_eq!(authenticate(&oidc, text).await, Ok("nobody".to_owned()));
     }
 }
 
-/// A provider is found without its keys, which are fetched for a token: one that comes before they can be read is refused,
-/// and keeps no later one waiting.
+/// Keys are not fetched during discovery but for a token. A token that arrives before they can be fetched is rejected
+/// and does not delay later ones.
 #[tokio::test]
-async fn keys_come_with_tokens() {
+async fn fetches_keys_when_a_token_needs_them() {
     let key = key();
     let provider = Provider::start(&key).await;
     let keys = std::mem::replace(&mut *provider.keys.lock(), json!("not yet"));
     let oidc = run_one(provider.config());
     let token = key.sign(&provider.claims(json!({}))).unwrap();
-    let refused = ask(&oidc, &token).await.unwrap_err();
+    let refused = authenticate(&oidc, &token).await.unwrap_err();
     let why = "oidc: verify token: failed to verify signature: fetching keys oidc: failed to decode keys";
     assert!(refused.starts_with(why), "{refused}");
     *provider.keys.lock() = keys;
@@ -220,32 +220,32 @@ async fn keys_come_with_tokens() {
     let mut outcome = Err(refused);
     while outcome.is_err() && std::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        outcome = ask_once(&oidc, &token).await;
+        outcome = authenticate_once(&oidc, &token).await;
     }
     assert_eq!(outcome, Ok("o:me system:authenticated".to_owned()));
 }
 
 #[tokio::test]
-async fn keys_change() {
+async fn accepts_new_keys_and_rejects_former_ones() {
     let (first, second) = (key(), key());
     let provider = Provider::start(&first).await;
     let oidc = run_one(provider.config());
     let old = first.sign(&provider.claims(json!({}))).unwrap();
-    assert_eq!(ask(&oidc, &old).await, Ok("o:me system:authenticated".to_owned()));
+    assert_eq!(authenticate(&oidc, &old).await, Ok("o:me system:authenticated".to_owned()));
     let new = second.sign(&provider.claims(json!({}))).unwrap();
     *provider.keys.lock() = json!({"keys": [second.public().to_jwk()]});
-    assert_eq!(ask(&oidc, &new).await, Ok("o:me system:authenticated".to_owned()));
-    // The former key is no longer accepted.
-    assert!(ask(&oidc, &old).await.is_err());
+    assert_eq!(authenticate(&oidc, &new).await, Ok("o:me system:authenticated".to_owned()));
+    // The previous key is no longer accepted.
+    assert!(authenticate(&oidc, &old).await.is_err());
 }
 
-/// Groups as a distributed claim of another provider.
+/// The groups are a distributed claim of another provider.
 #[tokio::test]
-async fn claims_are_elsewhere() {
+async fn resolves_distributed_claims() {
     let (first_key, second_key, stranger) = (key(), key(), key());
     let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
     let mut config = first.config();
-    // The servers of claims have the same authorities.
+    // Claim sources have the same authorities.
     config.issuer.certificate_authority.push_str(&second.hook.authority);
     let oidc = run_one(config);
     let held = |changes: Value| second_key.sign(&second.claims(changes)).unwrap();
@@ -280,7 +280,7 @@ async fn claims_are_elsewhere() {
             }),
             Ok("o:me g:a,system:authenticated".to_owned()),
         ),
-        // Claims in the token count; sources for other claims do not.
+        // A claim in the token takes precedence, and sources for other claims are ignored.
         (
             json!({"groups": ["own"], "_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": format!("{url}/gone")}}}),
             Ok("o:me g:own,system:authenticated".to_owned()),
@@ -344,7 +344,7 @@ async fn claims_are_elsewhere() {
                  \"https://127.0.0.1:1\""
             )),
         ),
-        // Signed by the second provider, with the first as issuer.
+        // Signed by the second provider, with the first one as issuer.
         (at("/first"), Err(format!("{EXPAND}verify distributed claim token: failed to verify signature: "))),
         (
             at("/text"),
@@ -357,22 +357,22 @@ async fn claims_are_elsewhere() {
         (at("/broken"), getting("error while getting distributed claim JWT: 500 Internal Server Error")),
     ] {
         let token = first_key.sign(&first.claims(changes.clone())).unwrap();
-        match (ask(&oidc, &token).await, want) {
+        match (authenticate(&oidc, &token).await, want) {
             (Err(got), Err(want)) => assert!(got.starts_with(&want), "{changes}: {got}"),
             (got, want) => assert_eq!(got, want, "{changes}"),
         }
     }
     let seen = second.seen.lock().clone();
     assert_eq!(seen.iter().filter(|line| *line == "/good Bearer secret").count(), 1, "{seen:?}");
-    // The credential is sent to no other endpoint.
+    // The credential is not sent to other endpoints.
     assert_eq!(seen.iter().filter(|line| line.ends_with("Bearer secret")).count(), 1, "{seen:?}");
-    // The provider's keys were fetched once, and again for the signature that no known key verified.
+    // The provider's keys were fetched once, and again for the signature that no key verified.
     assert!(seen.iter().filter(|line| line.starts_with("/keys")).count() <= 3, "{seen:?}");
 }
 
-/// The number of issuers of claims is limited, since responses of sources name them.
+/// The number of claim issuers is limited, since they are taken from the responses of sources.
 #[tokio::test]
-async fn issuers_of_claims_are_bounded() {
+async fn bounds_issuers_of_distributed_claims() {
     let (first_key, second_key) = (key(), key());
     let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
     let mut config = first.config();
@@ -386,23 +386,23 @@ async fn issuers_of_claims_are_bounded() {
     for port in 1..100 {
         let held = json!({"groups": ["a"], "iss": format!("https://127.0.0.1:1/{port}")});
         *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(held)).unwrap()});
-        let error = ask(&oidc, &token).await.unwrap_err();
+        let error = authenticate(&oidc, &token).await.unwrap_err();
         assert!(error.contains("verifier not initialized for issuer"), "{error}");
     }
-    // Issuers without a provider make room for one with a provider.
+    // Issuers whose provider was not found are evicted.
     *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(json!({"groups": ["a"]}))).unwrap()});
-    assert_eq!(ask(&oidc, &token).await, Ok("o:me g:a,system:authenticated".to_owned()));
+    assert_eq!(authenticate(&oidc, &token).await, Ok("o:me g:a,system:authenticated".to_owned()));
 }
 
 #[tokio::test]
-async fn a_provider_that_calls_itself_something_else_is_not_believed() {
+async fn rejects_provider_that_names_another_issuer() {
     let key = key();
     let provider = Provider::start(&key).await;
     let (config, token) = (provider.config(), key.sign(&provider.claims(json!({}))).unwrap());
     "https://elsewhere".clone_into(&mut provider.issuer.lock());
     let oidc = run_one(config);
     for _ in 0..20 {
-        assert_eq!(ask_once(&oidc, &token).await, Err("oidc: authenticator not initialized".to_owned()));
+        assert_eq!(authenticate_once(&oidc, &token).await, Err("oidc: authenticator not initialized".to_owned()));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -410,7 +410,7 @@ async fn a_provider_that_calls_itself_something_else_is_not_believed() {
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n";
 
 #[tokio::test]
-async fn expressions_decide() {
+async fn maps_and_validates_claims_by_expressions() {
     let (first_key, second_key) = (key(), key());
     let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
     let text = format!(
@@ -465,7 +465,7 @@ async fn expressions_decide() {
         ),
     ] {
         let token = first_key.sign(&claims(changes.clone())).unwrap();
-        match (ask(&oidc, &token).await, want) {
+        match (authenticate(&oidc, &token).await, want) {
             (Ok(got), Ok(want)) => assert_eq!(got, want, "{changes}"),
             (Err(got), Err(want)) => assert!(got.starts_with(want), "{changes}: {got}"),
             (got, _) => panic!("{changes}: {got:?}"),
@@ -476,15 +476,15 @@ async fn expressions_decide() {
     assert_eq!((known.user.uid.as_str(), &known.audiences[..]), ("1", &["api".into()][..]));
     assert_eq!(known.user.extra["example.org/level"], ["3"]);
     assert_eq!(oidc.issuers.authenticate_token(&token, &["other".into()]).await, Ok(None));
-    // The other issuer's key is no key of the first one.
+    // The first issuer does not accept the other issuer's key.
     let forged = second_key.sign(&claims(json!({}))).unwrap();
-    assert!(ask(&oidc, &forged).await.is_err());
+    assert!(authenticate(&oidc, &forged).await.is_err());
     let other = second_key.sign(&second.claims(json!({"aud": "b"}))).unwrap();
-    assert_eq!(ask(&oidc, &other).await, Ok("s:1 system:authenticated".to_owned()));
+    assert_eq!(authenticate(&oidc, &other).await, Ok("s:1 system:authenticated".to_owned()));
 }
 
 #[tokio::test]
-async fn the_file_may_name_others() {
+async fn reloads_issuers_of_the_file_unless_it_is_invalid() {
     let (first_key, second_key) = (key(), key());
     let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
     let mappings = "  claimMappings: {username: {claim: sub, prefix: ''}}\n";
@@ -507,11 +507,11 @@ async fn the_file_may_name_others() {
     };
     let one = first_key.sign(&first.claims(json!({}))).unwrap();
     let two = second_key.sign(&second.claims(json!({}))).unwrap();
-    assert_eq!(ask(&oidc, &one).await, Ok("1 system:authenticated".to_owned()));
-    assert_eq!(ask(&oidc, &two).await, Ok("nobody".to_owned()));
+    assert_eq!(authenticate(&oidc, &one).await, Ok("1 system:authenticated".to_owned()));
+    assert_eq!(authenticate(&oidc, &two).await, Ok("nobody".to_owned()));
 
     let second_url = second.issuer.lock().clone();
-    // An invalid file changes nothing: a broken one, one with anonymous access, one with the server's own issuer.
+    // An invalid file changes nothing: a malformed one, one with anonymous access, one with the server's own issuer.
     for (at, wrong) in [
         "jwt: [".to_owned(),
         format!("{}anonymous: {{enabled: true}}\n", entry(&second)),
@@ -522,11 +522,11 @@ async fn the_file_may_name_others() {
     {
         std::fs::write(&path, wrong).unwrap();
         wait_until("the file is read", async || (reloads("failure") == (at + 1) as f64).then_some(())).await;
-        assert_eq!(ask(&oidc, &one).await, Ok("1 system:authenticated".to_owned()));
-        assert_eq!(ask(&oidc, &two).await, Ok("nobody".to_owned()));
+        assert_eq!(authenticate(&oidc, &one).await, Ok("1 system:authenticated".to_owned()));
+        assert_eq!(authenticate(&oidc, &two).await, Ok("nobody".to_owned()));
     }
     std::fs::write(&path, entry(&second)).unwrap();
     wait_until("the file is in force", async || (reloads("success") == 1.0).then_some(())).await;
-    assert_eq!(ask(&oidc, &one).await, Ok("nobody".to_owned()));
-    assert_eq!(ask(&oidc, &two).await, Ok("1 system:authenticated".to_owned()));
+    assert_eq!(authenticate(&oidc, &one).await, Ok("nobody".to_owned()));
+    assert_eq!(authenticate(&oidc, &two).await, Ok("1 system:authenticated".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! Service account tokens: good, forged, expired, and bound to deleted objects.
+//! Service account tokens that are valid, forged, expired, or bound to deleted objects.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -90,7 +90,7 @@ fn claims() -> Value {
     })
 }
 
-/// The claims with some of them changed.
+/// Returns the claims with some of them replaced.
 fn with(changes: Value) -> Value {
     fn merge(into: &mut Value, changes: Value) {
         match (into.as_object_mut(), changes) {
@@ -109,7 +109,7 @@ fn with(changes: Value) -> Value {
 
 type Outcome = Result<Option<Authenticated>, AuthnError>;
 
-async fn ask(tokens: &ServiceAccountTokens, token: &str, audiences: &[&str]) -> Outcome {
+async fn authenticate(tokens: &ServiceAccountTokens, token: &str, audiences: &[&str]) -> Outcome {
     let audiences: Vec<Text> = audiences.iter().map(Text::new).collect();
     tokens.authenticate_token(token, &audiences).await
 }
@@ -123,7 +123,7 @@ fn shown(outcome: Outcome) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn claims_decide() {
+async fn validates_claims_signature_and_bound_objects() {
     let (key, stranger) = (key(), key());
     let objects = Arc::new(Objects::default());
     objects.put(BoundKind::ServiceAccount, "sa", "sa-uid", None);
@@ -171,35 +171,38 @@ async fn claims_decide() {
         (bound("node", "n", "x"), Err("node UID (n-uid) does not match service account node ref claim (x)")),
     ] {
         let token = key.sign(&claims).unwrap();
-        // The second time, the signature is known.
+        // The second time, the claims are cached.
         for _ in 0..2 {
-            let outcome = shown(ask(&tokens, &token, &[]).await);
+            let outcome = shown(authenticate(&tokens, &token, &[]).await);
             assert_eq!(outcome, want.map(str::to_owned).map_err(str::to_owned), "{claims}");
         }
     }
-    // A token with another signer's signature is refused, whatever key it names.
+    // A token with another signer's signature is rejected, whatever its key ID.
     let forged = stranger.sign(&claims()).unwrap();
-    assert_eq!(shown(ask(&tokens, &forged, &[]).await), Err("invalid signature, no keys found".to_owned()));
+    assert_eq!(shown(authenticate(&tokens, &forged, &[]).await), Err("invalid signature, no keys found".to_owned()));
     let [_, payload, signature] = <[&str; 3]>::try_from(forged.split('.').collect::<Vec<_>>()).unwrap();
     let genuine = key.sign(&claims()).unwrap();
     let header = genuine.split('.').next().unwrap();
     let crypto = Err("go-jose/go-jose: error in cryptographic primitive".to_owned());
-    assert_eq!(shown(ask(&tokens, &format!("{header}.{payload}.{signature}"), &[]).await), crypto);
+    assert_eq!(shown(authenticate(&tokens, &format!("{header}.{payload}.{signature}"), &[]).await), crypto);
     let none = "eyJhbGciOiJub25lIn0";
-    assert_eq!(shown(ask(&tokens, &format!("{none}.{payload}."), &[]).await), crypto);
+    assert_eq!(shown(authenticate(&tokens, &format!("{none}.{payload}."), &[]).await), crypto);
     let wrong = key.sign_by(Algorithm::Es384, &claims()).unwrap();
-    assert_eq!(shown(ask(&tokens, &wrong, &[]).await), crypto);
+    assert_eq!(shown(authenticate(&tokens, &wrong, &[]).await), crypto);
     for text in ["", "x", "a.b", "a.b.c", &genuine[..genuine.len() / 3], "{\"payload\":\"\"}"] {
-        assert_eq!(shown(ask(&tokens, text, &[]).await), Ok("nobody".to_owned()), "{text}");
+        assert_eq!(shown(authenticate(&tokens, text, &[]).await), Ok("nobody".to_owned()), "{text}");
     }
-    // A review with other audiences.
+    // A TokenReview with other audiences.
     let token = key.sign(&with(json!({"aud": ["vault"]}))).unwrap();
-    assert_eq!(shown(ask(&tokens, &token, &["vault"]).await), Ok("system:serviceaccount:ns:sa for vault".to_owned()));
-    assert!(ask(&tokens, &token, &["api"]).await.is_err());
+    assert_eq!(
+        shown(authenticate(&tokens, &token, &["vault"]).await),
+        Ok("system:serviceaccount:ns:sa for vault".to_owned())
+    );
+    assert!(authenticate(&tokens, &token, &["api"]).await.is_err());
 }
 
 #[tokio::test]
-async fn a_token_ends_with_what_it_is_bound_to() {
+async fn rejects_token_once_its_object_is_deleted_or_replaced() {
     let key = key();
     for kind in [BoundKind::ServiceAccount, BoundKind::Pod] {
         let objects = Arc::new(Objects::default());
@@ -208,7 +211,7 @@ async fn a_token_ends_with_what_it_is_bound_to() {
         let tokens = authenticator(&key, &objects);
         let pod = json!({"pod": {"name": "p", "uid": "p-uid"}, "node": {"name": "n", "uid": "n-uid"}});
         let token = key.sign(&with(json!({"kubernetes.io": pod}))).unwrap();
-        let known = ask(&tokens, &token, &[]).await.unwrap().unwrap();
+        let known = authenticate(&tokens, &token, &[]).await.unwrap().unwrap();
         assert_eq!(known.user.groups, ["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"]);
         assert_eq!(known.user.uid, "sa-uid");
         let extra = known.user.extra.iter();
@@ -223,28 +226,28 @@ async fn a_token_ends_with_what_it_is_bound_to() {
                 "authentication.kubernetes.io/pod-uid=p-uid",
             ]
         );
-        // The outcome is reused while nothing has changed.
-        assert!(Arc::ptr_eq(&known.user, &ask(&tokens, &token, &[]).await.unwrap().unwrap().user));
+        // The result is reused while nothing has changed.
+        assert!(Arc::ptr_eq(&known.user, &authenticate(&tokens, &token, &[]).await.unwrap().unwrap().user));
         let name = if kind == BoundKind::Pod { "p" } else { "sa" };
         objects.remove(kind, name);
-        assert!(ask(&tokens, &token, &[]).await.is_err());
-        // An object of the same name with another uid is not the same.
+        assert!(authenticate(&tokens, &token, &[]).await.is_err());
+        // An object of the same name with another UID is a different object.
         objects.put(kind, name, "other", None);
-        assert!(ask(&tokens, &token, &[]).await.is_err());
+        assert!(authenticate(&tokens, &token, &[]).await.is_err());
     }
 }
 
 #[tokio::test]
-async fn stale_tokens_are_noted() {
+async fn annotates_stale_tokens() {
     let key = key();
     let objects = Arc::new(Objects::default());
     objects.put(BoundKind::ServiceAccount, "sa", "sa-uid", None);
     let tokens = authenticator(&key, &objects);
-    for (after, noted) in [(now() + 100, false), (now() - 100, true)] {
+    for (after, want) in [(now() + 100, false), (now() - 100, true)] {
         let token = key.sign(&with(json!({"kubernetes.io": {"warnafter": after}}))).unwrap();
-        let known = ask(&tokens, &token, &[]).await.unwrap().unwrap();
+        let known = authenticate(&tokens, &token, &[]).await.unwrap().unwrap();
         let stale = known.notes.annotations.iter().find(|(key, _)| key == "authentication.k8s.io/stale-token");
-        assert_eq!(stale.is_some(), noted);
+        assert_eq!(stale.is_some(), want);
         if let Some((_, text)) = stale {
             assert!(
                 text.starts_with("subject: system:serviceaccount:ns:sa, seconds after warning threshold: 10"),
@@ -255,7 +258,7 @@ async fn stale_tokens_are_noted() {
 }
 
 #[tokio::test]
-async fn tokens_in_secrets() {
+async fn validates_legacy_tokens_against_their_secret() {
     let key = key();
     let legacy = |claims: Value| key.sign(&claims).unwrap();
     let claims = |changes: &[(&str, &str)]| {
@@ -305,7 +308,7 @@ async fn tokens_in_secrets() {
             objects.put(BoundKind::ServiceAccount, "sa", "sa-uid", None);
             *objects.secret.lock() = secret.clone();
             let tokens = authenticator(&key, &objects);
-            let outcome = ask(&tokens, token, &[]).await;
+            let outcome = authenticate(&tokens, token, &[]).await;
             if let Ok(Some(known)) = &outcome {
                 assert_eq!(known.notes.warnings.is_empty(), !auto_generated);
                 assert_eq!(*objects.used.lock(), ["s s-uid 10"]);

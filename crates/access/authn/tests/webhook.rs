@@ -1,4 +1,4 @@
-//! Token webhooks that accept, refuse, fail or answer wrongly, and the number of calls to them.
+//! Token webhooks that accept, reject, fail or return invalid responses, and the number of calls to them.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -16,13 +16,13 @@ use binnacle_work::{WorkBudget, WorkLimits};
 use http::Response;
 use serde_json::{Value, json};
 
-struct ReceivedReview {
+struct Fixture {
     tokens: TokenCache<WebhookTokens>,
     calls: Arc<AtomicU32>,
     _hook: Hook,
 }
 
-async fn webhook(code: u16, status: Value, version: &'static str, ttl: Duration) -> ReceivedReview {
+async fn webhook(code: u16, status: Value, version: &'static str, ttl: Duration) -> Fixture {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = calls.clone();
     let hook = Hook::start(move |request| {
@@ -40,11 +40,11 @@ async fn webhook(code: u16, status: Value, version: &'static str, ttl: Duration)
     let tokens = WebhookTokens::new(client, options).with_backoff(Backoff::never());
     let metrics = TokenCacheMetrics::register(&binnacle_metrics::Registry::new()).unwrap();
     let tokens = TokenCache::new(tokens, CacheTimes { success: ttl, failure: ttl }, metrics).unwrap();
-    ReceivedReview { tokens, calls, _hook: hook }
+    Fixture { tokens, calls, _hook: hook }
 }
 
 #[tokio::test]
-async fn answers() {
+async fn reads_reviews_and_caches_outcomes() {
     const V1: &str = "authentication.k8s.io/v1";
     let user = json!({"username": "u", "uid": "1", "groups": ["g"], "extra": {"k": ["v"]}});
     let known = json!({"authenticated": true, "user": user});
@@ -67,10 +67,10 @@ async fn answers() {
         (302, V1, known.clone(), Err("the server responded with the status code 302")),
     ] {
         for ttl in [Duration::ZERO, Duration::from_secs(60)] {
-            let asked = webhook(code, status.clone(), version, ttl).await;
+            let fixture = webhook(code, status.clone(), version, ttl).await;
             for _ in 0..2 {
                 let wanted: Vec<Text> = vec!["api".into()];
-                let outcome = asked.tokens.authenticate_token("t", &wanted).await;
+                let outcome = fixture.tokens.authenticate_token("t", &wanted).await;
                 let outcome = outcome.map(|known| {
                     known.map(|known| {
                         let user = &known.user;
@@ -92,33 +92,33 @@ async fn answers() {
                     _ => panic!("{status}: {outcome:?}"),
                 }
             }
-            // Every outcome but an error is remembered.
+            // All results except errors are cached.
             let remembered = want.is_ok() && !ttl.is_zero();
-            assert_eq!(asked.calls.load(Ordering::Relaxed), if remembered { 1 } else { 2 }, "{status}");
+            assert_eq!(fixture.calls.load(Ordering::Relaxed), if remembered { 1 } else { 2 }, "{status}");
         }
     }
 }
 
 #[tokio::test]
-async fn large_users_and_tokens_take_memory() {
+async fn charges_memory_of_large_users_and_tokens() {
     const GROUPS: usize = 300_000;
     let status = json!({"authenticated": true, "user": {"username": "u", "groups": vec![""; GROUPS]}});
-    let asked = webhook(200, status, "authentication.k8s.io/v1", Duration::from_secs(60)).await;
-    let ask = async |token: &str, memory: usize| {
+    let fixture = webhook(200, status, "authentication.k8s.io/v1", Duration::from_secs(60)).await;
+    let authenticate = async |token: &str, memory: usize| {
         let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory });
-        let outcome = budget.run(asked.tokens.authenticate_token(token, &[])).await;
+        let outcome = budget.run(fixture.tokens.authenticate_token(token, &[])).await;
         (outcome.map(|known| known.map(|known| known.user.groups.len())), budget.memory())
     };
-    // A user of this size is not remembered.
+    // A user of this size is not cached.
     for calls in 1..3 {
-        let (groups, memory) = ask("t", 64 << 20).await;
+        let (groups, memory) = authenticate("t", 64 << 20).await;
         assert_eq!(groups.unwrap(), Some(GROUPS + 1));
         assert!(memory > GROUPS * size_of::<Text>(), "{memory}");
-        assert_eq!(asked.calls.load(Ordering::Relaxed), calls);
+        assert_eq!(fixture.calls.load(Ordering::Relaxed), calls);
     }
-    assert!(ask("t", 4 << 20).await.0.is_err());
-    // Nobody is asked about a token that there is no memory for.
-    let calls = asked.calls.load(Ordering::Relaxed);
-    assert!(ask(&"x".repeat(1 << 20), 2 << 20).await.0.is_err());
-    assert_eq!(asked.calls.load(Ordering::Relaxed), calls);
+    assert!(authenticate("t", 4 << 20).await.0.is_err());
+    // The webhook is not called for a token that exceeds the memory budget.
+    let calls = fixture.calls.load(Ordering::Relaxed);
+    assert!(authenticate(&"x".repeat(1 << 20), 2 << 20).await.0.is_err());
+    assert_eq!(fixture.calls.load(Ordering::Relaxed), calls);
 }

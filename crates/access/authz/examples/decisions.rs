@@ -1,7 +1,7 @@
-//! The cost of a decision: `cargo run --release -p binnacle-authz --example decisions`.
+//! Measures authorization decisions: `cargo run --release -p binnacle-authz --example decisions`.
 //!
-//! Prints the time of one decision of a warm chain (administrators, Node, RBAC; with metrics as in the server) over
-//! 10,000 role bindings, and of one query of a node graph of 100,000 pods.
+//! Prints the time per decision of a warm chain (`system:masters`, Node, RBAC; with metrics as in the server) with
+//! 10,000 role bindings, and per query of a node graph with 100,000 pods.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn main() {
             name,
             ..Attributes::nothing(user)
         };
-        for (what, attributes, allowed) in [
+        for (case, attributes, allowed) in [
             ("an administrator", get(&master, "n-77", "pods", "p"), true),
             ("allowed by a role binding", get(&one, "n-77", "pods", "p"), true),
             ("allowed by a cluster role binding", get(&one, "other", "nodes", "p"), true),
@@ -47,23 +47,23 @@ fn main() {
             ("a node's own secret", get(&node, "n-77", "secrets", "s-77"), true),
             ("a node that is refused", get(&node, "n-77", "secrets", "s-78"), false),
         ] {
-            measure(what, &chain, &attributes, allowed).await;
+            measure(case, &chain, &attributes, allowed).await;
         }
     });
 }
 
-async fn measure(what: &str, chain: &Union, attributes: &Attributes<'_>, allowed: bool) {
+async fn measure(case: &str, chain: &Union, attributes: &Attributes<'_>, allowed: bool) {
     let mut best = f64::MAX;
     for _ in 0..5 {
         let began = Instant::now();
-        let rounds = if what.contains("1,000") { ROUNDS / 100 } else { ROUNDS };
+        let rounds = if case.contains("1,000") { ROUNDS / 100 } else { ROUNDS };
         for _ in 0..rounds {
             let decision = chain.authorize(black_box(attributes)).await.expect("a decision");
-            assert_eq!(decision.is_allow(), allowed, "{what}");
+            assert_eq!(decision.is_allow(), allowed, "{case}");
         }
         best = best.min(began.elapsed().as_secs_f64() / f64::from(rounds));
     }
-    println!("{what:50} {:8.3} us", best * 1e6);
+    println!("{case:50} {:8.3} us", best * 1e6);
 }
 
 fn chain(index: Arc<RbacIndex>, graph: Arc<NodeGraph>) -> Union {
@@ -74,8 +74,8 @@ fn chain(index: Arc<RbacIndex>, graph: Arc<NodeGraph>) -> Union {
     parts.assemble(&AuthorizationConfig { authorizers }).expect("a chain")
 }
 
-/// Returns an index with a role binding in each namespace, a cluster role binding for each user, and 1,000 more for one
-/// group.
+/// Returns an index with a role binding in each namespace, a cluster role binding for each user, and another 1,000 for
+/// one group.
 fn index() -> RbacIndex {
     let index = RbacIndex::default();
     let role = |namespace: &str, name: &str, resource: &str| {

@@ -1,4 +1,4 @@
-//! Attribute-based access control: policies in a file, one JSON object a line.
+//! Attribute-based access control: a file of policies, one JSON object per line.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub struct Abac {
     policies: Vec<Policy>,
 }
 
-/// The reason why a file is refused.
+/// The error of an invalid policy file.
 #[derive(Debug, thiserror::Error)]
 pub enum AbacError {
     #[error("{}", read_error(path, error))]
@@ -24,7 +24,7 @@ pub enum AbacError {
     Line { path: String, line: usize, text: String, why: String },
 }
 
-/// A policy line; an empty part matches only an empty attribute.
+/// A policy. An empty field matches only an empty attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Policy {
@@ -56,7 +56,7 @@ impl Abac {
                 continue;
             }
             let failed = |why| AbacError::Line { path: path.to_owned(), line: at + 1, text: text.to_owned(), why };
-            let (policy, old) = read(trimmed).map_err(failed)?;
+            let (policy, old) = parse_line(trimmed).map_err(failed)?;
             unversioned |= old;
             policies.push(policy);
         }
@@ -66,7 +66,7 @@ impl Abac {
         Ok(Self { policies })
     }
 
-    /// Returns the steps of comparing all policies with a user.
+    /// Returns the cost of matching all policies with a user, in steps.
     fn steps(&self, user: &User) -> u64 {
         self.policies.len() as u64 * (1 + user.groups.len() as u64 / 8)
     }
@@ -77,17 +77,17 @@ const ANY: &str = "*";
 
 /// A line with `apiVersion` and `kind`.
 #[derive(Deserialize)]
-struct Versioned {
+struct VersionedPolicy {
     #[serde(default)]
     spec: Policy,
 }
 
-/// Parses a line; true if it has the old form, which is flat and without API groups and paths.
-fn read(line: &str) -> Result<(Policy, bool), String> {
+/// Parses a line. Returns true if it has the legacy format, which is unversioned and has no API groups and paths.
+fn parse_line(line: &str) -> Result<(Policy, bool), String> {
     let value: serde_json::Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let member = |name: &str| value.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     if (member("apiVersion"), member("kind")) == (VERSION, "Policy") {
-        let Versioned { spec } = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        let VersionedPolicy { spec } = serde_json::from_value(value).map_err(|error| error.to_string())?;
         return Ok((spec.only_authenticated(), false));
     }
     let old: Policy = serde_json::from_value(value).map_err(|error| error.to_string())?;
@@ -107,7 +107,7 @@ fn read(line: &str) -> Result<(Policy, bool), String> {
 }
 
 impl Policy {
-    /// Makes `*` as the user or group mean all authenticated users, regardless of the other field.
+    /// Restricts `*` as the user or group to authenticated users, regardless of the other field.
     fn only_authenticated(mut self) -> Self {
         if self.user == ANY || self.group == ANY {
             self.group = User::AUTHENTICATED.to_owned();
@@ -116,14 +116,14 @@ impl Policy {
         self
     }
 
-    fn is_for(&self, user: &User) -> bool {
+    fn applies_to(&self, user: &User) -> bool {
         let (by_user, by_group) = (!self.user.is_empty(), !self.group.is_empty());
         (by_user || by_group) && (!by_user || self.user == user.name.as_str()) && (!by_group || user.is_in(&self.group))
     }
 
     fn allows(&self, attributes: &Attributes<'_>) -> bool {
         let reads = matches!(attributes.verb, "get" | "list" | "watch");
-        if !self.is_for(attributes.user) || (self.readonly && !reads) {
+        if !self.applies_to(attributes.user) || (self.readonly && !reads) {
             return false;
         }
         let is = |pattern: &str, value: &str| pattern == ANY || pattern == value;
@@ -145,7 +145,7 @@ impl Policy {
 impl Authorizer for Abac {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         Box::pin(async move {
-            // A budget that is exhausted ends the request, whatever the decision.
+            // An exhausted budget fails the request, whatever the decision.
             let may_compare = charge(self.steps(attributes.user)).is_ok();
             Ok(if may_compare && self.policies.iter().any(|policy| policy.allows(attributes)) {
                 Decision::Allow(Text::default())
@@ -162,7 +162,7 @@ impl Authorizer for Abac {
                 return Rules::unknown(exceeded.to_string());
             }
             for policy in &self.policies {
-                if !policy.is_for(user) || (policy.namespace != ANY && policy.namespace != namespace) {
+                if !policy.applies_to(user) || (policy.namespace != ANY && policy.namespace != namespace) {
                     continue;
                 }
                 let one = |text: &str| vec![Text::from(text)];
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn resources() {
+    async fn allows_resource_requests_by_policy() {
         let abac = Abac::parse("f", FILE).unwrap();
         let admin = User::new("admin", &[]);
         let member = User::new("m", &["team", "system:authenticated"]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paths_and_rules() {
+    async fn allows_paths_and_lists_rules() {
         let abac = Abac::parse("f", FILE).unwrap();
         let admin = User::new("admin", &[]);
         let somebody = User::new("s", &["system:authenticated"]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_wrong() {
+    fn rejects_invalid_files() {
         let error = Abac::parse("f", "{\"user\":\"a\"}\n{\"user\":1}\n").unwrap_err().to_string();
         assert!(error.starts_with("error reading policy file f, line 2: {\"user\":1}: "), "{error}");
         let error = Abac::parse("f", "\nx").unwrap_err().to_string();

@@ -5,7 +5,7 @@ use binnacle_request::{BoxFuture, Decision, User};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 
-/// Allows everything.
+/// Allows all requests.
 pub struct AlwaysAllow;
 
 impl Authorizer for AlwaysAllow {
@@ -18,7 +18,7 @@ impl Authorizer for AlwaysAllow {
     }
 }
 
-/// Allows nothing. It has no opinion instead of denying, so that the order of a list does not matter.
+/// Allows no requests. It has no opinion instead of denying, so that its position in the chain does not matter.
 pub struct AlwaysDeny;
 
 impl Authorizer for AlwaysDeny {

@@ -1,9 +1,9 @@
-//! The attributes of a request for its authorization.
+//! The attributes of a request that authorizers decide on.
 
 use binnacle_meta::GroupResource;
 use binnacle_request::{RequestInfo, User};
 
-/// The user, the verb and the object of a request. Borrowed, since most decisions keep none of them.
+/// The user, verb and object of a request. They are borrowed, since most decisions store none of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     pub user: &'a User,
@@ -21,7 +21,7 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Returns the attributes of a request itself, unlike those of a review.
+    /// Returns the attributes of a request (unlike those in an access review).
     pub fn of(info: &'a RequestInfo, user: &'a User) -> Self {
         Self {
             user,
@@ -39,7 +39,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Returns attributes with only a user.
+    /// Returns attributes that are empty except for the user.
     pub fn nothing(user: &'a User) -> Self {
         Self {
             user,

@@ -7,7 +7,7 @@ use binnacle_request::{BoxFuture, Decision, User};
 
 use crate::{Attributes, Rules};
 
-/// Decides about requests, or has no opinion.
+/// Allows or denies requests, or has no opinion.
 pub trait Authorizer: Send + Sync {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>>;
 
@@ -28,14 +28,14 @@ impl<A: Authorizer + ?Sized> Authorizer for Arc<A> {
     }
 }
 
-/// The error of an authorizer that could not decide. The request is not allowed unless another authorizer allows it.
+/// The error of an authorizer that could not decide. The request is only allowed if another authorizer allows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AuthzError {
     pub message: String,
-    /// The reasons of authorizers that had no opinion, or of the one that denies.
+    /// The reasons of authorizers without an opinion, or of the one that denies.
     pub reason: Text,
-    /// True if the request is denied, without asking later authorizers.
+    /// True if the request is denied without consulting later authorizers.
     pub denies: bool,
 }
 
@@ -44,7 +44,7 @@ impl AuthzError {
         Self { message: message.into(), reason: Text::default(), denies: false }
     }
 
-    /// An error that denies the request, without asking later authorizers.
+    /// Returns an error that denies the request without consulting later authorizers.
     pub fn denying(message: impl Into<String>, reason: impl Into<Text>) -> Self {
         Self { message: message.into(), reason: reason.into(), denies: true }
     }

@@ -1,4 +1,4 @@
-//! Maps by namespace and name. Objects without a namespace are under the empty one.
+//! Maps by namespace and name. Cluster-scoped objects have the empty namespace.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 
 pub(crate) type ByName<T> = HashMap<Text, HashMap<Text, T>>;
 
-/// Removes an entry, and its inner map if that becomes empty.
+/// Removes an entry, and its inner map if it becomes empty.
 pub(crate) fn take<T>(map: &mut ByName<T>, namespace: &str, name: &str) -> Option<T> {
     let inner = map.get_mut(namespace)?;
     let taken = inner.remove(name);

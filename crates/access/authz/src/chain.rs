@@ -1,4 +1,4 @@
-//! The chain of authorizers of a configuration.
+//! Builds the authorizer chain of a configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use binnacle_egress::Dialer;
 use binnacle_webhook::{Client, load};
 
-use crate::conditions::Conditions;
 use crate::config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig};
+use crate::match_conditions::MatchConditions;
 use crate::webhook::{Webhook, WebhookOptions};
 use crate::{
     Abac, AlwaysAllow, AlwaysAllowPaths, AlwaysDeny, Authorizer, Counted, Metrics, Node, PrivilegedGroups, Rbac, Union,
 };
 
-/// The pause before a webhook is called again, as in kube-apiserver.
+/// The delay before a webhook call is retried, as in kube-apiserver.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// The parts that authorizers need besides their configuration. They live as long as the server.
+/// The dependencies of authorizers apart from their configuration. They live as long as the server.
 pub struct Parts {
     pub abac: Option<Arc<Abac>>,
     pub node: Option<Arc<Node>>,
@@ -24,13 +24,13 @@ pub struct Parts {
     /// `--authorization-always-allow-paths`.
     pub paths: Option<Arc<AlwaysAllowPaths>>,
     pub metrics: Arc<Metrics>,
-    /// The proxy for calls of webhooks, if they are not direct.
+    /// The dialer for webhooks; connections are direct if absent.
     pub dialer: Option<Arc<Dialer>>,
 }
 
 impl Parts {
-    /// Builds the chain of a configuration: the group of administrators first, then the configured authorizers in
-    /// order. Webhooks are always new.
+    /// Builds the chain of a configuration: `system:masters` first, then the configured authorizers in order. Webhooks
+    /// are never reused.
     pub fn assemble(&self, config: &AuthorizationConfig) -> Result<Union, String> {
         if config.authorizers.is_empty() {
             return Err("at least one authorization mode must be passed".to_owned());
@@ -72,6 +72,6 @@ impl Parts {
             deny_on_error: config.deny_on_error,
             retry_after: RETRY_AFTER,
         };
-        Ok(Webhook::new(client, options, Conditions::compile(&config.match_conditions)?, self.metrics.clone()))
+        Ok(Webhook::new(client, options, MatchConditions::compile(&config.match_conditions)?, self.metrics.clone()))
     }
 }

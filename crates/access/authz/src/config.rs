@@ -1,4 +1,4 @@
-//! The configured authorizers, in order: from the flags or from the file of `--authorization-config`.
+//! The authorizer configuration, from the flags or the file of `--authorization-config`.
 
 mod load;
 #[cfg(test)]
@@ -12,16 +12,16 @@ use crate::ReviewVersion;
 
 pub use load::ConfigError;
 
-/// The authorizers of a server, in their order.
+/// The configured authorizers in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationConfig {
     pub authorizers: Vec<AuthorizerConfig>,
 }
 
-/// The configuration of one authorizer.
+/// The configuration of an authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizerConfig {
-    /// The name in metrics: of a webhook its own, of others their mode in lower case.
+    /// The name in metrics: that of a webhook, or else the mode in lower case.
     pub name: String,
     pub mode: AuthorizerMode,
 }
@@ -43,19 +43,19 @@ pub struct WebhookConfig {
     pub kubeconfig: PathBuf,
     pub version: ReviewVersion,
     pub timeout: Duration,
-    /// Zero if answers are not cached.
+    /// Zero if decisions are not cached.
     pub authorized_ttl: Duration,
     pub unauthorized_ttl: Duration,
     pub deny_on_error: bool,
-    /// CEL expressions; the webhook is called only for requests that meet all of them.
+    /// CEL expressions. The webhook is called only for requests that match all of them.
     pub match_conditions: Vec<String>,
 }
 
 impl AuthorizerMode {
-    /// The names of all modes, as messages list them.
+    /// The names of all modes, in the order of error messages.
     pub const NAMES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
 
-    /// Returns the type in the configuration file, which is also the label of metrics.
+    /// Returns the type in the configuration file, which is also a metric label.
     pub fn name(&self) -> &'static str {
         match self {
             Self::AlwaysAllow => "AlwaysAllow",
@@ -69,19 +69,20 @@ impl AuthorizerMode {
 }
 
 impl AuthorizerConfig {
-    /// Returns an authorizer that has the name of its mode.
+    /// Returns the configuration of an authorizer that is named after its mode.
     pub fn of(mode: AuthorizerMode) -> Self {
         Self { name: mode.name().to_lowercase(), mode }
     }
 }
 
 impl AuthorizationConfig {
-    /// Parses a file's contents. `required` are modes from the start of the server that must stay.
+    /// Parses and validates the contents of a file. `required` are the fixed modes since startup, which must not
+    /// change.
     pub fn parse(data: &[u8], required: &[&'static str]) -> Result<Self, ConfigError> {
         load::parse(data, required)
     }
 
-    /// Returns the modes other than webhooks, which a reload cannot change.
+    /// Returns the modes other than `Webhook`, which a reload cannot change.
     pub fn fixed_modes(&self) -> Vec<&'static str> {
         let names = self.authorizers.iter().map(|authorizer| authorizer.mode.name());
         names.filter(|name| *name != "Webhook").collect()

@@ -1,10 +1,10 @@
-//! The 403 for a refused request.
+//! The 403 for an unauthorized request.
 
 use binnacle_meta::{Status, go_quote};
 
 use crate::Attributes;
 
-/// Returns the Status of a refusal, with the authorizers' reason if there is one.
+/// Returns the Status of an unauthorized request, with the authorizers' reason if there is one.
 pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
     let mut why = sanitize(&sentence(attributes));
     if !reason.is_empty() {
@@ -24,14 +24,14 @@ fn sentence(attributes: &Attributes<'_>) -> String {
         subresource => go_quote(&format!("{}/{subresource}", attributes.resource)),
     };
     let group = go_quote(attributes.api_group);
-    let place = match attributes.namespace {
+    let scope = match attributes.namespace {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {}", go_quote(namespace)),
     };
-    format!("User {user} cannot {verb} resource {resource} in API group {group} {place}")
+    format!("User {user} cannot {verb} resource {resource} in API group {group} {scope}")
 }
 
-/// Escapes text that a client chose, so that browsers do not take it for HTML.
+/// Escapes text that a client chose, so that browsers do not interpret it as HTML.
 fn sanitize(message: &str) -> String {
     message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages() {
+    fn formats_messages_of_kube_apiserver() {
         let user = User::new("x", &[]);
         for (method, path, reason, want) in [
             (

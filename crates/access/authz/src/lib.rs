@@ -1,24 +1,24 @@
-//! Authorization of requests: one file per authorizer, and their union.
+//! Authorization of requests: one module per authorizer, and their union.
 //!
-//! A request that no authorizer allows is refused. An authorizer that cannot decide returns an error, which allows
-//! nothing. Independent of HTTP and of the storage of roles and pods, which callers add.
+//! A request that no authorizer allows is forbidden. An authorizer that cannot decide returns an error, which does not
+//! allow the request. The crate is independent of HTTP and of the storage of roles and pods, which callers add.
 
 mod abac;
 mod always;
+mod always_allow_paths;
 mod attributes;
 mod authorizer;
 mod by_name;
 mod chain;
-mod conditions;
 mod config;
 mod forbidden;
+mod match_conditions;
 mod metrics;
 mod node;
-mod paths;
 mod permits;
 mod privileged;
 mod rbac;
-mod ready;
+mod readiness;
 mod reload;
 mod rules;
 mod signers;
@@ -27,6 +27,7 @@ mod webhook;
 
 pub use abac::{Abac, AbacError};
 pub use always::{AlwaysAllow, AlwaysDeny};
+pub use always_allow_paths::AlwaysAllowPaths;
 pub use attributes::Attributes;
 pub use authorizer::{Authorizer, AuthzError};
 pub use binnacle_request::{CreatePermit, Decision, Permit};
@@ -35,13 +36,12 @@ pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigEr
 pub use forbidden::forbidden;
 pub use metrics::{Counted, Metrics};
 pub use node::{GraphKind, Node, NodeFeatures, NodeGraph};
-pub use paths::AlwaysAllowPaths;
 pub use permits::{ask, permit_create};
 pub use privileged::PrivilegedGroups;
 pub use rbac::{
     Escalation, NoRole, Rbac, RbacIndex, RbacKind, RoleRef, RoleRules, Rule, confirm_no_escalation, quoted, uncovered,
 };
-pub use ready::Ready;
+pub use readiness::Readiness;
 pub use reload::{ConfigFile, Reloading};
 pub use rules::Rules;
 pub use signers::is_allowed_for_signer;

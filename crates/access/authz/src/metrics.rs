@@ -1,4 +1,4 @@
-//! The metric families of authorizers, under kube-apiserver's names.
+//! The metric families of authorizers, with kube-apiserver's names.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Metrics {
     }
 
     /// Records an evaluation of a webhook's match conditions: `excluded` if one was false, `failed` if one failed.
-    pub(crate) fn matched(&self, name: &str, took: Duration, excluded: bool, failed: bool) {
+    pub(crate) fn record_match_conditions(&self, name: &str, took: Duration, excluded: bool, failed: bool) {
         self.match_duration.with_label_values(&["Webhook", name]).observe(took.as_secs_f64());
         if excluded {
             self.match_exclusions.with_label_values(&["Webhook", name]).inc();
@@ -63,7 +63,7 @@ impl Metrics {
     }
 }
 
-/// An authorizer whose decisions are counted.
+/// Counts the decisions of an authorizer.
 pub struct Counted<A> {
     inner: A,
     allowed: Series<IntCounterVec>,

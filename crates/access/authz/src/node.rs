@@ -20,19 +20,19 @@ use references::Referent;
 
 const LEASES: &str = "kube-node-lease";
 
-/// Authorizes nodes by a graph, and where that does not apply by rules common to all nodes.
+/// Authorizes nodes by the graph, and by rules common to all nodes for requests that the graph does not cover.
 pub struct Node {
     graph: Arc<NodeGraph>,
     rules: Vec<Rule>,
     features: NodeFeatures,
 }
 
-/// The rights of nodes that depend on feature gates.
+/// The permissions of nodes that depend on feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeFeatures {
-    /// To request certificates for their pods (`PodCertificateRequest`).
+    /// Nodes may request certificates for their pods (`PodCertificateRequest`).
     pub pod_certificates: bool,
-    /// To read the service accounts of their pods.
+    /// Nodes may read the service accounts of their pods.
     pub service_accounts: bool,
 }
 
@@ -42,23 +42,23 @@ impl Default for NodeFeatures {
     }
 }
 
-/// The decision; the error is the reason of a refusal.
+/// The decision about a request; the error is the reason why it is not allowed.
 type Verdict = Result<(), Text>;
 
 impl Node {
-    /// `rules` are those of the role `system:node`.
+    /// Creates the authorizer. `rules` are those of the role `system:node`.
     pub fn new(graph: Arc<NodeGraph>, rules: Vec<Rule>, features: NodeFeatures) -> Self {
         Self { graph, rules, features }
     }
 
-    /// Returns the node's name if the user is a node.
+    /// Returns the node name if the user is a node.
     pub fn identity(user: &User) -> Option<&str> {
         user.name.strip_prefix("system:node:").filter(|_| user.is_in("system:nodes"))
     }
 
     async fn decide(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
         if node.is_empty() {
-            return no(format!("unknown node for user {}", binnacle_meta::go_quote(&attributes.user.name)));
+            return refuse(format!("unknown node for user {}", binnacle_meta::go_quote(&attributes.user.name)));
         }
         if attributes.is_resource_request {
             match (attributes.api_group, attributes.resource) {
@@ -68,7 +68,7 @@ impl Node {
                     let claim = Vertex::Named(Referent::Claim);
                     return match (attributes.subresource, attributes.verb) {
                         ("status", "update" | "patch") => self.related(node, claim, attributes).await,
-                        ("status", _) => no("can only get/update/patch this type"),
+                        ("status", _) => refuse("can only get/update/patch this type"),
                         _ => self.get(node, claim, attributes).await,
                     };
                 }
@@ -88,20 +88,20 @@ impl Node {
                 ("certificates.k8s.io", "podcertificaterequests") if self.features.pod_certificates => {
                     return self.pod_certificate(node, attributes).await;
                 }
-                ("certificates.k8s.io", "podcertificaterequests") => return no(""),
+                ("certificates.k8s.io", "podcertificaterequests") => return refuse(""),
                 _ => {}
             }
         }
-        if self.rules.iter().any(|rule| rule.allows(attributes)) { Ok(()) } else { no("") }
+        if self.rules.iter().any(|rule| rule.allows(attributes)) { Ok(()) } else { refuse("") }
     }
 
     /// Allows `get` of a single object that the node needs.
     async fn get(&self, node: &str, vertex: Vertex, attributes: &Attributes<'_>) -> Verdict {
         if attributes.verb != "get" {
-            return no("can only get individual resources of this type");
+            return refuse("can only get individual resources of this type");
         }
         if !attributes.subresource.is_empty() {
-            return no("cannot get subresource");
+            return refuse("cannot get subresource");
         }
         self.related(node, vertex, attributes).await
     }
@@ -109,60 +109,60 @@ impl Node {
     /// Allows `get`, and `list` and `watch` of a single object that the node needs.
     async fn read(&self, node: &str, referent: Referent, attributes: &Attributes<'_>) -> Verdict {
         if !matches!(attributes.verb, "get" | "list" | "watch") {
-            return no("can only read resources of this type");
+            return refuse("can only read resources of this type");
         }
         if !attributes.subresource.is_empty() {
-            return no("cannot read subresource");
+            return refuse("cannot read subresource");
         }
         if attributes.namespace.is_empty() {
-            return no("can only read namespaced object of this type");
+            return refuse("can only read namespaced object of this type");
         }
         self.related(node, Vertex::Named(referent), attributes).await
     }
 
     async fn related(&self, node: &str, vertex: Vertex, attributes: &Attributes<'_>) -> Verdict {
         if attributes.name.is_empty() {
-            return no("No Object name found");
+            return refuse("No Object name found");
         }
         self.needs(node, vertex, attributes).await
     }
 
     async fn needs(&self, node: &str, vertex: Vertex, attributes: &Attributes<'_>) -> Verdict {
-        if self.graph.demand().await && self.graph.relates(node, vertex, attributes.namespace, attributes.name) {
+        if self.graph.request().await && self.graph.relates(node, vertex, attributes.namespace, attributes.name) {
             return Ok(());
         }
-        no(format!("no relationship found between node '{node}' and this object"))
+        refuse(format!("no relationship found between node '{node}' and this object"))
     }
 
     async fn service_account(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
         if attributes.verb == "get" && attributes.subresource.is_empty() {
             if !self.features.service_accounts {
-                return no("not allowed to get service accounts");
+                return refuse("not allowed to get service accounts");
             }
             return self.read(node, Referent::ServiceAccount, attributes).await;
         }
         if attributes.verb != "create" || attributes.name.is_empty() {
-            return no("can only create tokens for individual service accounts");
+            return refuse("can only create tokens for individual service accounts");
         }
         if attributes.subresource != "token" {
-            return no("can only create token subresource of serviceaccount");
+            return refuse("can only create token subresource of serviceaccount");
         }
         self.needs(node, Vertex::Named(Referent::ServiceAccount), attributes).await
     }
 
     async fn slice(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
         if !attributes.subresource.is_empty() {
-            return no("cannot authorize ResourceSlice subresources");
+            return refuse("cannot authorize ResourceSlice subresources");
         }
         match attributes.verb {
-            // Admission checks the slice's node.
+            // Admission checks the node of the slice.
             "create" => Ok(()),
             "get" | "update" | "patch" | "delete" => self.related(node, Vertex::ResourceSlice, attributes).await,
             "watch" | "list" | "deletecollection" if selects(attributes, "spec.nodeName", node) => Ok(()),
             "watch" | "list" | "deletecollection" => {
-                no("can only list/watch/deletecollection resourceslices with nodeName field selector")
+                refuse("can only list/watch/deletecollection resourceslices with nodeName field selector")
             }
-            _ => no(
+            _ => refuse(
                 "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, \
                  delete, deletecollection",
             ),
@@ -171,15 +171,15 @@ impl Node {
 
     async fn pod_certificate(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
         if !attributes.subresource.is_empty() {
-            return no("nodes may not access the status subresource of PodCertificateRequests");
+            return refuse("nodes may not access the status subresource of PodCertificateRequests");
         }
         match attributes.verb {
             // Admission checks the pod and its node.
             "create" => Ok(()),
             "get" => self.related(node, Vertex::PodCertificateRequest, attributes).await,
             "list" | "watch" if selects(attributes, "spec.nodeName", node) => Ok(()),
-            "list" | "watch" => no("can only list/watch podcertificaterequests with nodeName field selector"),
-            verb => no(format!("nodes may not {verb} podcertificaterequests")),
+            "list" | "watch" => refuse("can only list/watch podcertificaterequests with nodeName field selector"),
+            verb => refuse(format!("nodes may not {verb} podcertificaterequests")),
         }
     }
 
@@ -188,50 +188,50 @@ impl Node {
             ("", "get") => self.get(node, Vertex::Pod, attributes).await,
             ("", "list" | "watch") if selects(attributes, "spec.nodeName", node) => Ok(()),
             ("", "list" | "watch") if !attributes.name.is_empty() => self.related(node, Vertex::Pod, attributes).await,
-            ("", "list" | "watch") => no("can only list/watch pods with spec.nodeName field selector"),
-            // Admission checks that mirror pods, statuses and evictions are the node's own.
+            ("", "list" | "watch") => refuse("can only list/watch pods with spec.nodeName field selector"),
+            // Admission checks that mirror pods, statuses and evictions belong to the node.
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
-            _ => no(""),
+            _ => refuse(""),
         }
     }
 }
 
-/// Allows access to the node's own Node, also before it exists. Admission checks its writes.
+/// Allows access to the node's own Node object, even before it exists. Admission checks its writes.
 fn own_node(node: &str, attributes: &Attributes<'_>) -> Verdict {
     match (attributes.subresource, attributes.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
         ("", "get" | "list" | "watch") => match attributes.name {
             name if name == node => Ok(()),
-            "" => no(format!("node '{node}' cannot read all nodes, only its own Node object")),
-            name => no(format!("node '{node}' cannot read '{name}', only its own Node object")),
+            "" => refuse(format!("node '{node}' cannot read all nodes, only its own Node object")),
+            name => refuse(format!("node '{node}' cannot read '{name}', only its own Node object")),
         },
-        _ => no(""),
+        _ => refuse(""),
     }
 }
 
 fn lease(node: &str, attributes: &Attributes<'_>) -> Verdict {
     if !matches!(attributes.verb, "get" | "create" | "update" | "patch" | "delete") {
-        return no("can only get, create, update, patch, or delete a node lease");
+        return refuse("can only get, create, update, patch, or delete a node lease");
     }
     if attributes.namespace != LEASES {
-        return no(format!("can only access leases in the \"{LEASES}\" system namespace"));
+        return refuse(format!("can only access leases in the \"{LEASES}\" system namespace"));
     }
-    // Only admission has the name of a created object.
+    // Only admission sees the name of a created object.
     if attributes.verb != "create" && attributes.name != node {
-        return no("can only access node lease with the same name as the requesting node");
+        return refuse("can only access node lease with the same name as the requesting node");
     }
     Ok(())
 }
 
 fn csi_node(node: &str, attributes: &Attributes<'_>) -> Verdict {
     if !matches!(attributes.verb, "get" | "create" | "update" | "patch" | "delete") {
-        return no("can only get, create, update, patch, or delete a CSINode");
+        return refuse("can only get, create, update, patch, or delete a CSINode");
     }
     if !attributes.subresource.is_empty() {
-        return no("cannot authorize CSINode subresources");
+        return refuse("cannot authorize CSINode subresources");
     }
     if attributes.verb != "create" && attributes.name != node {
-        return no("can only access CSINode with the same name as the requesting node");
+        return refuse("can only access CSINode with the same name as the requesting node");
     }
     Ok(())
 }
@@ -242,7 +242,7 @@ fn selects(attributes: &Attributes<'_>, field: &str, value: &str) -> bool {
     selector.terms().iter().any(|term| term.field == field && !term.negated && term.value == value)
 }
 
-fn no(why: impl Into<Text>) -> Verdict {
+fn refuse(why: impl Into<Text>) -> Verdict {
     Err(why.into())
 }
 

@@ -1,11 +1,11 @@
-//! Calls of the authorizers; only here does an allowed request get its permit.
+//! Issues permits: this is the only place where an allowed request gets one.
 
 use binnacle_meta::Status;
 use binnacle_request::{Action, CreatePermit, Decision, Permit, RequestInfo, User};
 
 use crate::{Attributes, Authorizer, AuthzError, forbidden};
 
-/// Returns the decision about a request, with a permit if it is allowed.
+/// Authorizes a request, with a permit if it is allowed.
 pub async fn ask(
     authorizer: &dyn Authorizer,
     attributes: &Attributes<'_>,
@@ -15,10 +15,10 @@ pub async fn ask(
     Ok((decision, permit))
 }
 
-/// Authorizes a write to create its object, which does not exist. The write itself was authorized as `update` or
-/// `patch`, which does not include create.
+/// Authorizes an update or patch to create its object, which does not exist. The verbs `update` and `patch` do not
+/// include `create`.
 ///
-/// Errors: 403 as for a `POST`, 500 if the authorizers fail.
+/// Returns 403 as for a `POST`, or 500 if the authorizers fail.
 pub async fn permit_create(
     authorizer: &dyn Authorizer,
     info: &RequestInfo,
@@ -30,7 +30,7 @@ pub async fn permit_create(
     permit.and_then(|permit| permit.for_create()).ok_or_else(|| forbidden(&attributes, decision.reason()))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the decision is that of the authorizers")]
+#[expect(clippy::disallowed_methods, reason = "the permit follows from the decision of the authorizers")]
 fn permit(decision: &Decision, attributes: &Attributes<'_>) -> Option<Permit> {
     let action = || Action {
         verb: attributes.verb.into(),

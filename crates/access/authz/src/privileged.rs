@@ -1,4 +1,4 @@
-//! Groups whose members may do everything. They come before all other authorizers, to be able to repair those.
+//! Groups whose members may do everything. They precede all other authorizers, so that their members can repair those.
 
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
@@ -15,7 +15,7 @@ impl PrivilegedGroups {
         Self { groups: groups.iter().map(Text::new).collect() }
     }
 
-    /// Returns the group `system:masters`, which every server trusts.
+    /// Returns the authorizer of `system:masters`, which every server has.
     pub fn masters() -> Self {
         Self::new(&[User::MASTERS])
     }
@@ -29,7 +29,7 @@ impl Authorizer for PrivilegedGroups {
         })
     }
 
-    /// Returns no rules, as in kube-apiserver, which lists only those of roles.
+    /// Returns no rules: as in kube-apiserver, only those of roles are listed.
     fn rules_for<'a>(&'a self, _: &'a User, _: &'a str) -> BoxFuture<'a, Rules> {
         Box::pin(async { Rules::default() })
     }

@@ -1,4 +1,4 @@
-//! Authorizers of a configuration file, which is read again when it changes. An invalid file has no effect.
+//! Reloads the authorizers when the configuration file changes. An invalid file has no effect.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 
 use crate::{Attributes, AuthorizationConfig, Authorizer, AuthzError, Parts, Rules, Union};
 
-/// The authorizers in use.
+/// The current authorizers, which a reload replaces.
 pub struct Reloading {
     current: ArcSwap<Union>,
 }
@@ -40,9 +40,9 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Follows the file until shutdown.
+    /// Reloads the file when it changes, until shutdown.
     pub async fn follow(&mut self, authorizers: Arc<Reloading>, shutdown: Shutdown) {
-        // Only webhooks can be added or removed: the data of other modes is read from the start or not at all.
+        // Only webhooks can be added or removed, since the data of other modes is read from startup on or not at all.
         let required = self.config.fixed_modes();
         self.metrics.configured(self.file.known());
         let fired = shutdown.fired();
@@ -54,7 +54,7 @@ impl ConfigFile {
             };
             match changed {
                 Ok(data) => {
-                    // A file of megabytes takes a while, and may have as much to compile.
+                    // A file of several megabytes takes a while to parse and compile.
                     let (text, required) = (data.clone(), required.clone());
                     let read = spawn_blocking(move || {
                         AuthorizationConfig::parse(&text, &required).map_err(|error| error.to_string())
@@ -63,7 +63,7 @@ impl ConfigFile {
                     if let Err(why) = read.and_then(|config| self.replace(config, &data, &authorizers)) {
                         self.failed(&why);
                     }
-                    // An invalid file is reported once.
+                    // An invalid file is only reported once.
                     self.file.settle(data);
                 }
                 Err(error) => self.failed(&error),

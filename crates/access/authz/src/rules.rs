@@ -1,4 +1,4 @@
-//! The rules for a user, as far as they can be listed, for SelfSubjectRulesReviews.
+//! The rules for a user that can be listed, for SelfSubjectRulesReviews.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{RoleRules, Rule};
 /// Rules of one or several authorizers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Shared with the authorizer. A rule may be about resources, about paths, or about both.
+    /// Shared with the authorizer. A rule may have resources, paths, or both.
     pub roles: Vec<Arc<RoleRules>>,
     /// True if the list may be incomplete.
     pub incomplete: bool,
@@ -16,7 +16,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns rules of an authorizer without roles.
+    /// Creates the rules of an authorizer without roles.
     pub fn of(rules: Vec<Rule>) -> Self {
         Self { roles: vec![RoleRules::new(rules)], ..Self::default() }
     }
@@ -38,17 +38,17 @@ impl Rules {
         self.errors.extend(other.errors);
     }
 
-    /// Returns the rules about resources.
+    /// Returns the rules for resources.
     pub fn resources(&self) -> impl Iterator<Item = &Rule> {
         self.roles.iter().flat_map(|role| role.iter()).filter(|rule| !rule.resources.is_empty())
     }
 
-    /// Returns the rules about paths.
+    /// Returns the rules for paths.
     pub fn paths(&self) -> impl Iterator<Item = &Rule> {
         self.roles.iter().flat_map(|role| role.iter()).filter(|rule| !rule.paths.is_empty())
     }
 
-    /// Returns the errors as one text, empty if there are none.
+    /// Returns the errors as one string, which is empty if there are none.
     pub fn error(&self) -> String {
         binnacle_meta::aggregate(&self.errors)
     }

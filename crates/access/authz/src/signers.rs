@@ -1,11 +1,11 @@
-//! Permission to act for a signer of certificates.
+//! Authorization of actions on certificate signers.
 
 use binnacle_request::{Decision, User};
 
 use crate::{Attributes, Authorizer};
 
-/// Returns true if the user has the verb (`approve`, `sign`, `attest`) for a signer, or for all of its domain. An
-/// authorizer that fails allows nothing.
+/// Returns true if the user may `approve`, `sign` or `attest` for a signer, or for all signers of its domain. Returns
+/// false if the authorizer fails.
 pub async fn is_allowed_for_signer(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
     let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
     for name in [signer, &format!("{domain}/*")] {

@@ -1,4 +1,4 @@
-//! Several authorizers as one.
+//! A union of authorizers.
 
 use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, Decision, User};
@@ -60,16 +60,16 @@ mod tests {
 
     use super::*;
 
-    struct Says(Result<Decision, AuthzError>);
+    struct FixedAuthorizer(Result<Decision, AuthzError>);
 
-    impl Authorizer for Says {
+    impl Authorizer for FixedAuthorizer {
         fn authorize<'a>(&'a self, _: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
             Box::pin(async { self.0.clone() })
         }
     }
 
     #[tokio::test]
-    async fn order_reasons_and_errors() {
+    async fn first_decision_wins_and_reasons_and_errors_are_joined() {
         let allow = || Ok(Decision::Allow("yes".into()));
         let deny = || Ok(Decision::Deny("never".into()));
         let none = |reason: &str| Ok(Decision::NoOpinion(reason.into()));
@@ -88,8 +88,9 @@ mod tests {
             (vec![none("a"), veto(), allow()], veto()),
         ];
         for (members, want) in cases {
-            let union =
-                Union::new(members.into_iter().map(|says| Box::new(Says(says)) as Box<dyn Authorizer>).collect());
+            let union = Union::new(
+                members.into_iter().map(|result| Box::new(FixedAuthorizer(result)) as Box<dyn Authorizer>).collect(),
+            );
             let (info, user) = (RequestInfo::default(), User::default());
             assert_eq!(union.authorize(&Attributes::of(&info, &user)).await, want);
         }

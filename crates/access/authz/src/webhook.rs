@@ -1,4 +1,5 @@
-//! Authorization by webhooks: each decision is a SubjectAccessReview posted to an HTTPS server, and answers are cached.
+//! Authorization by webhooks: a SubjectAccessReview is posted to an HTTPS server for each decision, and responses are
+//! cached.
 
 mod review;
 #[cfg(test)]
@@ -11,35 +12,35 @@ use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_webhook::{Answers, Backoff, Client, WebhookError};
 
-use crate::conditions::Conditions;
+use crate::match_conditions::MatchConditions;
 use crate::{Attributes, Authorizer, AuthzError, Metrics, Rules};
 pub(crate) use review::Review;
 pub use review::ReviewVersion;
 use review::Status;
 
-/// The number of cached answers, as in kube-apiserver.
-const MOST_REMEMBERED: usize = 8192;
-/// Answers to requests with longer attributes, or with longer reasons, are not cached: they may be an attempt to fill
-/// the memory.
-const MAX_REMEMBERED: usize = 10_000;
+/// The number of cached responses, as in kube-apiserver.
+const MAX_CACHED_RESPONSES: usize = 8192;
+/// The maximum length of the attributes and of the reason of cached responses: longer ones may be an attempt to exhaust
+/// memory.
+const MAX_CACHED_LENGTH: usize = 10_000;
 
-/// The largest answer that is read.
-const MAX_ANSWER: usize = 1 << 20;
-/// The length of a reason beyond which it is cut: refusals and audit events repeat it.
+/// The maximum size of a response in bytes.
+const MAX_RESPONSE: usize = 1 << 20;
+/// The length to which reasons are truncated, since errors and audit events repeat them.
 const MAX_REASON: usize = 16 << 10;
 
 /// The options of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebhookOptions {
-    /// The label of metrics.
+    /// The label in metrics.
     pub(crate) name: String,
     pub(crate) version: ReviewVersion,
-    /// The time for which an answer that allows is cached; zero for not at all.
+    /// The TTL of responses that allow; zero disables caching.
     pub(crate) authorized_ttl: Duration,
     pub(crate) unauthorized_ttl: Duration,
-    /// True if a failing webhook denies the request; otherwise it has no opinion (`failurePolicy`).
+    /// True if a failing webhook denies the request instead of having no opinion (`failurePolicy`).
     pub(crate) deny_on_error: bool,
-    /// The pause before the first retry.
+    /// The delay before the first retry.
     pub(crate) retry_after: Duration,
 }
 
@@ -47,33 +48,38 @@ pub(crate) struct WebhookOptions {
 pub(crate) struct Webhook {
     client: Client,
     options: WebhookOptions,
-    conditions: Conditions,
-    answers: Answers<Status>,
+    conditions: MatchConditions,
+    responses: Answers<Status>,
     metrics: Arc<Metrics>,
 }
 
 impl Webhook {
-    /// The webhook is called only for requests that meet all `conditions`.
-    pub(crate) fn new(client: Client, options: WebhookOptions, conditions: Conditions, metrics: Arc<Metrics>) -> Self {
-        Self { client, options, conditions, answers: Answers::new(MOST_REMEMBERED), metrics }
+    /// Creates the authorizer. The webhook is called only for requests that match all `conditions`.
+    pub(crate) fn new(
+        client: Client,
+        options: WebhookOptions,
+        conditions: MatchConditions,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { client, options, conditions, responses: Answers::new(MAX_CACHED_RESPONSES), metrics }
     }
 
     async fn decide(&self, attributes: &Attributes<'_>) -> Result<Decision, AuthzError> {
         let review = Review::of(attributes);
-        match self.conditions.met(&review, &self.options.name, &self.metrics) {
+        match self.conditions.are_met(&review, &self.options.name, &self.metrics) {
             Ok(true) => {}
             Ok(false) => return Ok(Decision::NoOpinion(Text::default())),
             Err(why) => return Err(self.failed(why)),
         }
         let key = review.key(self.options.version);
-        let status = match self.answers.get(&key) {
+        let status = match self.responses.get(&key) {
             Some(status) => status,
             None => {
-                let status = self.ask(&review).await?;
+                let status = self.review(&review).await?;
                 let ttl = if status.allowed { self.options.authorized_ttl } else { self.options.unauthorized_ttl };
-                let size = own_words(attributes).max(status.reason.len());
-                if !ttl.is_zero() && size < MAX_REMEMBERED {
-                    self.answers.put(key, status.clone(), ttl);
+                let size = client_chosen_length(attributes).max(status.reason.len());
+                if !ttl.is_zero() && size < MAX_CACHED_LENGTH {
+                    self.responses.put(key, status.clone(), ttl);
                 }
                 status
             }
@@ -89,15 +95,15 @@ impl Webhook {
         }
     }
 
-    async fn ask(&self, review: &Review) -> Result<Status, AuthzError> {
-        let body = review.document(self.options.version);
+    async fn review(&self, review: &Review) -> Result<Status, AuthzError> {
+        let body = review.to_json(self.options.version);
         let mut result = "error";
         let outcome = Backoff::starting_at(self.options.retry_after)
             .run(|| {
                 let (call, body) = (Call::begin(&self.options.name, &self.metrics), body.clone());
                 async move {
-                    let answer = self.client.post(body).await;
-                    let status = answer.and_then(|answer| Status::read(&answer.body, self.options.version));
+                    let response = self.client.post(body).await;
+                    let status = response.and_then(|response| Status::read(&response.body, self.options.version));
                     call.end(&status);
                     status
                 }
@@ -130,8 +136,8 @@ impl Authorizer for Webhook {
     }
 }
 
-/// Returns the length of the attributes that the client has chosen.
-fn own_words(attributes: &Attributes<'_>) -> usize {
+/// Returns the length of the attributes that the client chose.
+fn client_chosen_length(attributes: &Attributes<'_>) -> usize {
     let Attributes { namespace, verb, api_group, api_version, resource, subresource, name, path, .. } = attributes;
     [namespace, verb, api_group, api_version, resource, subresource, name, path].into_iter().map(|s| s.len()).sum()
 }
@@ -140,7 +146,7 @@ fn is_timeout(error: &WebhookError) -> bool {
     matches!(error, WebhookError::TimedOut { .. }) || error.code() == Some(504)
 }
 
-/// A call, which counts as cancelled unless it ends.
+/// Records the metrics of a call, which counts as canceled if it is dropped before it finishes.
 struct Call<'a> {
     name: &'a str,
     metrics: &'a Metrics,

@@ -39,7 +39,8 @@ impl Algorithm {
         Self::Ps512,
     ];
 
-    /// Returns `None` for everything but public-key signatures: `none` and `HS256` are not supported.
+    /// Parses the `alg` of a token header. Returns `None` for all but public-key signatures: `none` and `HS256` are not
+    /// supported.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
@@ -76,7 +77,7 @@ impl Curve {
         }
     }
 
-    /// Returns the name in key sets.
+    /// Returns the `crv` of JWKs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::P256 => "P-256",
@@ -94,7 +95,7 @@ impl Curve {
         })
     }
 
-    /// Returns the bytes of a coordinate, and of a private key.
+    /// Returns the size of a coordinate and of a private key, in bytes.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::P256 => 32,

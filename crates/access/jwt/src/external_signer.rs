@@ -1,7 +1,7 @@
-//! Service account tokens signed by another process (`--service-account-signing-endpoint`): it has the private keys,
-//! and this server only requests signatures and the public keys from it (`externaljwt/v1`, gRPC on a unix socket).
+//! Service account tokens signed by another process (`--service-account-signing-endpoint`): the signer has the private
+//! keys, and this server only requests signatures and public keys from it (`externaljwt/v1`, gRPC on a unix socket).
 //!
-//! Independent of the meaning of claims.
+//! This module does not interpret claims.
 
 mod header;
 mod keys;

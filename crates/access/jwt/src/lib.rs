@@ -1,7 +1,8 @@
 //! JSON web tokens as Kubernetes uses them: compact, signed with RSA or elliptic curves; shared secrets and unsigned
 //! tokens are not supported. Keys come from PEM files and from key sets (JWKS).
 //!
-//! [`external_signer`] has tokens signed by another process. This crate does not interpret claims; without a verified signature only [`Token::unverified`] returns them.
+//! [`external_signer`] delegates signing to another process. This crate does not interpret claims, and returns those of
+//! a token whose signature is not verified only from [`Token::unverified`] and [`Token::unverified_issuer`].
 
 mod algorithm;
 pub mod external_signer;
@@ -26,7 +27,7 @@ impl KeyError {
         Self(why.into())
     }
 
-    /// Returns the error of bytes that are not the DER of a key.
+    /// Returns the error for bytes that are not a key in DER.
     fn malformed(error: impl std::fmt::Display) -> Self {
         Self(format!("asn1: structure error: {error}"))
     }

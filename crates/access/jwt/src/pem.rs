@@ -8,7 +8,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{KeyError, PrivateKey, PublicKey};
 
-/// The error of a key file that is not usable.
+/// The error of an unusable key file.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     #[error("{}", read_error(path, error))]

@@ -1,4 +1,4 @@
-//! Private keys, which sign.
+//! Private keys, which sign tokens.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::public_key::trim_zeros;
 use crate::{Algorithm, Curve, KeyError, PublicKey};
 
-/// An RSA or elliptic-curve key pair. Its private half is never displayed.
+/// An RSA or elliptic-curve key pair. `Debug` does not print the private half.
 pub struct PrivateKey {
     pair: Pair,
     public: PublicKey,
@@ -42,7 +42,7 @@ impl PrivateKey {
             named.or(curve).ok_or_else(|| KeyError::new("unknown private key curve, must be 256, 384, or 521"))?;
         let (scalar, point) = (key.private_key, key.public_key);
         let rejected = || KeyError::new("x509: invalid elliptic curve private key value");
-        // It is shorter than the curve's size if the number begins with zeros.
+        // Some tools omit leading zeros.
         let scalar = trim_zeros(scalar);
         let missing = curve.size().checked_sub(scalar.len()).ok_or_else(rejected)?;
         let scalar = [&vec![0; missing], scalar].concat();
@@ -78,8 +78,8 @@ impl PrivateKey {
         &self.public
     }
 
-    /// Signs claims as a compact token: RSA keys by RS256, others by the algorithm of their curve. The header has the
-    /// algorithm and the key's ID.
+    /// Signs claims as a compact token: RSA keys with RS256, others with the algorithm of their curve. The header has
+    /// the algorithm and the key ID.
     pub fn sign(&self, claims: &Value) -> Result<String, KeyError> {
         let header = json!({"alg": self.public.algorithm().name(), "kid": self.public.id()});
         self.sign_with(&header, self.public.algorithm(), claims)
@@ -118,7 +118,7 @@ impl PrivateKey {
         }
     }
 
-    /// Signs like [`PrivateKey::sign`], by another RSA algorithm, as identity providers do.
+    /// Signs like [`PrivateKey::sign`], with another RSA algorithm, as identity providers do.
     pub fn sign_by(&self, algorithm: Algorithm, claims: &Value) -> Result<String, KeyError> {
         let header = json!({"alg": algorithm.name(), "kid": self.public.id()});
         self.sign_with(&header, algorithm, claims)

@@ -1,4 +1,4 @@
-//! Public keys, which verify: RSA and elliptic curves, from DER and from key sets.
+//! Public keys, which verify signatures: RSA and elliptic curves, from DER and JWKS.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Algorithm, Curve, KeyError};
 
-/// A public key, which verifies signatures of the private half.
+/// A public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     id: String,
@@ -25,7 +25,7 @@ pub struct PublicKey {
 enum Material {
     /// Big-endian, without leading zeros.
     Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
-    /// The point in SEC1's uncompressed form: 4, x, y.
+    /// The point in SEC1's uncompressed encoding: 4, x, y.
     Ec { curve: Curve, point: Vec<u8> },
 }
 
@@ -46,7 +46,7 @@ impl PublicKey {
     }
 
     fn with_own_id(material: Material) -> Result<Self, KeyError> {
-        // The digest does not reveal the key, so an ID can be shown where the key should not be.
+        // The ID is a digest, so that it can be published without the key.
         let spki = material.to_spki().map_err(KeyError::malformed)?;
         Ok(Self { id: BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(spki)), material })
     }
@@ -72,18 +72,18 @@ impl PublicKey {
         Self::rsa(key.modulus.as_bytes(), key.public_exponent.as_bytes())
     }
 
-    /// Returns the ID of the key: its own, or the one in a key set.
+    /// Returns the key ID: the one in the key set if there is one, or else one derived from the key.
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Returns the same key with another ID.
     #[must_use]
-    pub fn named(self, id: &str) -> Self {
+    pub fn with_id(self, id: &str) -> Self {
         Self { id: id.to_owned(), ..self }
     }
 
-    /// Returns the algorithm with which the private half signs service account tokens.
+    /// Returns the algorithm of service account tokens that are signed with the private half.
     pub fn algorithm(&self) -> Algorithm {
         match &self.material {
             Material::Rsa { .. } => Algorithm::Rs256,
@@ -91,22 +91,22 @@ impl PublicKey {
         }
     }
 
-    /// Returns the work of verifying one signature, in units of ten nanoseconds.
+    /// Returns the estimated cost of verifying a signature, in units of ten nanoseconds.
     pub fn steps(&self) -> u64 {
         match &self.material {
-            // Squarings for each bit of the exponent, each of which grows with the square of the modulus.
+            // One squaring per bit of the exponent, whose cost grows with the square of the modulus.
             Material::Rsa { modulus, exponent } => {
                 let (words, bits) = (modulus.len().min(1024) as u64 / 8 + 1, 8 * exponent.len().min(5) as u64 + 1);
                 1000 + words * words * bits / 4
             }
             Material::Ec { curve: Curve::P256, .. } => 10_000,
             Material::Ec { curve: Curve::P384, .. } => 50_000,
-            // This one is not written in assembly.
+            // Not implemented in assembly, unlike the others.
             Material::Ec { curve: Curve::P521, .. } => 300_000,
         }
     }
 
-    /// Returns true if `signature` is one of `message` by this algorithm; false for another key type's algorithm.
+    /// Returns true if `signature` is a valid signature of `message`; false for an algorithm of another key type.
     pub fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         match &self.material {
             Material::Rsa { modulus, exponent } => {
@@ -137,7 +137,7 @@ impl PublicKey {
         }
     }
 
-    /// Returns the key as a member of a key set (RFC 7517), for signatures.
+    /// Returns the key as a JWK (RFC 7517) with `use: sig`.
     pub fn to_jwk(&self) -> Value {
         let text = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         let alg = self.algorithm().name();
@@ -196,10 +196,10 @@ pub(crate) fn trim_zeros(bytes: &[u8]) -> &[u8] {
     &bytes[zeros..]
 }
 
-/// Parses the signature keys of supported kinds in a JSON key set; other keys are skipped, since a provider may have
-/// keys for other uses and of newer kinds.
+/// Parses the supported signature keys of a JWKS. Other keys are skipped, since a provider may have keys for other uses
+/// and of newer types.
 pub fn parse_key_set(json: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
-    // Each may be tried for a token that names none.
+    // A token without a key ID is verified with each of them.
     const MAX_KEYS: usize = 100;
     let set: Value = serde_json::from_slice(json).map_err(|error| KeyError(error.to_string()))?;
     let keys = set["keys"].as_array().ok_or_else(|| KeyError::new("a key set without keys"))?;
@@ -215,15 +215,15 @@ mod tests {
         PublicKey::rsa(&vec![0xff; modulus], exponent).expect("a key")
     }
 
-    /// A key set may have the keys that take the most work.
+    /// Key sets with the most expensive keys.
     #[test]
-    fn work_of_keys_is_known_and_bounded() {
+    fn bounds_the_work_of_verification() {
         let usual = [1, 0, 1];
         let steps = [256, 512, 1024].map(|bytes| rsa(bytes, &usual).steps());
         assert!(steps.is_sorted() && steps[0] < 10_000, "{steps:?}");
         let worst = rsa(1024, &[0xff; 5]).steps();
         assert!(worst > steps[2] && worst < 500_000, "{worst}");
-        // Larger keys are refused without work.
+        // Larger keys are rejected at no cost.
         assert_eq!(rsa(100_000, &[0xff; 100_000]).steps(), rsa(1024, &[0xff; 5]).steps());
         let text = BASE64_URL_SAFE_NO_PAD.encode([0xff; 256]);
         let keys = vec![json!({"kty": "RSA", "n": text, "e": "AQAB"}); 1000];

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Algorithm, PublicKey};
 
-/// The maximum size of a token in bytes: more than any request header has.
+/// The maximum size of a token in bytes, larger than any request header.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Go's `base64.RawURLEncoding`, which ignores the unused bits of the last character.
@@ -25,11 +25,11 @@ pub struct Token {
     header: Value,
     claims: Value,
     signature: Vec<u8>,
-    /// The signed text. As in go-jose, it is built from the decoded parts.
+    /// The signed bytes. As in go-jose, they are encoded again from the decoded parts.
     message: Vec<u8>,
 }
 
-/// The error of a token whose verification fails. Like go-jose, it does not name the reason.
+/// The error of a token whose verification fails. As in go-jose, it does not give the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("go-jose/go-jose: error in cryptographic primitive")]
 pub struct TokenError;
@@ -45,7 +45,7 @@ impl Token {
         if parts.next().is_some() {
             return None;
         }
-        // kube-apiserver reads the issuer before go-jose removes all white space.
+        // kube-apiserver reads the issuer before go-jose removes all whitespace.
         let header = decode(header, char::is_whitespace)?;
         let payload = decode(claims, |c| matches!(c, '\r' | '\n'))?;
         let signature = decode(signature, char::is_whitespace)?;
@@ -53,7 +53,7 @@ impl Token {
         let (head, claims) = (json(&header).filter(has_known_types)?, json(&payload)?);
         let mut message = BASE64.encode(&header).into_bytes();
         message.push(b'.');
-        // RFC 7797: the payload itself is signed.
+        // RFC 7797: the payload is signed without being encoded.
         match head.get("b64") == Some(&Value::Bool(false)) {
             true => message.extend_from_slice(&payload),
             false => message.extend_from_slice(BASE64.encode(&payload).as_bytes()),
@@ -71,19 +71,20 @@ impl Token {
         Algorithm::from_name(self.header["alg"].as_str()?)
     }
 
-    /// Returns the claims without verifying the signature: they may be forged.
+    /// Returns the claims without verifying the signature; they may be forged.
     pub fn unverified(&self) -> &Value {
         &self.claims
     }
 
-    /// Returns the issuer without verifying the signature. The name of the claim may have other case, as Go reads it.
+    /// Returns the issuer without verifying the signature. The claim is matched case-insensitively, as by Go's JSON
+    /// decoder.
     pub fn unverified_issuer(&self) -> &str {
         let claims = self.claims.as_object();
         let other = || claims?.iter().find(|(name, _)| name.eq_ignore_ascii_case("iss")).map(|(_, value)| value);
         self.claims.get("iss").or_else(other).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns the claims, if this key signed them.
+    /// Verifies the signature with `key` and returns the claims.
     pub fn verify(&self, key: &PublicKey) -> Result<&Value, TokenError> {
         let algorithm = self.algorithm().filter(|_| !self.has_unknown_critical()).ok_or(TokenError)?;
         if key.verify(algorithm, &self.message, &self.signature) { Ok(&self.claims) } else { Err(TokenError) }
@@ -106,7 +107,7 @@ fn decode(part: &str, is_ignored: impl Fn(char) -> bool) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns true if the members of a header that go-jose reads have the types that it expects.
+/// Returns true if the fields of a header that go-jose reads have the types that it expects.
 fn has_known_types(header: &Value) -> bool {
     let is = |name: &str, kind: fn(&Value) -> bool| header.get(name).is_none_or(|value| value.is_null() || kind(value));
     ["alg", "kid", "nonce"].into_iter().all(|name| is(name, Value::is_string))

@@ -1,4 +1,4 @@
-//! Keys written by OpenSSL, and tokens that are valid, broken and forged.
+//! Keys written by OpenSSL, and valid, malformed and forged tokens.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -47,7 +47,7 @@ fn every_kind_of_key_signs_and_verifies() {
 }
 
 #[test]
-fn wrappings() {
+fn reads_all_pem_encodings() {
     for (pem, public) in [
         (&include_bytes!("../testdata/rsa.pkcs8")[..], KEYS[0].2),
         (include_bytes!("../testdata/p521.pkcs8"), KEYS[3].2),
@@ -72,7 +72,7 @@ fn wrappings() {
 
 /// The ID of a key is the same as kube-apiserver's, so that both servers' tokens have the same key IDs.
 #[test]
-fn key_ids() {
+fn key_ids_equal_those_of_kube_apiserver() {
     for (_, _, pem, _) in KEYS {
         let key = public_from_pem(pem).unwrap().remove(0);
         assert_eq!(key.id().len(), 43);
@@ -84,7 +84,7 @@ fn key_ids() {
     }
 }
 
-/// Returns other base64 for the same bytes, whose length is no multiple of three.
+/// Returns another base64 encoding of the same bytes, whose length must not be a multiple of three.
 fn other_bits(base64: &str) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     assert!(base64.len() % 4 > 1);
@@ -94,7 +94,7 @@ fn other_bits(base64: &str) -> String {
 }
 
 #[test]
-fn forgeries() {
+fn rejects_forged_tokens() {
     let key = rsa();
     let public = key.public();
     let good = key.sign(&json!({"sub": "you"})).unwrap();
@@ -102,7 +102,7 @@ fn forgeries() {
     let other = text(&json!({"sub": "root"}));
     let none = text(&json!({"alg": "none"}));
     let shared = text(&json!({"alg": "HS256"}));
-    // The signature that a naive verifier would accept, with the public key as the shared secret.
+    // An HMAC with the public key as the shared secret, which a naive verifier would accept.
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, KEYS[0].2);
     let mac = ring::hmac::sign(&secret, format!("{shared}.{other}").as_bytes());
     let mac = BASE64_URL_SAFE_NO_PAD.encode(mac.as_ref());
@@ -110,7 +110,7 @@ fn forgeries() {
     let elliptic = text(&json!({"alg": "ES256"}));
     for (token, want) in [
         (good.clone(), Ok(())),
-        // As in go-jose, white space and the unused bits of the last character do not count.
+        // As in go-jose, whitespace and the unused bits of the last character are ignored.
         (format!("{header}.{claims}.{}\n{}", &signature[..9], &signature[9..]), Ok(())),
         (format!("{header}.{claims}.{}", other_bits(signature)), Ok(())),
         (format!("{header}.{}.{signature}", other_bits(claims)), Ok(())),
@@ -142,7 +142,7 @@ fn forgeries() {
 }
 
 #[test]
-fn the_algorithms_of_rsa_keys() {
+fn verifies_all_algorithms_of_rsa_keys() {
     let key = rsa();
     for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.name().starts_with('E')) {
         let token = key.sign_by(algorithm, &json!({})).unwrap();

@@ -11,7 +11,7 @@ use crate::{Pki, PkiError};
 
 /// The name of the serving certificate's file in a directory for copies.
 pub const SERVING_CERTIFICATE: &str = "apiserver.crt";
-/// The name of the file beside it with the key.
+/// The name of its key's file in the same directory.
 pub const SERVING_KEY: &str = "apiserver.key";
 
 /// The files with the data that clients need to reach the server.
@@ -19,40 +19,40 @@ pub struct ClientFiles {
     /// The URL at which clients on this machine reach the server.
     pub url: String,
     pub file: ClientFile,
-    /// A serving certificate that is not the server's own: clients trust only this one.
+    /// The operator's serving certificate; clients trust this one instead of the server's own.
     pub operator: Option<OperatorCertificate>,
-    /// The directory that gets a copy of the serving certificate and its key.
+    /// A directory for copies of the serving certificate and its key.
     pub serving_copy: Option<PathBuf>,
     pub durability: Durability,
 }
 
-/// A serving certificate of the operator, which may be replaced while the server runs.
+/// A serving certificate that the operator provides and may replace while the server runs.
 pub struct OperatorCertificate {
     pub path: PathBuf,
     /// The contents of the file, as PEM.
     pub text: String,
 }
 
-/// The kind of the file for clients, and its path.
+/// The kind and path of the file for clients.
 pub enum ClientFile {
     /// A complete kubeconfig for the administrator.
     Kubeconfig(PathBuf),
-    /// The authority to trust; clients have their own credentials.
+    /// The certificate authority to trust; clients have their own credentials.
     Authority(PathBuf),
 }
 
 impl ClientFiles {
-    /// Returns true if administrators use certificates of the server's own authority.
+    /// Returns true if a kubeconfig with the administrator's certificate is written.
     pub fn has_administrator(&self) -> bool {
         matches!(self.file, ClientFile::Kubeconfig(_))
     }
 
-    /// Returns true if the operator replaces the certificate that clients trust.
+    /// Returns true if the operator provides the serving certificate.
     pub(crate) fn has_operator_certificate(&self) -> bool {
         self.operator.is_some()
     }
 
-    /// Reads the operator's certificate again. An incomplete file is ignored.
+    /// Reloads the operator's certificate. An incomplete file is ignored.
     pub(crate) fn reload(&mut self) {
         if let Some(operator) = &mut self.operator
             && let Ok(text) = std::fs::read_to_string(&operator.path)
@@ -69,7 +69,7 @@ impl ClientFiles {
     /// Returns [`PkiError::Write`] for the first file that cannot be written.
     pub fn write(&self, pki: &Pki) -> Result<(), PkiError> {
         if let Some(directory) = &self.serving_copy {
-            std::fs::create_dir_all(directory).map_err(|error| not_written(directory, error))?;
+            std::fs::create_dir_all(directory).map_err(|error| write_error(directory, error))?;
             self.write_file(&directory.join(SERVING_KEY), &pki.serving.key)?;
             self.write_file(&directory.join(SERVING_CERTIFICATE), &pki.serving.certificate)?;
         }
@@ -83,11 +83,11 @@ impl ClientFiles {
     }
 
     fn write_file(&self, path: &Path, text: &str) -> Result<(), PkiError> {
-        write_private(path, text.as_bytes(), self.durability).map_err(|error| not_written(path, error))
+        write_private(path, text.as_bytes(), self.durability).map_err(|error| write_error(path, error))
     }
 }
 
-fn not_written(path: &Path, error: std::io::Error) -> PkiError {
+fn write_error(path: &Path, error: std::io::Error) -> PkiError {
     PkiError::Write { path: path.display().to_string(), error }
 }
 
@@ -99,12 +99,12 @@ mod tests {
     use crate::{Files, SubjectAltNames};
 
     #[test]
-    fn clients_trust_an_operator_certificate_that_was_replaced() {
-        let place = tempfile::tempdir().unwrap();
-        let files = Files::new(place.path().to_owned(), Durability::Passing);
+    fn writes_a_replaced_operator_certificate_for_clients() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::new(directory.path().to_owned(), Durability::Passing);
         let names = SubjectAltNames::new([127, 0, 0, 1].into(), [10, 0, 0, 1].into());
         let pki = Pki::open(&files, &names, OffsetDateTime::now_utc()).unwrap();
-        let (path, out) = (place.path().join("tls.crt"), place.path().join("server-ca.crt"));
+        let (path, out) = (directory.path().join("tls.crt"), directory.path().join("server-ca.crt"));
         let mut client_files = ClientFiles {
             url: String::new(),
             file: ClientFile::Authority(out.clone()),

@@ -1,12 +1,12 @@
-//! The certificates, keys and kubeconfig files that the server creates for itself: created at the first start, reused
-//! later, renewed while it runs.
+//! The certificates, keys and kubeconfig files that the server creates for itself at the first start, reuses later, and
+//! renews while it runs.
 //!
-//! Authorities sign two certificates: the serving one and the administrator's. An authority is never replaced: a
-//! successor is added long before its end, and both are trusted from then on. A file that exists but cannot be read
-//! stops the start: replacing a key silently would lock out all clients that trust it.
+//! Certificate authorities sign two certificates: the serving certificate and the administrator's. An authority is
+//! never replaced: a successor is added long before it expires, and both are trusted from then on. A file that exists
+//! but cannot be read fails startup: replacing a key silently would lock out all clients that trust it.
 //!
-//! [`Pki`] depends only on the files and the time. A wrong clock when a certificate is created does no harm after it
-//! has been corrected. [`ClientFiles`] are written for clients from a [`Pki`], and [`Renewer`] keeps both up to date.
+//! [`Pki`] depends only on the files and the time. Certificates that were created while the clock was wrong are valid
+//! once it is corrected. [`ClientFiles`] are written from a [`Pki`], and [`Renewer`] keeps both up to date.
 //!
 //! ```
 //! use binnacle_pki::private_files::Durability;
@@ -34,5 +34,5 @@ mod renewal;
 
 pub use client_files::{ClientFile, ClientFiles, OperatorCertificate, SERVING_CERTIFICATE, SERVING_KEY};
 pub use names::SubjectAltNames;
-pub use pki::{Clock, Files, Pair, Pki, PkiError, ServingCertificate, system_clock};
+pub use pki::{CertifiedKey, Clock, Files, Pki, PkiError, ServingCertificate, system_clock};
 pub use renewal::{CertificateUsers, Expiry, Renewer};

@@ -1,4 +1,4 @@
-//! The names and addresses at which clients reach the server, for its serving certificate.
+//! The subject alternative names of the serving certificate.
 
 use std::fs;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::X509Certificate;
 
-/// The names and addresses in the serving certificate.
+/// The names and addresses at which clients reach the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubjectAltNames {
     pub dns: Vec<String>,
@@ -27,9 +27,9 @@ impl SubjectAltNames {
         Self { dns, ips }
     }
 
-    /// Adds the external name and address from the settings.
+    /// Adds the configured external name and address.
     pub fn add(&mut self, host: Option<&str>, ip: Option<IpAddr>) {
-        // The host may have a port, and may be an address.
+        // The host may be an address, and may have a port.
         let host = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
         let ip = ip.into_iter().chain(host.and_then(|host| host.parse().ok()));
         let dns = host.filter(|host| host.parse::<IpAddr>().is_err()).map(str::to_owned);
@@ -43,7 +43,7 @@ impl SubjectAltNames {
 
     pub(crate) fn covered_by(&self, certificate: &X509Certificate<'_>) -> bool {
         let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };
-        let has = |wanted: &dyn Fn(&GeneralName<'_>) -> bool| names.value.general_names.iter().any(wanted);
+        let has = |matches: &dyn Fn(&GeneralName<'_>) -> bool| names.value.general_names.iter().any(matches);
         self.dns.iter().all(|dns| has(&|name| matches!(name, GeneralName::DNSName(name) if name == dns)))
             && self.ips.iter().all(|ip| {
                 let octets = match ip {
@@ -55,11 +55,11 @@ impl SubjectAltNames {
     }
 }
 
-/// The most addresses of interfaces in a certificate. A node may have thousands, e.g. those of services.
+/// The maximum number of interface addresses in a certificate. A node may have thousands, e.g. those of services.
 const MAX_INTERFACE_ADDRESSES: usize = 32;
 
-/// Returns the addresses at which a server that listens on `any` address can be reached, except link-local ones. A
-/// socket for any address of IPv6 accepts IPv4, too.
+/// Returns the addresses at which a server that listens on the unspecified address `any` can be reached, except
+/// link-local ones. A socket for IPv6's unspecified address also accepts IPv4.
 fn interface_addresses(any: IpAddr) -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_else(|error| {
         tracing::warn!(%error, "the serving certificate has no addresses of interfaces");

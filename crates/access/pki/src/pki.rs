@@ -1,4 +1,4 @@
-//! All certificates and keys of a server, read from its files or created.
+//! All certificates and keys of a server, read from files or created.
 
 mod authority;
 mod files;
@@ -22,17 +22,17 @@ pub use files::Files;
 
 use crate::SubjectAltNames;
 
-/// A source of the time; tests have their own clocks.
+/// Returns the current time; tests have their own clocks.
 pub type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
 
-/// The remaining life of a certificate at which it is renewed.
+/// The remaining lifetime at which a certificate is renewed.
 const RENEW_BEFORE: Duration = Duration::days(30);
-/// The interval at which files are checked when no later time is known.
-const SOON: Duration = Duration::minutes(1);
+/// The interval between checks of the files if the time of the next renewal is unknown.
+const FALLBACK_CHECK_INTERVAL: Duration = Duration::minutes(1);
 
 /// A certificate with its key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct CertifiedKey {
     pub certificate: String,
     pub key: String,
 }
@@ -40,19 +40,19 @@ pub struct Pair {
 /// All certificates and keys that the server creates for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pki {
-    /// The certificates of all authorities, concatenated, for clients to trust.
+    /// The certificates of all authorities as concatenated PEM, for clients to trust.
     pub bundle: String,
-    pub serving: Pair,
-    pub admin: Pair,
+    pub serving: CertifiedKey,
+    pub admin: CertifiedKey,
     /// The key that signs service account tokens, as PEM.
     pub service_account: String,
-    /// The earliest time at which one of these must be renewed, if the clock is not changed.
+    /// The time at which the first of these is due for renewal.
     pub due: OffsetDateTime,
 }
 
 /// The serving certificate with its chain, and its key.
 pub struct ServingCertificate {
-    /// The certificate first, then those of its authorities that clients need.
+    /// The leaf certificate first, then its intermediates.
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
 }
@@ -83,8 +83,8 @@ pub fn system_clock() -> Clock {
 }
 
 impl Pki {
-    /// Returns the end of the serving certificate in seconds of Unix time; `i64::MAX` for an unreadable one, which no
-    /// client accepts.
+    /// Returns the end of the serving certificate's validity in Unix seconds; `i64::MAX` for an unreadable one, which
+    /// no client accepts.
     pub fn serving_ends(&self) -> i64 {
         let der = CertificateDer::from_pem_slice(self.serving.certificate.as_bytes()).ok();
         let ends = der.and_then(|der| {
@@ -100,19 +100,19 @@ impl Pki {
         let issuer = authorities.issuer(now);
         let bundle = authorities.bundle();
         files.write("ca-bundle.crt", &bundle)?;
-        let good = |parsed: &X509Certificate<'_>| is_good(parsed, issuer, now);
-        let serving = files.pair("apiserver").keep_or_make(
-            |parsed| good(parsed) && names.covered_by(parsed),
+        let is_usable = |parsed: &X509Certificate<'_>| self::is_usable(parsed, issuer, now);
+        let serving = files.pair("apiserver").read_or_create(
+            |parsed| is_usable(parsed) && names.covered_by(parsed),
             || issuance::serving(issuer, names, now),
         )?;
-        let admin = files.pair("admin").keep_or_make(good, || issuance::admin(issuer, now))?;
-        let service_account = keep_or_make_service_account(files)?;
+        let admin = files.pair("admin").read_or_create(is_usable, || issuance::admin(issuer, now))?;
+        let service_account = read_or_create_service_account_key(files)?;
         let leaves = [renew_at(&serving, issuer)?, renew_at(&admin, issuer)?];
         let due = leaves.into_iter().chain([authorities.due(now)]).min().filter(|due| *due > now);
-        Ok(Self { bundle, serving, admin, service_account, due: due.unwrap_or(now + SOON) })
+        Ok(Self { bundle, serving, admin, service_account, due: due.unwrap_or(now + FALLBACK_CHECK_INTERVAL) })
     }
 
-    /// Returns true if one of the authorities has signed a certificate, judged by the key identifiers.
+    /// Returns true if one of the authorities signed a certificate, according to the key identifiers.
     pub fn has_signed(&self, certificate_pem: &str) -> bool {
         let signer = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .ok()
@@ -122,7 +122,7 @@ impl Pki {
         signer.is_some_and(|signer| ids.any(|id| id == signer))
     }
 
-    /// Returns the serving certificate and its key in the encoding of TLS.
+    /// Returns the serving certificate and its key in DER, for TLS.
     pub fn serving_certificate(&self) -> Result<ServingCertificate, PkiError> {
         let broken = |error: rustls_pki_types::pem::Error| PkiError::Broken {
             path: "the serving certificate".to_owned(),
@@ -134,17 +134,17 @@ impl Pki {
     }
 }
 
-/// Returns true if the issuer has signed a certificate that need not be renewed. A new one could not outlast the
-/// issuer, nor begin before it.
-fn is_good(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDateTime) -> bool {
+/// Returns true if a certificate was signed by the issuer and is not due for renewal. A new one could neither outlive
+/// the issuer nor start before it.
+fn is_usable(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDateTime) -> bool {
     let (begins, ends) = validity(certificate);
     let lasts = ends - RENEW_BEFORE > now || ends >= issuer.ends;
     let signer = signer_of(certificate);
     lasts && begins <= now.max(issuer.begins) && signer.is_some() && signer == issuer.id
 }
 
-/// Returns the time at which a good certificate has to be renewed.
-fn renew_at(pair: &Pair, issuer: &Authority) -> Result<OffsetDateTime, PkiError> {
+/// Returns the time at which a usable certificate is due for renewal.
+fn renew_at(pair: &CertifiedKey, issuer: &Authority) -> Result<OffsetDateTime, PkiError> {
     let broken = |error: String| PkiError::Broken { path: "a certificate that was just made".to_owned(), error };
     let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(|error| broken(error.to_string()))?;
     let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| broken(error.to_string()))?;
@@ -157,7 +157,7 @@ fn validity(certificate: &X509Certificate<'_>) -> (OffsetDateTime, OffsetDateTim
     (validity.not_before.to_datetime(), validity.not_after.to_datetime())
 }
 
-/// Returns the key identifier of a certificate.
+/// Returns the subject key identifier of a certificate.
 fn own_id(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
     certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
         ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
@@ -173,7 +173,7 @@ fn signer_of(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
 }
 
 /// Reads or creates the key that signs service account tokens.
-fn keep_or_make_service_account(files: &Files) -> Result<String, PkiError> {
+fn read_or_create_service_account_key(files: &Files) -> Result<String, PkiError> {
     let key = match files.read_key("sa.key")? {
         Some(pem) => KeyPair::from_pem(&pem).map_err(|error| PkiError::Broken {
             path: files.path("sa.key").display().to_string(),

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// The durability of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The files survive a power cut.
+    /// Files survive a power failure.
     Lasting,
-    /// The files are deleted with the process anyway.
+    /// Files need not outlive the process.
     Passing,
 }
 
@@ -22,7 +22,7 @@ pub fn create_private(path: &Path) -> io::Result<()> {
 
 /// Writes a file that only its owner can read, atomically.
 ///
-/// Leaves a file with the same contents as it is, apart from its permissions.
+/// A file that already has these contents is not written again, but its permissions are set.
 pub fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io::Result<()> {
     if fs::read(path).is_ok_and(|present| present == contents) {
         return close_to_others(path);
@@ -36,20 +36,20 @@ pub fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io
     }
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let written = file
-        // The permissions do not depend on the umask.
+        // Set explicitly, independently of the umask.
         .set_permissions(Permissions::from_mode(0o600))
         .and_then(|()| file.write_all(contents))
         .and_then(|()| if durability == Durability::Lasting { file.sync_all() } else { Ok(()) })
         .and_then(|()| fs::rename(&new, path));
     if let Err(error) = written {
-        // On a full disk the unfinished file takes space that others need; if it cannot be removed, nothing is lost.
+        // An incomplete file would only take up space, e.g. on a full disk; failing to remove it does no harm.
         let _ = fs::remove_file(&new);
         return Err(error);
     }
     sync_directory_of(path, durability)
 }
 
-/// Makes the name of a file survive a power cut.
+/// Syncs the directory of a file, so that its name survives a power failure.
 pub fn sync_directory_of(path: &Path, durability: Durability) -> io::Result<()> {
     match path.parent() {
         Some(parent) if durability == Durability::Lasting => File::open(parent)?.sync_all(),
@@ -57,7 +57,7 @@ pub fn sync_directory_of(path: &Path, durability: Durability) -> io::Result<()> 
     }
 }
 
-/// Removes the permissions of all users but the owner, with a warning.
+/// Restricts the permissions of a file to its owner, and logs a warning if they were wider.
 pub fn close_to_others(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.mode() & 0o7777;
     if mode & 0o077 == 0 {
@@ -68,7 +68,7 @@ pub fn close_to_others(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Warns that others can read a secret file, whose permissions the server does not change.
+/// Logs a warning if other users can read a secret file whose permissions the server does not change.
 pub fn warn_if_open(path: &Path) {
     if let Ok(file) = fs::metadata(path)
         && file.mode() & 0o007 != 0

@@ -1,4 +1,4 @@
-//! Renewal of the server's own certificates while it runs: before they end, and after changes of the clock.
+//! Renewal of the server's own certificates while it runs: before they expire, and after clock changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use crate::{ClientFiles, Clock, Files, Pki, PkiError, ServingCertificate, SubjectAltNames};
 
-/// The interval between checks of the clock, and before a failed renewal is retried.
-const LOOK_AGAIN: Duration = Duration::minutes(1);
-/// The maximum difference between clock and elapsed time that does not count as a change of the clock.
+/// The interval between checks of the clock, and the delay before a failed renewal is retried.
+const CHECK_INTERVAL: Duration = Duration::minutes(1);
+/// The difference between the wall clock and the elapsed time above which the clock was changed.
 const STEP: Duration = Duration::seconds(30);
 
 /// Renews the server's own certificates and the files for clients.
@@ -26,7 +26,7 @@ pub struct Renewer {
     expiry: Expiry,
 }
 
-/// The end of the server's own serving certificate, in seconds of Unix time. Clones share the value.
+/// The end of the serving certificate's validity, in Unix seconds. Clones share the value.
 #[derive(Clone, Debug)]
 pub struct Expiry(Arc<AtomicI64>);
 
@@ -35,13 +35,14 @@ impl Expiry {
         Self(Arc::new(AtomicI64::new(pki.serving_ends())))
     }
 
-    /// Returns true if the certificate has ended.
+    /// Returns true if the certificate has expired.
     pub fn is_over(&self, now: OffsetDateTime) -> bool {
         now.unix_timestamp() > self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The components that use the certificates. An error is logged, and the old certificates stay in use.
+/// The components that use the certificates. If one returns an error, it is logged and the old certificates stay in
+/// use.
 pub trait CertificateUsers: Send + Sync {
     /// Serves new connections with this certificate.
     ///
@@ -58,9 +59,9 @@ pub trait CertificateUsers: Send + Sync {
     fn trust(&self, authorities: &str) -> Result<(), String>;
 }
 
-/// The certificates that were renewed together.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Renewed {
+struct Renewal {
     serving: bool,
     admin: bool,
     authorities: bool,
@@ -73,12 +74,12 @@ impl Renewer {
         Self { files, names, client_files, current, expiry }
     }
 
-    /// Returns the end of the serving certificate, which is kept up to date.
+    /// Returns the expiry of the serving certificate, which is updated by renewals.
     pub fn expiry(&self) -> Expiry {
         self.expiry.clone()
     }
 
-    /// Renews certificates until the server ends.
+    /// Spawns the task that renews certificates until the server exits.
     pub fn start(
         self,
         users: impl CertificateUsers + 'static,
@@ -90,34 +91,34 @@ impl Renewer {
         let renewer = Arc::new(Mutex::new(self));
         tasks.spawn(async move {
             let renewing = supervise("own certificates", || async {
-                let mut seen = (clock(), Instant::now());
+                let mut last = (clock(), Instant::now());
                 let mut failed = false;
                 loop {
                     let due = renewer.lock().current.due;
-                    let wait = if failed { LOOK_AGAIN } else { (due - clock()).min(LOOK_AGAIN) };
+                    let wait = if failed { CHECK_INTERVAL } else { (due - clock()).min(CHECK_INTERVAL) };
                     tokio::time::sleep(wait.max(Duration::SECOND).unsigned_abs()).await;
-                    let (before, now) = (seen, clock());
-                    seen = (now, Instant::now());
-                    let set = step(before.0, now, seen.1 - before.1);
-                    if let Some(by) = set {
-                        let way = if by.is_positive() { "forward" } else { "back" };
-                        tracing::warn!("the clock went {way} by {} seconds at once", by.whole_seconds().abs());
+                    let (before, now) = (last, clock());
+                    last = (now, Instant::now());
+                    let jump = clock_step(before.0, now, last.1 - before.1);
+                    if let Some(by) = jump {
+                        let direction = if by.is_positive() { "forward" } else { "back" };
+                        tracing::warn!("the clock went {direction} by {} seconds at once", by.whole_seconds().abs());
                     }
-                    if set.is_none() && now < due && !renewer.lock().client_files.has_operator_certificate() {
+                    if jump.is_none() && now < due && !renewer.lock().client_files.has_operator_certificate() {
                         continue;
                     }
-                    // File access must not block a thread that serves requests.
+                    // File access must not block the threads that serve requests.
                     let renewing = renewer.clone();
                     let outcome = match tokio::task::spawn_blocking(move || renewing.lock().renew(now)).await {
                         Ok(outcome) => outcome,
-                        // The panic must reach the health check.
+                        // Propagate the panic, so that it reaches the health check.
                         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                         // The runtime is shutting down.
                         Err(_) => return,
                     };
                     failed = outcome.is_err();
                     match outcome {
-                        Ok(renewed) => renewer.lock().apply(renewed, &users),
+                        Ok(renewal) => renewer.lock().apply(renewal, &users),
                         Err(error) => tracing::error!("certificates cannot be renewed, the old ones stay: {error}"),
                     }
                 }
@@ -129,34 +130,34 @@ impl Renewer {
         });
     }
 
-    /// Renews the certificates that are due.
-    fn renew(&mut self, now: OffsetDateTime) -> Result<Renewed, PkiError> {
+    /// Renews the certificates that are due, and writes the files for clients.
+    fn renew(&mut self, now: OffsetDateTime) -> Result<Renewal, PkiError> {
         let new = Pki::open(&self.files, &self.names, now)?;
         self.client_files.reload();
         self.client_files.write(&new)?;
-        let renewed = Renewed {
+        let renewal = Renewal {
             serving: new.serving != self.current.serving,
             admin: new.admin != self.current.admin,
             authorities: new.bundle != self.current.bundle,
         };
         self.expiry.0.store(new.serving_ends(), Ordering::Relaxed);
         self.current = new;
-        Ok(renewed)
+        Ok(renewal)
     }
 
     /// Passes renewed certificates to the components that use them.
-    fn apply(&self, renewed: Renewed, users: &impl CertificateUsers) {
-        if renewed.serving {
+    fn apply(&self, renewal: Renewal, users: &impl CertificateUsers) {
+        if renewal.serving {
             let certificate = self.current.serving_certificate().map_err(|error| error.to_string());
             match certificate.and_then(|certificate| users.serve(certificate)) {
                 Ok(()) => tracing::info!("the serving certificate was renewed and is shown to newcomers"),
                 Err(error) => tracing::error!("the renewed serving certificate cannot be shown: {error}"),
             }
         }
-        if renewed.admin && self.client_files.has_administrator() {
+        if renewal.admin && self.client_files.has_administrator() {
             tracing::info!("the administrator's certificate was renewed, admin.kubeconfig has the new one");
         }
-        if renewed.authorities
+        if renewal.authorities
             && self.client_files.has_administrator()
             && let Err(error) = users.trust(&self.current.bundle)
         {
@@ -165,8 +166,8 @@ impl Renewer {
     }
 }
 
-/// Returns the difference between the clock's change and the elapsed time, if it is too large.
-fn step(before: OffsetDateTime, now: OffsetDateTime, passed: std::time::Duration) -> Option<Duration> {
+/// Returns the difference between the wall clock and the elapsed time, if it exceeds [`STEP`].
+fn clock_step(before: OffsetDateTime, now: OffsetDateTime, passed: std::time::Duration) -> Option<Duration> {
     let passed = Duration::try_from(passed).unwrap_or(Duration::ZERO);
     let by = (now - before) - passed;
     (by.abs() > STEP).then_some(by)
@@ -177,19 +178,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_end() {
+    fn expiry_is_over_after_the_last_second() {
         let expiry = Expiry(Arc::new(AtomicI64::new(1000)));
         let at = |seconds| OffsetDateTime::UNIX_EPOCH + Duration::seconds(seconds);
         assert!(!expiry.is_over(at(1000)) && expiry.is_over(at(1001)));
     }
 
     #[test]
-    fn steps_of_the_clock() {
+    fn detects_steps_of_the_clock() {
         let at = |seconds| OffsetDateTime::UNIX_EPOCH + Duration::seconds(seconds);
         for (now, passed, want) in
             [(1060, 60, None), (1065, 60, None), (4600, 60, Some(3540)), (0, 60, Some(-1060)), (1000, 61, Some(-61))]
         {
-            let step = step(at(1000), at(now), std::time::Duration::from_secs(passed));
+            let step = clock_step(at(1000), at(now), std::time::Duration::from_secs(passed));
             assert_eq!(step.map(Duration::whole_seconds), want, "{now} {passed}");
         }
     }

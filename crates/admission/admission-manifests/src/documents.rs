@@ -1,4 +1,4 @@
-//! Decoding of documents: their kind, and strict errors for fields that the schema does not have.
+//! Strict decoding of documents: unknown kinds and fields are errors.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,13 +7,13 @@ use binnacle_schema::decode::{self, Decoded};
 use binnacle_schema::{Field, Limits, Message, MessageRef, Ty, Value, json, yaml};
 use binnacle_scheme::Kinds;
 
-/// The group of webhooks and policies. Beside its kinds, manifests may be `v1` lists of objects.
+/// The API group of webhooks and policies. Besides its kinds, manifests may be `v1` Lists.
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// The maximum nesting of lists.
 const MAX_DEPTH: usize = 32;
 
-/// An object of a document, with its kind.
+/// An object of a document and its kind.
 pub(crate) struct Object {
     pub(crate) version: String,
     pub(crate) kind: String,
@@ -40,7 +40,7 @@ static LIST: LazyLock<Message> = LazyLock::new(|| {
     Message::new("io.k8s.apimachinery.pkg.apis.meta.v1.List", fields)
 });
 
-/// Returns the objects of a document: itself, or the items of a `v1` list.
+/// Returns the objects of a document: the document itself, or the items of a `v1` List.
 pub(crate) fn objects(text: &[u8], kinds: &dyn Kinds, scheme: &str) -> Result<Vec<Object>, String> {
     let mut found = Vec::new();
     collect(text, kinds, scheme, MAX_DEPTH, &mut found)?;
@@ -49,9 +49,9 @@ pub(crate) fn objects(text: &[u8], kinds: &dyn Kinds, scheme: &str) -> Result<Ve
 
 fn collect(text: &[u8], kinds: &dyn Kinds, scheme: &str, depth: usize, found: &mut Vec<Object>) -> Result<(), String> {
     let limits = Limits::default();
-    // A document that begins with a brace is JSON.
+    // A document that starts with a brace is decoded as JSON.
     let is_json = text.starts_with(b"{");
-    let (api_version, kind) = named(text, is_json, &limits)?;
+    let (api_version, kind) = type_meta(text, is_json, &limits)?;
     let version = GroupVersion::parse(&api_version).filter(|version| is_known(version, &kind));
     let is_list = api_version == "v1" && kind == "List";
     let message = match &version {
@@ -86,7 +86,7 @@ fn is_known(version: &GroupVersion, kind: &str) -> bool {
 }
 
 /// Returns the API version and kind of a document.
-fn named(text: &[u8], is_json: bool, limits: &Limits) -> Result<(String, String), String> {
+fn type_meta(text: &[u8], is_json: bool, limits: &Limits) -> Result<(String, String), String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let (api_version, kind) = if is_json {
         let meta = json::type_meta(text, limits).map_err(|error| unread(error.to_string()))?;

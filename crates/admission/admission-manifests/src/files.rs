@@ -1,4 +1,4 @@
-//! Reading of the files of a directory, split into documents.
+//! Reads the files of a directory and splits them into documents.
 
 use std::io;
 use std::path::Path;
@@ -11,37 +11,37 @@ use sha2::{Digest, Sha256};
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The contents of the files of a directory.
-pub(crate) struct Read {
+pub(crate) struct DirectoryContents {
     /// In the order of file names.
     pub(crate) documents: Vec<Document>,
     /// Empty if no file has content.
     pub(crate) hash: String,
 }
 
-/// One document of a file.
+/// A document of a file.
 pub(crate) struct Document {
     pub(crate) path: String,
     pub(crate) text: Vec<u8>,
 }
 
 /// The names, modification times and lengths of the files of a directory.
-pub(crate) type Look = Vec<(String, Option<SystemTime>, u64)>;
+pub(crate) type DirectoryListing = Vec<(String, Option<SystemTime>, u64)>;
 
-/// Reads the files with the extensions of YAML and JSON; directories within are skipped.
-pub(crate) fn read(directory: &Path) -> Result<Read, String> {
+/// Reads the YAML and JSON files, by their extensions. Subdirectories are skipped.
+pub(crate) fn read(directory: &Path) -> Result<DirectoryContents, String> {
     let shown = directory.display().to_string();
     let unread = |error: io::Error| {
         format!("failed to read manifest directory {}: {}", go_quote(&shown), read_error(&shown, &error))
     };
     let mut documents = Vec::new();
     let mut hash = Sha256::new();
-    let (mut says_something, mut room) = (false, MAX_BYTES);
+    let (mut has_content, mut remaining) = (false, MAX_BYTES);
     for name in names(directory).map_err(unread)? {
         let path = directory.join(&name);
         let shown = path.display().to_string();
         let unread = |why: String| format!("failed to read file {}: {why}", go_quote(&shown));
         let found = std::fs::metadata(&path).map_err(|error| unread(read_error(&shown, &error)))?;
-        room = room
+        remaining = remaining
             .checked_sub(found.len())
             .ok_or_else(|| unread(format!("manifests hold more than {MAX_BYTES} bytes")))?;
         let data = std::fs::read(&path).map_err(|error| unread(read_error(&shown, &error)))?;
@@ -50,27 +50,27 @@ pub(crate) fn read(directory: &Path) -> Result<Read, String> {
         }
         hash.update(&data);
         hash.update([0]);
-        says_something = true;
+        has_content = true;
         let split = split(&data);
         let split =
             split.map_err(|why| format!("failed to split YAML documents in file {}: {why}", go_quote(&shown)))?;
         documents.extend(split.into_iter().map(|text| Document { path: shown.clone(), text }));
     }
-    let hash = match says_something {
+    let hash = match has_content {
         true => hash.finalize().iter().fold("sha256:".to_owned(), |shown, byte| format!("{shown}{byte:02x}")),
         false => String::new(),
     };
-    Ok(Read { documents, hash })
+    Ok(DirectoryContents { documents, hash })
 }
 
-/// Returns the look of a directory, which differs once a file is added, removed or changed.
-pub(crate) fn look(directory: &Path) -> io::Result<Look> {
-    let look = |name: String| {
+/// Lists a directory. The listing changes when a file is added, removed or changed.
+pub(crate) fn list_directory(directory: &Path) -> io::Result<DirectoryListing> {
+    let entry = |name: String| {
         let found = std::fs::metadata(directory.join(&name)).ok();
         let (time, length) = found.map_or((None, 0), |found| (found.modified().ok(), found.len()));
         (name, time, length)
     };
-    Ok(names(directory)?.into_iter().map(look).collect())
+    Ok(names(directory)?.into_iter().map(entry).collect())
 }
 
 fn names(directory: &Path) -> io::Result<Vec<String>> {
@@ -81,7 +81,7 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
         let is_manifest = name
             .rsplit_once('.')
             .is_some_and(|(_, end)| ["yaml", "yml", "json"].iter().any(|known| end.eq_ignore_ascii_case(known)));
-        // A link to a directory counts as an unreadable file, as in Go.
+        // As in kube-apiserver, a symbolic link to a directory counts as an unreadable file.
         if is_manifest && !entry.file_type()?.is_dir() {
             names.push(name);
         }
@@ -90,7 +90,7 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Splits a text into its documents, at lines that begin with `---`.
+/// Splits a text into documents at lines that start with `---`.
 fn split(data: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut documents = Vec::new();
     let mut document = Vec::new();
@@ -118,12 +118,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents() {
+    fn splits_documents_at_separators() {
         for (text, want) in [
             ("", &[][..]),
             ("  \n\n \n", &[]),
             ("a: 1", &["a: 1"]),
-            // A separator on the first line is part of the document after it.
+            // A separator on the first line is part of the following document.
             ("---\na: 1\n", &["---\na: 1"]),
             ("a: 1\n---\nb: 2\n---\n", &["a: 1", "b: 2"]),
             ("a: 1\n--- # next\n\n---\nb: 2\n", &["a: 1", "b: 2"]),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_directory() {
+    fn reads_only_manifest_files_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let read = |path: &Path| super::read(path).map(|read| (read.documents.len(), read.hash));
         assert_eq!(read(directory.path()).unwrap(), (0, String::new()));

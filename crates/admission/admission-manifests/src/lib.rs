@@ -1,31 +1,31 @@
-//! Admission webhooks and policies in files of the server (`staticManifestsDir`, KEP-5793): they are in force before
-//! the first request, cannot be removed through the API, and also apply to the objects that configure admission.
+//! Admission webhooks and policies from manifest files (`staticManifestsDir`, KEP-5793). They are active before the
+//! first request, cannot be removed through the API, and also apply to the objects that configure admission.
 //!
-//! [`load`] reads and validates a directory; [`Followed`] reloads it when it changes, and keeps the previous objects in
-//! force while it is invalid.
+//! [`load`] reads and validates a directory. [`Followed`] reloads a directory when it changes, and keeps the previous
+//! objects active while it is invalid.
 
 mod documents;
 mod files;
-mod followed;
-mod judge;
+mod manifest_type;
 mod metrics;
-mod sort;
+mod reload;
+mod validate;
 
 use std::path::Path;
 
 use binnacle_meta::go_quote;
 use binnacle_schema::Value;
 
-pub use followed::{Directory, Followed};
+pub use manifest_type::{Manifests, StoredTypes};
 pub use metrics::Metrics;
-pub use sort::{Manifests, StoredTypes};
+pub use reload::{Directory, Followed};
 
-/// The objects of a directory.
+/// The validated objects of a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// Webhook configurations or policies, sorted by name.
     pub objects: Vec<Value>,
-    /// The bindings of policies, sorted by name.
+    /// Policy bindings, sorted by name.
     pub bindings: Vec<Value>,
     /// The hash of the files; empty if there are none.
     pub hash: String,
@@ -48,13 +48,14 @@ pub struct LoadError {
 /// Loads all manifests of a directory.
 ///
 /// # Errors
-/// In kube-apiserver's words, with the file that is invalid.
+///
+/// Returns kube-apiserver's message, which has the name of the invalid file.
 pub fn load(sort: Manifests, directory: &Path, types: &StoredTypes) -> Result<Loaded, String> {
     let read = files::read(directory)?;
-    let mut judge = judge::Judge::new(sort, types);
+    let mut validator = validate::Validator::new(sort, types);
     for document in &read.documents {
-        judge.take(document).map_err(|why| format!("error loading {}: {why}", document.path))?;
+        validator.add_document(document).map_err(|why| format!("error loading {}: {why}", document.path))?;
     }
-    let (objects, bindings) = judge.finish()?;
+    let (objects, bindings) = validator.finish()?;
     Ok(Loaded { objects, bindings, hash: read.hash })
 }

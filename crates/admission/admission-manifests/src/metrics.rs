@@ -1,4 +1,4 @@
-//! Metrics of reloads, under kube-apiserver's names.
+//! Metrics of reloads, with kube-apiserver's names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use binnacle_metrics::{Registry, families};
 use parking_lot::Mutex;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
-use crate::sort::Manifests;
+use crate::manifest_type::Manifests;
 
 families! {
     #[derive(Clone)]
@@ -29,29 +29,29 @@ families! {
     }
 }
 
-/// The metric families for all directories.
+/// The metric families, common to all directories.
 #[derive(Clone)]
 pub struct Metrics {
     families: Families,
-    /// The hash of this server's name.
+    /// The hash of this server's ID.
     server: String,
-    /// The hashes that are reported now.
-    told: Arc<Mutex<HashMap<Manifests, String>>>,
+    /// The hashes that are currently reported.
+    reported: Arc<Mutex<HashMap<Manifests, String>>>,
 }
 
 impl Metrics {
-    /// Registers the families. `server` is this server's name in its cluster.
+    /// Registers the families. `server` is this server's ID in its cluster.
     pub fn register(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let families = Families::register(registry)?;
-        Ok(Self { families, server: hash(server.as_bytes()), told: Arc::default() })
+        Ok(Self { families, server: hash(server.as_bytes()), reported: Arc::default() })
     }
 
-    /// Counts a successful reload and reports the hash of the files, which are in force now.
+    /// Counts a successful reload and reports the hash of the loaded files.
     pub(crate) fn loaded(&self, sort: Manifests, files: &str) {
         self.count(sort, "success");
-        let before = self.told.lock().insert(sort, files.to_owned());
+        let before = self.reported.lock().insert(sort, files.to_owned());
         if let Some(before) = before.filter(|before| before != files) {
-            // An error means that the label values are absent already.
+            // Fails if there is no such series.
             let _ = self.families.config.remove_label_values(&[sort.plugin(), &self.server, &before]);
         }
         self.families.config.with_label_values(&[sort.plugin(), &self.server, files]).set(1);

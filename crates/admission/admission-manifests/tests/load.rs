@@ -1,4 +1,4 @@
-//! Loading of directories of manifests, with kube-apiserver's result for each.
+//! Loads manifest directories, with kube-apiserver's result for each.
 
 use binnacle_admission_manifests::{Loaded, Manifests, StoredTypes, load};
 use binnacle_builtin::Releases;
@@ -53,18 +53,18 @@ fn binding(spec: &str) -> String {
 const URL: &str = "url: 'https://x.io/a'";
 
 #[test]
-fn what_is_read() {
+fn loads_manifests_sorted_by_name_with_defaults() {
     let second = webhooks("b.static.k8s.io", URL, "");
     let first = webhooks("a.static.k8s.io", URL, "");
     let list = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\": \"admissionregistration.k8s.io/v1\", \
          \"kind\": \"ValidatingWebhookConfigurationList\", \"items\": [{\"metadata\": {\"name\": \"c.static.k8s.io\"}}]}]}";
-    let read_ones = read(ValidatingWebhooks, &[("1.yaml", &second), ("2.yml", &first), ("3.json", list)]).unwrap();
+    let webhooks_read = read(ValidatingWebhooks, &[("1.yaml", &second), ("2.yml", &first), ("3.json", list)]).unwrap();
     let name = |object: &binnacle_schema::Value| object.str_at(&["metadata", "name"]).to_owned();
-    let names: Vec<String> = read_ones.objects.iter().map(name).collect();
+    let names: Vec<String> = webhooks_read.objects.iter().map(name).collect();
     assert_eq!(names, ["a.static.k8s.io", "b.static.k8s.io", "c.static.k8s.io"]);
-    assert!(read_ones.hash.starts_with("sha256:"));
+    assert!(webhooks_read.hash.starts_with("sha256:"));
     // Defaults are set.
-    let webhook = &read_ones.objects[0].list_at(&["webhooks"])[0];
+    let webhook = &webhooks_read.objects[0].list_at(&["webhooks"])[0];
     assert_eq!((webhook.str_at(&["failurePolicy"]), webhook.int_at(&["timeoutSeconds"])), ("Fail", Some(10)));
 
     let text = policy("p.static.k8s.io", "") + &binding("policyName: p.static.k8s.io, validationActions: [Deny]");
@@ -74,7 +74,7 @@ fn what_is_read() {
                     m.static.k8s.io}, spec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], \
                     apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}, mutations: [{patchType: JSONPatch, \
                     jsonPatch: {expression: \"[JSONPatch{op: 'remove', path: '/data'}]\"}}]}}";
-    // The document begins with a brace, so it is read as JSON.
+    // The document starts with a brace, so it is decoded as JSON.
     let why = read(MutatingPolicies, &[("a.yaml", mutating)]).unwrap_err();
     assert!(why.starts_with("error loading DIR/a.yaml: couldn't get version/kind; json parse error: "), "{why}");
     let policies = read(MutatingPolicies, &[("a.yaml", &format!("# yaml\n{mutating}"))]).unwrap();
@@ -83,7 +83,7 @@ fn what_is_read() {
 }
 
 #[test]
-fn what_is_refused() {
+fn rejects_invalid_manifests_with_messages_of_kube_apiserver() {
     let name = "x.static.k8s.io";
     let bound = |binding_spec: &str| policy("p.static.k8s.io", "") + &binding(binding_spec);
     for (sort, text, want) in [
@@ -177,12 +177,12 @@ fn what_is_refused() {
         let why = read(sort, &[("a.yaml", &text)]).map(drop).unwrap_err();
         assert_eq!(why, format!("error loading DIR/a.yaml: {want}"), "{text}");
     }
-    let twice = webhooks(name, URL, "");
-    let why = read(ValidatingWebhooks, &[("a.yaml", &twice), ("b.yml", &twice)]).map(drop).unwrap_err();
+    let duplicate = webhooks(name, URL, "");
+    let why = read(ValidatingWebhooks, &[("a.yaml", &duplicate), ("b.yml", &duplicate)]).map(drop).unwrap_err();
     let want = "duplicate name \"x.static.k8s.io\" found in file \"DIR/b.yml\" (previously seen in \"DIR/a.yaml\")";
     assert_eq!(why, format!("error loading DIR/b.yml: {want}"));
-    let loose = bound("policyName: q.static.k8s.io, validationActions: [Deny]");
-    let why = read(ValidatingPolicies, &[("a.yaml", &loose)]).map(drop).unwrap_err();
+    let unbound = bound("policyName: q.static.k8s.io, validationActions: [Deny]");
+    let why = read(ValidatingPolicies, &[("a.yaml", &unbound)]).map(drop).unwrap_err();
     let want = "binding \"b.static.k8s.io\" references policy \"q.static.k8s.io\" which does not exist in the manifest directory";
     assert_eq!(why, want);
 }

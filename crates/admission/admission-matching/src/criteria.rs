@@ -1,4 +1,4 @@
-//! Match criteria: the rules and selectors of one webhook or policy.
+//! Match criteria: the rules and selectors of a webhook or policy.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::admissionregistration::v1::{MatchResources, MutatingWebhook, NamedRuleWithOperations};
@@ -12,7 +12,7 @@ use binnacle_validation::selectors;
 use crate::rules::Rule;
 use crate::subject::Subject;
 
-/// The match criteria of one webhook or policy, compiled once for each generation.
+/// The compiled match criteria of a webhook or policy.
 #[derive(Clone, Debug)]
 pub struct Criteria {
     /// Without rules, all requests match if `empty_is_all` is true.
@@ -21,14 +21,14 @@ pub struct Criteria {
     exclude: Vec<Rule>,
     /// True for `matchPolicy: Equivalent`.
     equivalent: bool,
-    /// An error if the selector is invalid, in kube-apiserver's words.
+    /// An error with kube-apiserver's message if the selector is invalid.
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
 }
 
-/// The resource and kind under which a request matches: its own, or those of an equivalent resource.
+/// The resource and kind that a request matches as: its own, or those of an equivalent resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matched {
+pub struct MatchedResource {
     pub resource: GroupVersionResource,
     pub kind: GroupVersionKind,
 }
@@ -37,7 +37,7 @@ impl Criteria {
     /// Compiles one of the `webhooks` of a configuration. A mutating one has all fields of a validating one.
     pub fn of_webhook(webhook: FieldRef<MutatingWebhook>) -> Self {
         Self {
-            // Rules of webhooks are those of policies without names.
+            // The rules of webhooks are those of policies without `resourceNames`.
             rules: rules(webhook.at(MutatingWebhook::RULES).cast()),
             empty_is_all: false,
             exclude: Vec::new(),
@@ -59,18 +59,20 @@ impl Criteria {
         }
     }
 
-    /// Returns the resource and kind under which a request matches, if it matches. Absent objects are null.
+    /// Returns the resource and kind that a request matches as, if it matches. Absent objects are null.
     ///
-    /// Errors: 404 if the request's namespace, whose labels count, does not exist; 500 if it cannot be read or a
+    /// # Errors
+    ///
+    /// Returns 404 if the request's namespace, whose labels are matched, does not exist; 500 if it cannot be read or a
     /// selector is invalid.
     pub async fn matches(
         &self,
         subject: &Subject<'_>,
         object: &Value,
         old: Option<&Value>,
-    ) -> Result<Option<Matched>, Status> {
-        // The order does not affect the result, since errors of selectors count only if everything else matches: the
-        // cheapest check comes first.
+    ) -> Result<Option<MatchedResource>, Status> {
+        // The cheapest check comes first. The order does not affect the result, since selector errors only count if
+        // everything else matches.
         let Some(matched) = self.matches_rules(subject) else { return Ok(None) };
         if self.objects.as_ref().is_ok_and(|selector| !subject.has_labels(selector, object, old)) {
             return Ok(None);
@@ -84,22 +86,22 @@ impl Criteria {
         }
     }
 
-    fn matches_rules(&self, subject: &Subject<'_>) -> Option<Matched> {
-        if self.first_of(&self.exclude, subject).is_some() {
+    fn matches_rules(&self, subject: &Subject<'_>) -> Option<MatchedResource> {
+        if self.first_match(&self.exclude, subject).is_some() {
             return None;
         }
         if self.rules.is_empty() && self.empty_is_all {
-            return Some(subject.itself());
+            return Some(subject.own_resource());
         }
-        self.first_of(&self.rules, subject)
+        self.first_match(&self.rules, subject)
     }
 
-    /// Compares the request itself with all rules, and then its equivalents.
-    fn first_of(&self, rules: &[Rule], subject: &Subject<'_>) -> Option<Matched> {
+    /// Matches the request's own resource with all rules first, and then equivalent resources.
+    fn first_match(&self, rules: &[Rule], subject: &Subject<'_>) -> Option<MatchedResource> {
         let attributes = subject.attributes;
-        let named = rules.iter().filter(|rule| rule.asks(attributes.operation) && rule.has_name(&attributes.name));
+        let named = rules.iter().filter(|rule| rule.includes(attributes.operation) && rule.has_name(&attributes.name));
         if named.clone().any(|rule| rule.matches(attributes, &attributes.resource)) {
-            return Some(subject.itself());
+            return Some(subject.own_resource());
         }
         if !self.equivalent {
             return None;
@@ -110,13 +112,13 @@ impl Criteria {
 
     /// Returns true if the rules may match any resource.
     pub(crate) fn is_for_all(&self, operation: Operation) -> bool {
-        let all = self.asking(operation).any(|rule| rule.plurals().is_none());
+        let all = self.rules_for(operation).any(|rule| rule.plurals().is_none());
         all || (self.rules.is_empty() && self.empty_is_all)
     }
 
-    /// Iterates over the rules for an operation.
-    pub(crate) fn asking(&self, operation: Operation) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().filter(move |rule| rule.asks(operation))
+    /// Returns the rules for an operation.
+    pub(crate) fn rules_for(&self, operation: Operation) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.includes(operation))
     }
 }
 

@@ -1,40 +1,42 @@
-//! Equivalent resources: those with the same objects in other versions or groups.
+//! Equivalent resources: the same objects in other versions or groups.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Text};
 use binnacle_registry::Snapshot;
 use binnacle_registry::admission::Attributes;
 use binnacle_scheme::{ResourceDescription, Resources, SubresourceKind};
 
-use crate::criteria::Matched;
+use crate::criteria::MatchedResource;
 
-/// Returns the other resources that are equivalent to a request's resource and have its subresource. Equivalent
-/// resources share their storage: built-in ones across groups, as for events; custom ones within a group.
-pub(crate) fn of(attributes: &Attributes, snapshot: &Snapshot) -> Vec<Matched> {
-    let asked = &attributes.resource;
-    let Some(own) = snapshot.served().find(&asked.group, &asked.version, &asked.resource) else { return Vec::new() };
+/// Returns the resources that are equivalent to that of a request and have its subresource. Equivalent resources share
+/// their storage: built-in ones across groups, e.g. events; custom ones within their group.
+pub(crate) fn of(attributes: &Attributes, snapshot: &Snapshot) -> Vec<MatchedResource> {
+    let requested = &attributes.resource;
+    let Some(own) = snapshot.served().find(&requested.group, &requested.version, &requested.resource) else {
+        return Vec::new();
+    };
     let served = snapshot.served();
     let built_in = served
-        .version(&asked.group, &asked.version)
+        .version(&requested.group, &requested.version)
         .is_some_and(|version| matches!(version.resources, Resources::BuiltIn(_)));
-    let groups = if built_in { served.groups() } else { served.group(&asked.group).into_iter().collect() };
+    let groups = if built_in { served.groups() } else { served.group(&requested.group).into_iter().collect() };
     let mut found = Vec::new();
     for version in groups.iter().flat_map(|group| &group.versions) {
         let same_kind = matches!(version.resources, Resources::BuiltIn(_)) == built_in;
         for other in version.resources.own().iter().filter(|_| same_kind) {
             let is_own = other.group == own.group && other.version == own.version && other.plural == own.plural;
-            if is_own || place(other) != place(own) {
+            if is_own || storage_prefix(other) != storage_prefix(own) {
                 continue;
             }
             if let Some(kind) = kind_of(other, &attributes.subresource) {
-                found.push(Matched { resource: resource_of(other), kind });
+                found.push(MatchedResource { resource: resource_of(other), kind });
             }
         }
     }
     found
 }
 
-/// Returns the storage prefix of a resource's objects.
-fn place(description: &ResourceDescription) -> &str {
+/// Returns the storage prefix of a resource.
+fn storage_prefix(description: &ResourceDescription) -> &str {
     description.storage.as_ref().map_or(&description.plural, |storage| &storage.key_prefix)
 }
 

@@ -1,8 +1,8 @@
-//! Expressions of admission webhooks and policies.
+//! CEL expressions of admission webhooks and policies.
 //!
-//! A [`Compiler`] compiles the expressions of one policy or webhook once. For a request, [`Inputs`] hold the objects, a
-//! [`Scope`] holds these and the policy's variables, which it evaluates at their first use, and a [`Budget`] limits the
-//! cost. Expressions are synchronous, authorizers are not: [`Checks::settle`] repeats an evaluation until all its
+//! A [`Compiler`] compiles the expressions of a policy or webhook once. For a request, [`Inputs`] have the objects, a
+//! [`Scope`] has the inputs and the policy's variables, which it evaluates lazily, and a [`Budget`] limits the cost.
+//! Expressions are synchronous but authorizers are not: [`Checks::resolve`] repeats an evaluation until all its
 //! authorization checks are decided.
 
 mod budget;
@@ -16,7 +16,7 @@ mod scope;
 pub use budget::{BUDGET, Budget, MATCH_CONDITIONS_BUDGET, OutOfBudget};
 pub use checks::Checks;
 pub use compiler::{Compiler, Expression, Variables};
-pub use match_conditions::{FailurePolicy, Judged, MatchConditions, Matched};
-pub use metrics::{MatchConditionMetrics, Subject};
+pub use match_conditions::{FailurePolicy, MatchConditions, MatchEvaluation, MatchResult};
+pub use metrics::{ConditionOwner, MatchConditionMetrics};
 pub use request::{namespace_object, request_object};
 pub use scope::{Inputs, Scope};

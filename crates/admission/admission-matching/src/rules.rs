@@ -9,17 +9,17 @@ use binnacle_registry::admission::{Attributes, Operation};
 pub(crate) const OPERATIONS: [Operation; 4] =
     [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
 
-/// One rule, prepared for comparison with requests.
+/// A compiled rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// By index of operation; true if the rule includes it.
+    /// True for the operations of the rule, by index.
     operations: [bool; OPERATIONS.len()],
     groups: Vec<Text>,
     versions: Vec<Text>,
-    /// Plural and subresource of each.
+    /// Plurals and subresources.
     resources: Vec<(Text, Text)>,
     scope: Scope,
-    /// The names of objects; empty for all. Rules of webhooks have none.
+    /// `resourceNames`; all if empty. The rules of webhooks have none.
     names: Vec<Text>,
 }
 
@@ -34,7 +34,7 @@ enum Scope {
 
 const ANY: &str = "*";
 
-pub(crate) fn place(operation: Operation) -> usize {
+pub(crate) fn operation_index(operation: Operation) -> usize {
     match operation {
         Operation::Create => 0,
         Operation::Update => 1,
@@ -46,9 +46,10 @@ pub(crate) fn place(operation: Operation) -> usize {
 impl Rule {
     pub(crate) fn of(rule: FieldRef<Fields>) -> Self {
         let texts = |field| -> Vec<Text> { rule.at(field).strs().map(Text::from).collect() };
-        let asked = texts(Fields::OPERATIONS);
-        let operations =
-            OPERATIONS.map(|operation| asked.iter().any(|asked| asked == ANY || asked == operation.as_str()));
+        let operations_in_rule = texts(Fields::OPERATIONS);
+        let operations = OPERATIONS.map(|operation| {
+            operations_in_rule.iter().any(|included| included == ANY || included == operation.as_str())
+        });
         let parts = |resource: &Text| match resource.split_once('/') {
             Some((plural, subresource)) => (plural.into(), subresource.into()),
             None => (resource.clone(), Text::default()),
@@ -68,13 +69,13 @@ impl Rule {
         }
     }
 
-    /// Returns true if a request matches as a request for `resource`, which equals or is equivalent to its own. Names
-    /// of objects are not compared.
+    /// Returns true if a request matches as a request for `resource`, which is its own or equivalent to it. Object
+    /// names are not compared.
     pub(crate) fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
-        let one_of = |listed: &[Text], wanted: &Text| listed.iter().any(|listed| listed == ANY || listed == wanted);
-        let matches = |listed: &Text, wanted: &Text| listed == ANY || listed == wanted;
+        let one_of = |listed: &[Text], actual: &Text| listed.iter().any(|listed| listed == ANY || listed == actual);
+        let matches = |listed: &Text, actual: &Text| listed == ANY || listed == actual;
         self.has_scope(attributes, resource)
-            && self.operations[place(attributes.operation)]
+            && self.operations[operation_index(attributes.operation)]
             && one_of(&self.groups, &resource.group)
             && one_of(&self.versions, &resource.version)
             && self.resources.iter().any(|(plural, subresource)| {
@@ -82,12 +83,12 @@ impl Rule {
             })
     }
 
-    /// Returns true if the rule applies to objects of this name.
+    /// Returns true if the rule applies to objects with this name.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|listed| listed == name)
     }
 
-    /// Returns true if the request is in the rule's scope. Requests for namespaces are cluster-scoped.
+    /// Returns true if the request is in the rule's scope. Namespaces are cluster-scoped.
     fn has_scope(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         let of_cluster = attributes.namespace.is_empty()
             || (resource.group.is_empty() && resource.version == "v1" && resource.resource == "namespaces");
@@ -99,12 +100,12 @@ impl Rule {
         }
     }
 
-    /// Returns true if the rule includes an operation, for any resource.
-    pub(crate) fn asks(&self, operation: Operation) -> bool {
-        self.operations[place(operation)]
+    /// Returns true if the rule includes an operation.
+    pub(crate) fn includes(&self, operation: Operation) -> bool {
+        self.operations[operation_index(operation)]
     }
 
-    /// Returns the plural names of the rule; `None` if it applies to all.
+    /// Returns the plurals of the rule; `None` if it applies to all resources.
     pub(crate) fn plurals(&self) -> Option<impl Iterator<Item = &Text>> {
         let all = self.resources.iter().any(|(plural, _)| plural == ANY);
         (!all).then(|| self.resources.iter().map(|(plural, _)| plural))

@@ -1,16 +1,17 @@
-//! Defaults that mutating webhooks and policies see before the strategy of the kind sets them.
+//! Defaults that mutating webhooks and policies see before the kind's strategy sets them.
 
 use binnacle_schema::Value;
 
 use crate::Subject;
 
-/// A default that is shown in an object: see [`Strategy::shared_default`](binnacle_scheme::Strategy::shared_default).
+/// A default that was set in an object temporarily; see
+/// [`Strategy::shared_default`](binnacle_scheme::Strategy::shared_default).
 #[derive(Debug, Default)]
 #[must_use = "the default must be hidden again"]
 pub struct SharedDefault(Option<&'static [&'static str]>);
 
 impl SharedDefault {
-    /// Sets the default in an object of the request, if the object lacks it.
+    /// Sets the default in an object of the request, unless the object has the field.
     pub fn show(subject: &Subject<'_>, object: &mut Value) -> Self {
         let kind = &subject.attributes.kind;
         let Some(resource) = subject.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
@@ -21,7 +22,7 @@ impl SharedDefault {
         Self(Some(path))
     }
 
-    /// Removes the default from an object that no webhook or policy has replaced.
+    /// Removes the default again, from an object that no webhook or policy has replaced.
     pub fn hide(self, object: &mut Value) {
         if let Self(Some(path)) = self {
             put(object, path, None);

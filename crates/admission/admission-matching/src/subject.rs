@@ -1,4 +1,4 @@
-//! A request, as it is matched with webhooks and policies.
+//! A request that is matched with webhooks and policies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,16 +13,16 @@ use binnacle_schema::{Message, Value};
 use binnacle_scheme::Kinds;
 use tokio::sync::OnceCell;
 
-use crate::criteria::Matched;
+use crate::criteria::MatchedResource;
 use crate::equivalents;
 
-/// A request. Data computed for one webhook or policy is kept for the next.
+/// A request. Data that is computed for one webhook or policy is cached for the next one.
 pub struct Subject<'a> {
     pub attributes: &'a Attributes,
     pub(crate) snapshot: Arc<Snapshot>,
     lookup: &'a dyn Lookup,
-    equivalents: OnceLock<Vec<Matched>>,
-    /// True after an unpruned custom object was accepted.
+    equivalents: OnceLock<Vec<MatchedResource>>,
+    /// True once an unpruned custom object was accepted.
     pub(crate) left_unpruned: AtomicBool,
     /// The cached labels of the request's namespace.
     labels: OnceCell<Labels>,
@@ -36,13 +36,14 @@ impl<'a> Subject<'a> {
         Self { attributes, snapshot, lookup, equivalents, left_unpruned, labels }
     }
 
-    /// Returns true after an unpruned custom object was accepted: see
+    /// Returns true once an unpruned custom object was accepted; see
     /// [`WriteObject::mark_unpruned`](binnacle_registry::WriteObject::mark_unpruned).
     pub fn left_unpruned(&self) -> bool {
         self.left_unpruned.load(Ordering::Relaxed)
     }
 
-    /// Returns the schema of a built-in kind, served or not; `None` for custom resources and unknown kinds.
+    /// Returns the schema of a built-in kind, whether or not it is served; `None` for custom resources and unknown
+    /// kinds.
     pub fn built_in(&self, kind: &GroupVersionKind) -> Option<&Message> {
         let GroupVersionKind { group, version, kind } = kind;
         match self.snapshot.find_kind(group, version, kind) {
@@ -58,16 +59,16 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the request's own resource and kind.
-    pub(crate) fn itself(&self) -> Matched {
-        Matched { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
+    pub(crate) fn own_resource(&self) -> MatchedResource {
+        MatchedResource { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
     }
 
-    pub(crate) fn equivalents(&self) -> &[Matched] {
+    pub(crate) fn equivalents(&self) -> &[MatchedResource] {
         self.equivalents.get_or_init(|| equivalents::of(self.attributes, &self.snapshot))
     }
 
-    /// Returns true if the selector matches the labels of the new or the old object. Options of connects match no
-    /// selector with requirements, not even one for the absence of a key.
+    /// Returns true if the selector matches the labels of the new or the old object. The options of a connect request
+    /// do not match any selector with requirements, even one for the absence of a key.
     pub(crate) fn has_labels(&self, selector: &LabelSelector, object: &Value, old: Option<&Value>) -> bool {
         if selector.is_everything() {
             return true;
@@ -87,7 +88,7 @@ impl<'a> Subject<'a> {
         if selector.is_everything() {
             return Ok(true);
         }
-        // The cache lacks the new labels of a namespace that is being written.
+        // A namespace that is being written has labels that are not in the cache.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespace && attributes.subresource.is_empty() && written {
             return Ok(selects(selector, object));

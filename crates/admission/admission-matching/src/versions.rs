@@ -10,9 +10,9 @@ use binnacle_scheme::{CustomSchema, CustomSource};
 
 use crate::subject::Subject;
 
-/// The objects of one request in one version.
+/// The objects of a request in one version.
 #[derive(Clone, Debug)]
-pub struct Versioned<'v> {
+pub struct VersionedObjects<'v> {
     pub kind: GroupVersionKind,
     /// Null for deletes.
     pub object: Cow<'v, Value>,
@@ -20,30 +20,34 @@ pub struct Versioned<'v> {
 }
 
 impl Subject<'_> {
-    /// Returns both objects in the version of `kind`, as kube-apiserver would send them.
+    /// Returns both objects in the version of `kind`, with the fields that kube-apiserver would send.
     ///
-    /// Errors: 500 if they cannot be converted.
+    /// # Errors
+    ///
+    /// Returns 500 if they cannot be converted.
     pub async fn versioned<'v>(
         &self,
         kind: &GroupVersionKind,
         object: &'v Value,
         old: Option<&'v Value>,
-    ) -> Result<Versioned<'v>, Status> {
+    ) -> Result<VersionedObjects<'v>, Status> {
         let old = match old {
             Some(old) => Some(self.in_version(kind, old).await?),
             None => None,
         };
         let mut object = self.in_version(kind, object).await?;
-        // Fields that a strategy has reset are absent, but some are always written: `status: {}`.
+        // A strategy may have removed fields that are always encoded, e.g. `status: {}`.
         if let Some(message) = self.built_in(kind).filter(|_| !object.is_null()) {
             canonical::canonicalize(object.to_mut(), message);
         }
-        Ok(Versioned { kind: kind.clone(), object, old })
+        Ok(VersionedObjects { kind: kind.clone(), object, old })
     }
 
     /// Converts an object of this request from the version of plugins to that of `kind`.
     ///
-    /// Errors: 500 if it cannot be converted.
+    /// # Errors
+    ///
+    /// Returns 500 if it cannot be converted.
     pub async fn in_version<'v>(&self, kind: &GroupVersionKind, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         let api_version = kind.api_version();
         if object.is_null() || object.str_at(&["apiVersion"]) == api_version {
@@ -64,30 +68,38 @@ impl Subject<'_> {
         Ok(Cow::Owned(object))
     }
 
-    /// Checks, after all changes, that an accepted custom object has a version that can be converted to that of the
-    /// request.
+    /// Checks that the version of an accepted custom object can be converted to that of the request. Must be called
+    /// after all changes.
     ///
-    /// Errors: 500 if it does not.
+    /// # Errors
+    ///
+    /// Returns 500 if it does not.
     pub fn check_version(&self, object: &Value) -> Result<(), Status> {
         if !self.left_unpruned() || self.has_version_of(object) {
             return Ok(());
         }
         let kind = &self.attributes.kind;
-        let said = object.str_at(&["apiVersion"]);
-        let (group, version) = said.rsplit_once('/').unwrap_or(("", said));
+        let api_version = object.str_at(&["apiVersion"]);
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         if group == kind.group {
-            return Err(Status::unknown(500, &format!("request to convert CR from an invalid group/version: {said}")));
+            return Err(Status::unknown(
+                500,
+                &format!("request to convert CR from an invalid group/version: {api_version}"),
+            ));
         }
-        let (found, wanted) = (object.str_at(&["kind"]), go_quote(&kind.api_version()));
-        let why =
-            format!("{group}/{version}, Kind={found} is unstructured and is not suitable for converting to {wanted}");
+        let (found, target_version) = (object.str_at(&["kind"]), go_quote(&kind.api_version()));
+        let why = format!(
+            "{group}/{version}, Kind={found} is unstructured and is not suitable for converting to {target_version}"
+        );
         Err(Status::unknown(500, &why))
     }
 
-    /// Checks that the metadata of an accepted custom object is an object, so that the server can set system fields in
-    /// it. On updates, other metadata is replaced by an empty object, which validation rejects.
+    /// Checks that the metadata of an accepted custom object is an object, since the server sets system fields in it.
+    /// On updates, other metadata is replaced with an empty object, which validation rejects.
     ///
-    /// Errors: 500 on creates.
+    /// # Errors
+    ///
+    /// Returns 500 on creates.
     pub fn check_metadata(&self, object: &mut Value) -> Result<(), Status> {
         if !self.left_unpruned() {
             return Ok(());
@@ -101,23 +113,25 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// Returns true if the object names a version in which the request's kind is served.
+    /// Returns true if the object has a version in which the request's kind is served.
     fn has_version_of(&self, object: &Value) -> bool {
         let kind = &self.attributes.kind;
         GroupVersion::parse(object.str_at(&["apiVersion"]))
-            .filter(|said| said.group == kind.group)
-            .is_some_and(|said| self.snapshot.find_kind(&said.group, &said.version, &kind.kind).is_some())
+            .filter(|version| version.group == kind.group)
+            .is_some_and(|version| self.snapshot.find_kind(&version.group, &version.version, &kind.kind).is_some())
     }
 
-    /// Converts a changed object from the version of `kind` to that of plugins, with defaults. A built-in one is
-    /// decoded by the schema of its version, which drops unknown fields; a custom one keeps them until it is stored,
-    /// and is checked by [`Subject::check_version`] and [`Subject::check_metadata`] after all changes.
+    /// Converts a changed object from the version of `kind` to that of plugins, with defaults. A built-in object is
+    /// decoded with the schema of its version, which drops unknown fields. A custom object keeps them until it is
+    /// stored, and is checked by [`Subject::check_version`] and [`Subject::check_metadata`] after all changes.
     ///
-    /// Errors: 500 if it is not of that kind or cannot be converted.
+    /// # Errors
+    ///
+    /// Returns 500 if it is not of that kind or cannot be converted.
     pub async fn accept(&self, kind: &GroupVersionKind, mut changed: Value) -> Result<Value, Status> {
         let failed = |error: decode::DecodeError| Status::internal(error.to_string());
         let Some(resource) = self.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
-            // Kinds of options and of objects that are not stored have one version.
+            // Options and objects that are not stored have only one version.
             let message = self.snapshot.kinds().kind(&kind.group, &kind.version, &kind.kind);
             let message = message.ok_or_else(|| Status::internal(format!("{} is not known", kind.kind)))?;
             let mut object = decode::value(changed, message).map_err(failed)?.value;
@@ -131,13 +145,13 @@ impl Subject<'_> {
                 custom.set_defaults(&mut changed);
             }
             self.left_unpruned.store(true, Ordering::Relaxed);
-            let wanted = self.attributes.kind.api_version();
-            if changed.str_at(&["apiVersion"]) == wanted || !self.has_version_of(&changed) {
+            let target_version = self.attributes.kind.api_version();
+            if changed.str_at(&["apiVersion"]) == target_version || !self.has_version_of(&changed) {
                 return Ok(changed);
             }
-            return resource.converted_as_is(changed, &wanted).await;
+            return resource.converted_as_is(changed, &target_version).await;
         }
-        // Sorted, so that the error names the first of several members with a wrong type.
+        // Sorted, so that the error is about the first of several fields with a wrong type.
         binnacle_schema::sort_free_form(&mut changed);
         let mut object = decode::value(changed, &resource.message).map_err(failed)?.value;
         resource.set_defaults(&mut object);
@@ -146,8 +160,8 @@ impl Subject<'_> {
     }
 }
 
-/// Normalizes valid managed fields to the form in which the server writes them. To kube-apiserver, no managed fields
-/// and an empty list are the same.
+/// Normalizes valid managed fields to the server's encoding. As in kube-apiserver, an empty list is equivalent to no
+/// managed fields.
 fn read_managed_fields(custom: &dyn CustomSchema, object: &mut Value) -> Result<(), String> {
     const MEMBER: &str = "managedFields";
     let Some(managers) = object.at(&["metadata", MEMBER]).cloned() else { return Ok(()) };

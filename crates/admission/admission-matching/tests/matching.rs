@@ -1,4 +1,4 @@
-//! Matching of requests with criteria of webhooks and policies, with the resources of the release.
+//! Matching of requests with the criteria of webhooks and policies, with the built-in resources.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use binnacle_registry::admission::{Attributes, Operation, OperationOptions};
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::{Value, value};
 
-/// A lookup with one namespace, `a`, with the label `team: x`.
+/// A lookup with one namespace, `a`, which has the label `team: x`.
 struct OneNamespace;
 
 impl Lookup for OneNamespace {
@@ -48,7 +48,7 @@ impl Lookup for OneNamespace {
         Box::pin(async { Ok(()) })
     }
 
-    fn make_namespace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+    fn create_namespace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async { Ok(()) })
     }
 
@@ -61,7 +61,7 @@ impl Lookup for OneNamespace {
     }
 }
 
-/// Returns attributes for `group/version/plural/subresource`, kind, namespace and name.
+/// Returns attributes; `resource` is `group/version/plural/subresource`.
 fn attributes(operation: Operation, resource: &str, kind: &str, namespace: &str, name: &str) -> Attributes {
     let mut parts = resource.split('/');
     let mut part = || parts.next().unwrap_or_default();
@@ -96,7 +96,7 @@ fn rule(groups: &str, versions: &str, resources: &str) -> Value {
     })
 }
 
-/// Returns the resource and kind under which a request matches, or the code of the error.
+/// Returns the resource and kind that a request matches as, or the status code of the error.
 async fn matched(criteria: &Criteria, attributes: &Attributes, object: &Value, old: Option<&Value>) -> String {
     let catalog = catalog();
     let subject = Subject::new(attributes, &catalog, &OneNamespace);
@@ -118,7 +118,7 @@ async fn matched(criteria: &Criteria, attributes: &Attributes, object: &Value, o
 }
 
 #[tokio::test]
-async fn rules() {
+async fn rules_match_by_operation_resource_and_scope() {
     let pods = |operation| attributes(operation, "/v1/pods", "Pod", "a", "p");
     let status = attributes(Operation::Update, "/v1/pods/status", "Pod", "a", "p");
     let node = attributes(Operation::Create, "/v1/nodes", "Node", "", "n");
@@ -127,7 +127,7 @@ async fn rules() {
         rule.make_object().insert(member, value);
         rule
     };
-    for (rule, about, want) in [
+    for (rule, request, want) in [
         (rule("", "v1", "pods"), pods(Operation::Create), true),
         (rule("", "v1", "pods"), pods(Operation::Delete), false),
         (rule("", "v1", "pods"), status.clone(), false),
@@ -149,21 +149,21 @@ async fn rules() {
     ] {
         let webhook = value!({"rules": [(rule.clone())], "namespaceSelector": {}, "objectSelector": {}});
         let criteria = Criteria::of_webhook(FieldRef::root(&webhook));
-        let found = matched(&criteria, &about, &value!({"metadata": {}}), None).await;
-        assert_eq!(found != "no", want, "{rule:?} {about:?}");
-        let indexed = Index::new([&criteria]).candidates(&about).len() == 1;
-        assert!(indexed || !want, "{rule:?} {about:?}");
+        let found = matched(&criteria, &request, &value!({"metadata": {}}), None).await;
+        assert_eq!(found != "no", want, "{rule:?} {request:?}");
+        let indexed = Index::new([&criteria]).candidates(&request).len() == 1;
+        assert!(indexed || !want, "{rule:?} {request:?}");
     }
 }
 
 #[tokio::test]
-async fn equivalents() {
+async fn matches_equivalent_resources() {
     let event = attributes(Operation::Create, "/v1/events", "Event", "a", "e");
     let scaled =
         attributes(Operation::Update, "autoscaling/v1/horizontalpodautoscalers", "HorizontalPodAutoscaler", "a", "h");
     let scaled_status = Attributes { subresource: "status".into(), ..scaled.clone() };
     let deployment = attributes(Operation::Update, "apps/v1/deployments", "Deployment", "a", "d");
-    for (policy, rule, about, want) in [
+    for (policy, rule, request, want) in [
         ("Exact", rule("events.k8s.io", "*", "*"), &event, "no"),
         ("Equivalent", rule("events.k8s.io", "*", "*"), &event, "events.k8s.io/v1/events events.k8s.io/v1/Event"),
         ("Equivalent", rule("*", "*", "*"), &event, "/v1/events v1/Event"),
@@ -185,13 +185,13 @@ async fn equivalents() {
         let criteria =
             value!({"matchPolicy": policy, "rules": [(rule.clone())], "namespaceSelector": {}, "objectSelector": {}});
         let found =
-            matched(&Criteria::of_webhook(FieldRef::root(&criteria)), about, &value!({"metadata": {}}), None).await;
+            matched(&Criteria::of_webhook(FieldRef::root(&criteria)), request, &value!({"metadata": {}}), None).await;
         assert_eq!(found, want, "{policy} {rule:?}");
     }
 }
 
 #[tokio::test]
-async fn selectors() {
+async fn selectors_match_labels_of_object_and_namespace() {
     let labelled = value!({"metadata": {"labels": {"app": "web"}}});
     let plain = value!({"metadata": {}});
     let equal = |key: &str, value: &str| {
@@ -203,15 +203,15 @@ async fn selectors() {
     let broken = value!({"matchExpressions": [{"key": "app", "operator": "Like"}]});
     let all = || value!({});
     let pod = attributes(Operation::Update, "/v1/pods", "Pod", "a", "p");
-    let elsewhere = Attributes { namespace: "gone".into(), ..pod.clone() };
+    let in_missing_namespace = Attributes { namespace: "gone".into(), ..pod.clone() };
     let node = attributes(Operation::Update, "/v1/nodes", "Node", "", "n");
     let namespace = attributes(Operation::Update, "/v1/namespaces", "Namespace", "a", "a");
     let connect = attributes(Operation::Connect, "/v1/pods/exec", "PodExecOptions", "a", "p");
-    for (namespaces, objects, about, object, old, want) in [
+    for (namespaces, objects, request, object, old, want) in [
         (all(), all(), &pod, &plain, None, true),
         (all(), equal("app", "web"), &pod, &plain, None, false),
         (all(), equal("app", "web"), &pod, &labelled, None, true),
-        // The labels of either object count.
+        // The labels of either object may match.
         (all(), equal("app", "web"), &pod, &plain, Some(&labelled), true),
         (all(), without.clone(), &pod, &labelled, Some(&plain), true),
         (all(), without.clone(), &pod, &Value::Null, Some(&labelled), false),
@@ -231,15 +231,15 @@ async fn selectors() {
             "namespaceSelector": (namespaces.clone()),
             "objectSelector": (objects.clone()),
         });
-        let found = matched(&Criteria::of_webhook(FieldRef::root(&webhook)), about, object, old).await;
+        let found = matched(&Criteria::of_webhook(FieldRef::root(&webhook)), request, object, old).await;
         assert_eq!(found != "no", want, "{namespaces:?} {objects:?} {object:?}");
     }
-    for (namespaces, objects, about, want) in [
-        (equal("team", "x"), all(), &elsewhere, "404"),
+    for (namespaces, objects, request, want) in [
+        (equal("team", "x"), all(), &in_missing_namespace, "404"),
         (broken.clone(), all(), &pod, "500"),
         (all(), broken.clone(), &pod, "500"),
         // Errors count only if everything else matches.
-        (equal("team", "x"), equal("app", "db"), &elsewhere, "no"),
+        (equal("team", "x"), equal("app", "db"), &in_missing_namespace, "no"),
         (broken, all(), &node, "/v1/nodes v1/Node"),
     ] {
         let webhook = value!({
@@ -248,7 +248,7 @@ async fn selectors() {
             "objectSelector": (objects.clone()),
         });
         assert_eq!(
-            matched(&Criteria::of_webhook(FieldRef::root(&webhook)), about, &labelled, None).await,
+            matched(&Criteria::of_webhook(FieldRef::root(&webhook)), request, &labelled, None).await,
             want,
             "{namespaces:?}"
         );
@@ -256,7 +256,7 @@ async fn selectors() {
 }
 
 #[tokio::test]
-async fn policies() {
+async fn match_resources_obey_names_and_exclusions() {
     let pod = attributes(Operation::Create, "/v1/pods", "Pod", "a", "p");
     let named = |names: &[&str]| {
         let mut rule = rule("", "v1", "pods");
@@ -284,7 +284,7 @@ async fn policies() {
 }
 
 #[test]
-fn index() {
+fn index_finds_candidates_by_operation_and_plural() {
     let of = |resources: &str| Criteria::of_webhook(FieldRef::root(&value!({"rules": [(rule("", "v1", resources))]})));
     let criteria =
         [of("pods"), of("nodes,pods"), of("*"), of("nodes"), Criteria::of_webhook(FieldRef::root(&value!({})))];

@@ -1,10 +1,10 @@
-//! The common part of both plugins: the policies and bindings that a request matches, and their parameters.
+//! The common part of both plugins: finds the policies and bindings that a request matches, and their parameters.
 
 use std::sync::Arc;
 
 use binnacle_admission::Lookup;
 use binnacle_admission_matching::expressions::{Checks, FailurePolicy, MatchConditionMetrics, request_object};
-use binnacle_admission_matching::{Matched, Subject};
+use binnacle_admission_matching::{MatchedResource, Subject};
 use binnacle_authz::Authorizer;
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::admission::Attributes;
@@ -12,13 +12,13 @@ use binnacle_registry::{Catalog, Context, Match};
 use binnacle_schema::Value;
 use tokio::sync::OnceCell;
 
-use crate::elsewhere::OtherServers;
-use crate::index::Hook;
+use crate::index::PolicyHook;
 use crate::params::{self, Param};
 use crate::policies::Policies;
 use crate::policy::{Binding, Policy};
+use crate::remote::OtherServers;
 
-/// The parts of the server that policies use.
+/// The parts of the server that policies depend on.
 #[derive(Clone)]
 pub struct Surroundings {
     pub policies: Arc<Policies>,
@@ -26,27 +26,27 @@ pub struct Surroundings {
     pub lookup: Arc<dyn Lookup>,
     pub authorizer: Arc<dyn Authorizer>,
     pub match_conditions: MatchConditionMetrics,
-    /// The other servers, which may have parameters.
+    /// The kinds of other servers, which may be parameters.
     pub others: Arc<dyn OtherServers>,
 }
 
-/// A configuration error, which refuses the request; errors of policies that ignore failures are dropped.
-pub(crate) struct Misfit<'h, E> {
+/// A configuration error, which denies the request. Those of policies with `failurePolicy: Ignore` are dropped.
+pub(crate) struct ConfigurationError<'h, E> {
     pub(crate) policy: &'h Policy<E>,
-    /// `None` if the policy itself has the error.
+    /// `None` if the error is in the policy itself.
     pub(crate) binding: Option<&'h Binding>,
     pub(crate) message: String,
 }
 
 /// A binding that a request matches.
-pub(crate) struct Bound<'h> {
+pub(crate) struct MatchedBinding<'h> {
     pub(crate) binding: &'h Binding,
     pub(crate) params: Vec<Param>,
 }
 
-/// A request. Data computed for one policy is kept for the next.
+/// A request. Data that is computed for one policy is cached for the next one.
 pub(crate) struct Dispatch<'a> {
-    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) dependencies: &'a Surroundings,
     pub(crate) attributes: &'a Attributes,
     pub(crate) subject: Subject<'a>,
     pub(crate) checks: Checks,
@@ -54,44 +54,49 @@ pub(crate) struct Dispatch<'a> {
 }
 
 impl<'a> Dispatch<'a> {
-    pub(crate) fn new(surroundings: &'a Surroundings, attributes: &'a Attributes) -> Self {
+    pub(crate) fn new(dependencies: &'a Surroundings, attributes: &'a Attributes) -> Self {
         Self {
-            surroundings,
+            dependencies,
             attributes,
-            subject: Subject::new(attributes, &surroundings.catalog, &*surroundings.lookup),
-            checks: Checks::new(surroundings.authorizer.clone(), attributes),
+            subject: Subject::new(attributes, &dependencies.catalog, &*dependencies.lookup),
+            checks: Checks::new(dependencies.authorizer.clone(), attributes),
             namespace: OnceCell::new(),
         }
     }
 
-    /// Returns the match of a request with a policy, and the matching bindings. Configuration errors go to `misfits`.
+    /// Returns the match of a request with a policy, and the matching bindings. Configuration errors are added to
+    /// `errors`.
     pub(crate) async fn matching<'h, E>(
         &self,
-        hook: &'h Hook<E>,
+        hook: &'h PolicyHook<E>,
         object: &Value,
         old: Option<&Value>,
-        misfits: &mut Vec<Misfit<'h, E>>,
-    ) -> Option<(Matched, Vec<Bound<'h>>)> {
+        errors: &mut Vec<ConfigurationError<'h, E>>,
+    ) -> Option<(MatchedResource, Vec<MatchedBinding<'h>>)> {
         let policy = &*hook.policy;
-        let mut misfit = |binding: Option<&'h Binding>, why: &str| {
+        let mut add_error = |binding: Option<&'h Binding>, why: &str| {
             if policy.failure_policy == FailurePolicy::Fail {
                 let what = if binding.is_some() { "binding" } else { "policy" };
-                misfits.push(Misfit { policy, binding, message: format!("failed to configure {what}: {why}") });
+                errors.push(ConfigurationError {
+                    policy,
+                    binding,
+                    message: format!("failed to configure {what}: {why}"),
+                });
             }
         };
         let matched = match policy.criteria.matches(&self.subject, object, old).await {
             Ok(matched) => matched?,
             Err(status) => {
-                misfit(None, status.message());
+                add_error(None, status.message());
                 return None;
             }
         };
         let params = match &policy.params {
-            Some(kind) => match params::source(kind, &self.surroundings.catalog.snapshot(), &*self.surroundings.others)
+            Some(kind) => match params::source(kind, &self.dependencies.catalog.snapshot(), &*self.dependencies.others)
             {
                 Ok(source) => Some((kind, source)),
                 Err(why) => {
-                    misfit(None, &why);
+                    add_error(None, &why);
                     return None;
                 }
             },
@@ -104,7 +109,7 @@ impl<'a> Dispatch<'a> {
                     Ok(Some(_)) => {}
                     Ok(None) => continue,
                     Err(status) => {
-                        misfit(Some(binding), status.message());
+                        add_error(Some(binding), status.message());
                         continue;
                     }
                 }
@@ -116,17 +121,18 @@ impl<'a> Dispatch<'a> {
                 _ => Ok(vec![None]),
             };
             match params {
-                Ok(params) => bound.push(Bound { binding, params }),
-                Err(why) => misfit(Some(binding), &why),
+                Ok(params) => bound.push(MatchedBinding { binding, params }),
+                Err(why) => add_error(Some(binding), &why),
             }
         }
         Some((matched, bound))
     }
 
-    /// Returns the namespace of the request; `None` if the object has none.
+    /// Returns the namespace of the request; `None` for cluster-scoped objects.
     ///
     /// # Errors
-    /// 404 if it does not exist.
+    ///
+    /// Returns 404 if it does not exist.
     pub(crate) async fn namespace(&self) -> Result<Option<&Arc<Value>>, Status> {
         let attributes = self.attributes;
         let kind = &attributes.kind;
@@ -135,7 +141,7 @@ impl<'a> Dispatch<'a> {
             return Ok(None);
         }
         let namespace = self.namespace.get_or_try_init(async || {
-            let resource = self.surroundings.catalog.require("", "v1", "namespaces")?;
+            let resource = self.dependencies.catalog.require("", "v1", "namespaces")?;
             let context = Context::internal("");
             let entry = match resource.get(&context, &attributes.namespace, Match::Any).await {
                 Err(status) if status.is(StatusReason::NotFound) => {
@@ -143,13 +149,13 @@ impl<'a> Dispatch<'a> {
                 }
                 found => found?,
             };
-            params::decoded(&self.surroundings.policies.namespaces, &resource, &entry).map(Some)
+            params::decoded(&self.dependencies.policies.namespaces, &resource, &entry).map(Some)
         });
         Ok(namespace.await?.as_ref())
     }
 
     /// Returns the variable `request` for this match.
-    pub(crate) fn request(&self, matched: &Matched) -> Value {
+    pub(crate) fn request(&self, matched: &MatchedResource) -> Value {
         request_object(self.attributes, &matched.kind, &matched.resource)
     }
 }

@@ -1,4 +1,4 @@
-//! The evaluators: what policies of each type compile to.
+//! The compiled policies of each type.
 
 pub(crate) mod decision;
 mod mutating;

@@ -1,11 +1,10 @@
-//! Admission policies: rules in the Common Expression Language that are API objects themselves.
+//! Admission policies: API objects with rules in the Common Expression Language (CEL).
 //!
-//! [`Policies`] holds all policies with their bindings, each compiled when it changes, and finds those that may match a
+//! [`Policies`] has all policies and bindings, which are compiled when they change, and finds those that may match a
 //! request. The plugins [`ValidatingAdmissionPolicy`] and [`MutatingAdmissionPolicy`] evaluate them. Informers add the
 //! stored objects.
 
 mod dispatch;
-mod elsewhere;
 mod evaluators;
 mod index;
 mod mutating;
@@ -13,11 +12,12 @@ mod params;
 mod policies;
 mod policy;
 mod policy_resource;
+mod remote;
 mod type_check;
 mod validating;
 
 pub use dispatch::Surroundings;
-pub use elsewhere::{OtherObjects, OtherServers};
+pub use remote::{OtherObjects, OtherServers};
 
 pub use mutating::{MutatingAdmissionPolicy, MutatingMetrics};
 pub use policies::Policies;

@@ -1,15 +1,15 @@
-//! The plugin MutatingAdmissionPolicy: policies that change objects.
+//! The MutatingAdmissionPolicy plugin: policies that change objects.
 
 mod metrics;
 mod refusals;
 mod reinvocation;
-mod working;
+mod versioned_object;
 
 use std::time::Instant;
 
 use binnacle_admission::{Plugin, Request, Stage, forbidden};
-use binnacle_admission_matching::expressions::{FailurePolicy, Inputs, Matched as Conditions, namespace_object};
-use binnacle_admission_matching::{Matched, SharedDefault};
+use binnacle_admission_matching::expressions::{FailurePolicy, Inputs, MatchResult, namespace_object};
+use binnacle_admission_matching::{MatchedResource, SharedDefault};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -19,34 +19,34 @@ use binnacle_schema::Value;
 pub use self::metrics::MutatingMetrics;
 use self::refusals::Refusals;
 use self::reinvocation::Invocations;
-use self::working::Working;
-use crate::dispatch::{Dispatch, Misfit, Surroundings};
+use self::versioned_object::VersionedObject;
+use crate::dispatch::{ConfigurationError, Dispatch, Surroundings};
 use crate::evaluators::patch::Failure;
 use crate::evaluators::schema::Schema;
 use crate::evaluators::{Mutating, Mutation};
-use crate::index::Hook;
+use crate::index::PolicyHook;
 use crate::params::Param;
 use crate::policy::{Binding, Policy};
 
 const NAME: &str = "MutatingAdmissionPolicy";
 
-/// Evaluates all mutating policies that a request matches, one after the other.
+/// Evaluates all mutating policies that a request matches, in order.
 pub struct MutatingAdmissionPolicy {
-    surroundings: Surroundings,
+    dependencies: Surroundings,
     metrics: MutatingMetrics,
 }
 
-/// One policy, with one binding and one parameter object, for one request.
+/// An invocation of a policy with a binding and a parameter object.
 struct Invocation<'h> {
     policy: &'h Policy<Mutating>,
     binding: &'h Binding,
-    matched: Matched,
+    matched: MatchedResource,
     param: Param,
 }
 
 impl MutatingAdmissionPolicy {
-    pub fn new(surroundings: Surroundings, metrics: MutatingMetrics) -> Self {
-        Self { surroundings, metrics }
+    pub fn new(dependencies: Surroundings, metrics: MutatingMetrics) -> Self {
+        Self { dependencies, metrics }
     }
 }
 
@@ -58,16 +58,16 @@ impl Plugin for MutatingAdmissionPolicy {
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
         stage == Stage::Mutate
             && attributes.operation != Operation::Delete
-            && self.surroundings.policies.mutating.may_concern(attributes)
+            && self.dependencies.policies.mutating.may_match(attributes)
     }
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let set = &self.surroundings.policies.mutating;
-            let Some(policies) = set.complete(request.attributes).await else {
+            let set = &self.dependencies.policies.mutating;
+            let Some(policies) = set.ready_policies(request.attributes).await else {
                 return Err(forbidden(request.attributes, object, "not yet ready to handle request"));
             };
-            let dispatch = Dispatch::new(&self.surroundings, request.attributes);
+            let dispatch = Dispatch::new(&self.dependencies, request.attributes);
             let mut run = Run { dispatch: &dispatch, metrics: &self.metrics, request, refusals: Refusals::default() };
             let mut shared = SharedDefault::show(&dispatch.subject, object);
             let mut invocations = Vec::new();
@@ -83,7 +83,7 @@ impl Plugin for MutatingAdmissionPolicy {
     }
 }
 
-/// The evaluation of the policies for one request.
+/// The evaluation of the policies for a request.
 struct Run<'a, 'd> {
     dispatch: &'d Dispatch<'a>,
     metrics: &'a MutatingMetrics,
@@ -93,11 +93,11 @@ struct Run<'a, 'd> {
 
 impl Run<'_, '_> {
     /// Collects the invocations of a policy before any policy changes the object.
-    async fn collect<'h>(&mut self, hook: &'h Hook<Mutating>, object: &Value, found: &mut Vec<Invocation<'h>>) {
-        let mut misfits: Vec<Misfit<'h, Mutating>> = Vec::new();
-        let matching = self.dispatch.matching(hook, object, self.request.old, &mut misfits).await;
-        for misfit in misfits {
-            self.deny(misfit.policy, misfit.binding, &misfit.message, None);
+    async fn collect<'h>(&mut self, hook: &'h PolicyHook<Mutating>, object: &Value, found: &mut Vec<Invocation<'h>>) {
+        let mut errors: Vec<ConfigurationError<'h, Mutating>> = Vec::new();
+        let matching = self.dispatch.matching(hook, object, self.request.old, &mut errors).await;
+        for error in errors {
+            self.deny(error.policy, error.binding, &error.message, None);
         }
         let Some((matched, bound)) = matching else { return };
         for bound in bound {
@@ -119,15 +119,15 @@ impl Run<'_, '_> {
         let pass = Invocations::of(&self.request);
         pass.begin(object);
         let namespace = self.dispatch.namespace().await?.map(|namespace| namespace_object(namespace));
-        let mut working = Working::new(&self.dispatch.subject, object);
+        let mut versioned = VersionedObject::new(&self.dispatch.subject, object);
         let mut outcome = Ok(());
         for invocation in invocations {
-            outcome = self.invoke(invocation, namespace.as_ref(), &pass, &mut working).await;
+            outcome = self.invoke(invocation, namespace.as_ref(), &pass, &mut versioned).await;
             if outcome.is_err() {
                 break;
             }
         }
-        let changed = working.finish(outcome.is_ok()).await?;
+        let changed = versioned.finish(outcome.is_ok()).await?;
         outcome?;
         if changed {
             *shared = SharedDefault::show(&self.dispatch.subject, object);
@@ -144,7 +144,7 @@ impl Run<'_, '_> {
         invocation: &Invocation<'_>,
         namespace: Option<&Value>,
         pass: &Invocations<'_>,
-        working: &mut Working<'_, '_>,
+        versioned: &mut VersionedObject<'_, '_>,
     ) -> Result<(), Status> {
         let Invocation { policy, binding, matched, param } = invocation;
         let evaluator = &policy.evaluator;
@@ -154,7 +154,7 @@ impl Run<'_, '_> {
             Some(old) => Some(self.dispatch.subject.in_version(&matched.kind, old).await?),
             None => None,
         };
-        if let Err(status) = working.show(&matched.kind).await {
+        if let Err(status) = versioned.convert_to(&matched.kind).await {
             let why = format!("failed to configure policy: {}", status.message());
             self.deny(policy, None, &why, None);
             return Ok(());
@@ -168,14 +168,14 @@ impl Run<'_, '_> {
             checks: Some(checks),
         };
         if !evaluator.conditions.is_empty() {
-            let inputs = Inputs { object: working.object(), ..inputs };
-            let judged = checks.settle(|| evaluator.conditions.judge(&evaluator.variables, &inputs)).await;
-            let metrics = &self.dispatch.surroundings.match_conditions;
-            evaluator.conditions.count(&judged, self.request.attributes.operation, metrics);
-            match judged.matched() {
-                Conditions::Yes => {}
-                Conditions::No { .. } => return Ok(()),
-                Conditions::Failed(why) => {
+            let inputs = Inputs { object: versioned.object(), ..inputs };
+            let evaluation = checks.resolve(|| evaluator.conditions.evaluate(&evaluator.variables, &inputs)).await;
+            let metrics = &self.dispatch.dependencies.match_conditions;
+            evaluator.conditions.record(&evaluation, self.request.attributes.operation, metrics);
+            match evaluation.matched() {
+                MatchResult::Yes => {}
+                MatchResult::No { .. } => return Ok(()),
+                MatchResult::Failed(why) => {
                     self.deny(policy, Some(binding), why, Some(StatusReason::Invalid));
                     return Ok(());
                 }
@@ -186,7 +186,7 @@ impl Run<'_, '_> {
             return Ok(());
         }
         for mutation in &evaluator.mutations {
-            self.apply(invocation, mutation, &inputs, working).await?;
+            self.apply(invocation, mutation, &inputs, versioned).await?;
         }
         if evaluator.reinvocable {
             pass.invoked(key);
@@ -194,24 +194,24 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Applies one mutation. A failure refuses the request in the end, but later mutations are still applied.
+    /// Applies a mutation. A failure denies the request in the end, but later mutations are still applied.
     async fn apply(
         &mut self,
         invocation: &Invocation<'_>,
         mutation: &Mutation,
         inputs: &Inputs<'_>,
-        working: &mut Working<'_, '_>,
+        versioned: &mut VersionedObject<'_, '_>,
     ) -> Result<(), Status> {
         let Invocation { policy, binding, matched, .. } = invocation;
-        let Some(object) = working.object() else { return Ok(()) };
+        let Some(object) = versioned.object() else { return Ok(()) };
         let inputs = Inputs { object: Some(object), ..*inputs };
         let began = Instant::now();
-        let snapshot = self.dispatch.surroundings.catalog.snapshot();
+        let snapshot = self.dispatch.dependencies.catalog.snapshot();
         let applied = match Schema::find(&snapshot, &matched.kind) {
             Some(schema) => {
                 let variables = &policy.evaluator.variables;
                 let evaluate = || mutation.evaluate(variables, &inputs);
-                let evaluated = self.dispatch.checks.settle(evaluate).await;
+                let evaluated = self.dispatch.checks.resolve(evaluate).await;
                 evaluated.and_then(|change| change.apply(object, &schema))
             }
             None => Err(Failure::Status(Status::service_unavailable(format!(
@@ -224,7 +224,7 @@ impl Run<'_, '_> {
         match applied {
             Ok(changed) => {
                 self.metrics.observe(&policy.name, &binding.name, None, elapsed);
-                working.replace(changed);
+                versioned.replace(changed);
             }
             Err(failure) => {
                 self.metrics.observe(&policy.name, &binding.name, Some(failure.message()), elapsed);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use binnacle_admission::Decoded;
+use binnacle_admission::DecodedCache;
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
 use binnacle_fields::{FieldMut, metadata, route};
 use binnacle_meta::{Status, StatusReason};
@@ -10,50 +10,51 @@ use binnacle_registry::{Context, ListOptions, Match, Resource, Snapshot};
 use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
 
-use crate::elsewhere::{OtherObjects, OtherServers};
-use crate::policy::{ParamKind, ParamRef, Which};
+use crate::policy::{ParamKind, ParamRef, ParamSelection};
+use crate::remote::{OtherObjects, OtherServers};
 
 /// A parameter object; `None` if the policy or its binding has none.
 pub(crate) type Param = Option<Arc<Value>>;
 
-/// The data about the parameters of a kind that policies share.
+/// Cached parameters of a kind, which policies share.
 #[derive(Default)]
-pub(crate) struct KnownParams {
-    /// Decoded objects of this server.
-    decoded: Decoded,
-    /// The objects on another server, once a request has needed them.
-    elsewhere: OnceLock<Arc<dyn OtherObjects>>,
+pub(crate) struct ParamCache {
+    /// The decoded objects of this server.
+    decoded: DecodedCache,
+    /// The objects of another server, once a request has needed them.
+    remote: OnceLock<Arc<dyn OtherObjects>>,
 }
 
-/// The place of the parameters of a kind.
-pub(crate) enum Source {
+/// Where the parameters of a kind are stored.
+pub(crate) enum ParamSource {
     /// This server stores them.
-    Here(Arc<Resource>),
+    Local(Arc<Resource>),
     /// Another server has them.
-    Elsewhere(Arc<dyn OtherObjects>),
+    Remote(Arc<dyn OtherObjects>),
     /// The kind has no objects that can be listed.
-    Nowhere,
+    NotListable,
 }
 
-/// Returns the place of a policy's parameters.
+/// Returns where a policy's parameters are stored.
 ///
 /// # Errors
-/// kube-apiserver's message if the kind is not served.
-pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, others: &dyn OtherServers) -> Result<Source, String> {
+///
+/// Returns kube-apiserver's message if the kind is not served.
+pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, remote: &dyn OtherServers) -> Result<ParamSource, String> {
     let found = &kind.kind;
     if let Some(resource) = snapshot.find_kind(&found.group, &found.version, &found.kind) {
-        return Ok(Source::Here(resource.clone()));
+        return Ok(ParamSource::Local(resource.clone()));
     }
     if snapshot.served().find_kind(&found.group, &found.version, &found.kind).is_some() {
-        return Ok(Source::Nowhere);
+        return Ok(ParamSource::NotListable);
     }
-    // As in kube-apiserver, objects that are followed once are used even if nobody serves the kind any more.
-    let known = &kind.known.elsewhere;
-    if let Some(objects) = known.get() {
-        return Ok(Source::Elsewhere(objects.clone()));
+    // As in kube-apiserver, objects that are already watched are used even if the kind is no longer served.
+    let cache = &kind.param_cache.remote;
+    if let Some(objects) = cache.get() {
+        return Ok(ParamSource::Remote(objects.clone()));
     }
-    if let Some(objects) = others.objects(found) {
-        return Ok(Source::Elsewhere(known.get_or_init(|| objects).clone()));
+    if let Some(objects) = remote.objects(found) {
+        return Ok(ParamSource::Remote(cache.get_or_init(|| objects).clone()));
     }
     Err(format!(
         "failed to find resource referenced by paramKind: '{}/{}, Kind={}'",
@@ -61,17 +62,18 @@ pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, others: &dyn OtherSe
     ))
 }
 
-/// Returns the parameters for a request in a namespace. If there are none, the policy is not evaluated.
+/// Returns the parameters for a request in a namespace. The policy is not evaluated if there are none.
 ///
 /// # Errors
-/// kube-apiserver's message if parameters are required but missing, or cannot be determined.
+///
+/// Returns kube-apiserver's message if required parameters are missing, or if parameters cannot be determined.
 pub(crate) async fn collect(
     kind: &ParamKind,
-    source: &Source,
+    source: &ParamSource,
     reference: &ParamRef,
     namespace: &str,
 ) -> Result<Vec<Param>, String> {
-    let unread = || {
+    let not_synced = || {
         format!(
             "paramKind kind `&ParamKind{{APIVersion:{},Kind:{},}}` not yet synced to use for admission",
             kind.kind.api_version(),
@@ -79,9 +81,9 @@ pub(crate) async fn collect(
         )
     };
     let namespaced = match source {
-        Source::Here(resource) => resource.description.namespaced,
-        Source::Elsewhere(objects) => objects.namespaced(),
-        Source::Nowhere => return Err(unread()),
+        ParamSource::Local(resource) => resource.description.namespaced,
+        ParamSource::Remote(objects) => objects.namespaced(),
+        ParamSource::NotListable => return Err(not_synced()),
     };
     let namespace = match (namespaced, reference.namespace.as_str()) {
         (true, "") if namespace.is_empty() => {
@@ -93,9 +95,9 @@ pub(crate) async fn collect(
         (false, _) => return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into()),
     };
     let params = match source {
-        Source::Here(resource) => stored(kind, resource, reference, namespace).await?,
-        Source::Elsewhere(objects) if objects.are_read().await => selected(&**objects, reference, namespace)?,
-        _ => return Err(unread()),
+        ParamSource::Local(resource) => local_params(kind, resource, reference, namespace).await?,
+        ParamSource::Remote(objects) if objects.are_read().await => remote_params(&**objects, reference, namespace)?,
+        _ => return Err(not_synced()),
     };
     if params.is_empty() && reference.deny_if_none {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
@@ -106,10 +108,10 @@ pub(crate) async fn collect(
 const NEITHER: &str = "one of name or selector must be provided";
 
 /// Returns the parameters that another server has.
-fn selected(objects: &dyn OtherObjects, reference: &ParamRef, namespace: &str) -> Result<Vec<Param>, String> {
-    match &reference.which {
-        Which::Named(name) => Ok(objects.get(namespace, name).map(Some).into_iter().collect()),
-        Which::Selected(selector) => {
+fn remote_params(objects: &dyn OtherObjects, reference: &ParamRef, namespace: &str) -> Result<Vec<Param>, String> {
+    match &reference.selection {
+        ParamSelection::Name(name) => Ok(objects.get(namespace, name).map(Some).into_iter().collect()),
+        ParamSelection::Selector(selector) => {
             let selector = selector.as_ref().map_err(String::clone)?;
             let matches = |object: &Arc<Value>| {
                 let labels = metadata(object).at(ObjectMeta::LABELS).detached();
@@ -117,12 +119,12 @@ fn selected(objects: &dyn OtherObjects, reference: &ParamRef, namespace: &str) -
             };
             Ok(objects.list(namespace).into_iter().filter(matches).map(Some).collect())
         }
-        Which::Unknown => Err(NEITHER.into()),
+        ParamSelection::Missing => Err(NEITHER.into()),
     }
 }
 
 /// Returns the parameters that this server stores.
-async fn stored(
+async fn local_params(
     kind: &ParamKind,
     resource: &Arc<Resource>,
     reference: &ParamRef,
@@ -130,15 +132,15 @@ async fn stored(
 ) -> Result<Vec<Param>, String> {
     let context = Context::internal(namespace);
     let failed = |status: Status| status.message().to_owned();
-    let object = |entry: &Entry| decoded(&kind.known.decoded, resource, entry).map(Some).map_err(failed);
+    let object = |entry: &Entry| decoded(&kind.param_cache.decoded, resource, entry).map(Some).map_err(failed);
     let mut params = Vec::new();
-    match &reference.which {
-        Which::Named(name) => match resource.get(&context, name, Match::Any).await {
+    match &reference.selection {
+        ParamSelection::Name(name) => match resource.get(&context, name, Match::Any).await {
             Ok(entry) => params.push(object(&entry)?),
             Err(status) if status.is(StatusReason::NotFound) => {}
             Err(status) => return Err(failed(status)),
         },
-        Which::Selected(selector) => {
+        ParamSelection::Selector(selector) => {
             let labels = selector.clone()?;
             let options = ListOptions { labels, version: Match::Any, ..ListOptions::default() };
             let mut page = resource.list(&context, &options).await.map_err(failed)?;
@@ -148,14 +150,14 @@ async fn stored(
                 }
             }
         }
-        Which::Unknown => return Err(NEITHER.into()),
+        ParamSelection::Missing => return Err(NEITHER.into()),
     }
     Ok(params)
 }
 
-/// Returns an object decoded in the version of its resource, for policies.
-pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
-    known.object(resource, entry, || {
+/// Returns a decoded object in the version of its resource.
+pub(crate) fn decoded(cache: &DecodedCache, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
+    cache.object(resource, entry, || {
         let mut object = resource.collection.decode_entry(entry)?;
         resource.from_stored(&mut object);
         if resource.collection.kind.custom.is_none() {
@@ -167,7 +169,7 @@ pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) 
     })
 }
 
-impl std::fmt::Debug for KnownParams {
+impl std::fmt::Debug for ParamCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KnownParams").field("decoded", &self.decoded).finish_non_exhaustive()
     }

@@ -2,39 +2,39 @@
 
 use std::sync::Arc;
 
-use binnacle_admission::Decoded;
+use binnacle_admission::DecodedCache;
 use binnacle_schema::Value;
 
 use crate::evaluators::{Mutating, Validating};
 use crate::index::PolicySet;
 use crate::policy_resource::PolicyResource;
 
-/// The policies of a server. The informers of the four resources report each change to it.
+/// The policies of a server, which the informers of the four resources update.
 #[derive(Debug)]
 pub struct Policies {
     pub(crate) validating: PolicySet<Validating>,
     pub(crate) mutating: PolicySet<Mutating>,
-    /// The namespaces that policies have used, decoded.
-    pub(crate) namespaces: Decoded,
+    /// The decoded namespaces that policies have used.
+    pub(crate) namespaces: DecodedCache,
 }
 
 impl Policies {
-    /// Returns an empty set that is not ready.
+    /// Creates an empty set that is not ready.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { validating: PolicySet::new(), mutating: PolicySet::new(), namespaces: Decoded::default() })
+        Arc::new(Self { validating: PolicySet::new(), mutating: PolicySet::new(), namespaces: DecodedCache::default() })
     }
 
-    /// Replaces the validating policies and bindings from files.
+    /// Replaces the validating policies and bindings from manifests.
     pub fn put_validating_manifests(&self, policies: &[Value], bindings: &[Value]) {
         self.validating.put_manifests(policies, bindings);
     }
 
-    /// Replaces the mutating policies and bindings from files.
+    /// Replaces the mutating policies and bindings from manifests.
     pub fn put_mutating_manifests(&self, policies: &[Value], bindings: &[Value]) {
         self.mutating.put_manifests(policies, bindings);
     }
 
-    /// Adds or replaces an object. Policies are compiled here.
+    /// Adds or replaces an object. Compiles policies.
     pub fn put(&self, resource: PolicyResource, object: &Value) {
         match resource {
             PolicyResource::ValidatingPolicies => self.validating.put_policy(object),
@@ -48,13 +48,13 @@ impl Policies {
         self.retain(resource, &|other| other != name);
     }
 
-    /// Removes the objects for which `there` is false.
-    pub fn retain(&self, resource: PolicyResource, there: &dyn Fn(&str) -> bool) {
+    /// Removes the objects for whose name `exists` returns false.
+    pub fn retain(&self, resource: PolicyResource, exists: &dyn Fn(&str) -> bool) {
         match resource {
-            PolicyResource::ValidatingPolicies => self.validating.change(|known| known.retain_policies(there)),
-            PolicyResource::ValidatingBindings => self.validating.change(|known| known.retain_bindings(there)),
-            PolicyResource::MutatingPolicies => self.mutating.change(|known| known.retain_policies(there)),
-            PolicyResource::MutatingBindings => self.mutating.change(|known| known.retain_bindings(there)),
+            PolicyResource::ValidatingPolicies => self.validating.change(|cache| cache.retain_policies(exists)),
+            PolicyResource::ValidatingBindings => self.validating.change(|cache| cache.retain_bindings(exists)),
+            PolicyResource::MutatingPolicies => self.mutating.change(|cache| cache.retain_policies(exists)),
+            PolicyResource::MutatingBindings => self.mutating.change(|cache| cache.retain_bindings(exists)),
         }
     }
 
@@ -85,7 +85,7 @@ mod tests {
     use binnacle_registry::admission::Attributes;
 
     use super::*;
-    use crate::index::Hook;
+    use crate::index::PolicyHook;
 
     fn policy(name: &str, resource: &str) -> Value {
         value!({
@@ -119,10 +119,10 @@ mod tests {
         }
     }
 
-    /// Returns the names of the policies that may match a request, with those of their bindings.
+    /// Returns the names of the policies that may match a request, and of their bindings.
     fn found(policies: &Policies, resource: &str) -> Vec<String> {
-        let bound = policies.validating.bound();
-        let text = |hook: &Hook<Validating>| {
+        let bound = policies.validating.bound_policies();
+        let text = |hook: &PolicyHook<Validating>| {
             let bindings: Vec<&str> = hook.bindings.iter().map(|binding| binding.name.as_str()).collect();
             format!("{}: {}", hook.policy.name, bindings.join(" "))
         };
@@ -130,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_found() {
+    fn finds_policies_that_may_match() {
         use PolicyResource::{ValidatingBindings, ValidatingPolicies};
         let policies = Policies::new();
         let pods = creation("pods");
-        // Until everything has been read, policies may match any request.
-        assert!(policies.validating.may_concern(&pods));
+        // Before all objects have been read, policies may match any request.
+        assert!(policies.validating.may_match(&pods));
         policies.put(ValidatingBindings, &binding("b2", "p"));
         policies.read(ValidatingPolicies);
         policies.read(ValidatingBindings);
-        assert!(!policies.validating.may_concern(&pods));
+        assert!(!policies.validating.may_match(&pods));
         policies.put(ValidatingPolicies, &policy("p", "pods"));
         policies.put(ValidatingPolicies, &policy("o", "*"));
         policies.put(ValidatingPolicies, &policy("alone", "pods"));
@@ -148,16 +148,16 @@ mod tests {
         assert_eq!(found(&policies, "pods"), ["o: any", "p: b1 b2"]);
         assert_eq!(found(&policies, "secrets"), ["o: any"]);
         policies.put(ValidatingPolicies, &policy("o", "nodes"));
-        assert!(!policies.validating.may_concern(&creation("secrets")));
+        assert!(!policies.validating.may_match(&creation("secrets")));
         policies.remove(ValidatingBindings, "b2");
         assert_eq!(found(&policies, "pods"), ["p: b1"]);
         policies.retain(ValidatingPolicies, &|name| name != "p");
-        assert!(!policies.validating.may_concern(&pods));
+        assert!(!policies.validating.may_match(&pods));
         assert_eq!(found(&policies, "nodes"), ["o: any"]);
     }
 
     #[test]
-    fn a_status_changes_nothing() {
+    fn ignores_changes_of_the_status() {
         use PolicyResource::ValidatingPolicies;
         let policies = Policies::new();
         let generation = |uid: &str, generation: i64, resource: &str| {
@@ -172,11 +172,11 @@ mod tests {
             ("u", 1, "pods", false),
             ("u", 2, "secrets", true),
             ("v", 2, "pods", true),
-            // Without a generation nothing is known.
+            // Without a generation, the spec may have changed.
             ("v", 0, "pods", true),
             ("v", 0, "pods", true),
         ] {
-            policies.validating.bound();
+            policies.validating.bound_policies();
             policies.put(ValidatingPolicies, &generation(uid, number, resource));
             let stale = policies.validating.stale.load(Ordering::Acquire);
             assert_eq!(stale, changes, "{uid} {number}");
@@ -184,30 +184,31 @@ mod tests {
     }
 
     #[test]
-    fn those_of_files_come_first() {
+    fn policies_from_files_come_first() {
         use PolicyResource::{ValidatingBindings, ValidatingPolicies};
         let policies = Policies::new();
         let manifests = |names: &[&str]| {
-            let those = names.iter().map(|name| policy(name, "*")).collect::<Vec<_>>();
+            let manifest_policies = names.iter().map(|name| policy(name, "*")).collect::<Vec<_>>();
             let bindings = names.iter().map(|name| binding("b", name)).collect::<Vec<_>>();
-            policies.put_validating_manifests(&those, &bindings);
+            policies.put_validating_manifests(&manifest_policies, &bindings);
         };
         manifests(&["x", "y"]);
         policies.put(ValidatingPolicies, &policy("a", "*"));
         policies.put(ValidatingBindings, &binding("a", "a"));
-        // Policies from files apply to policies, which others do not, and before the others have been read.
+        // Unlike stored policies, those from manifests also apply to policies, and before the stored ones have been
+        // read.
         let mut about_policies = creation("validatingadmissionpolicies");
         about_policies.resource.group = "admissionregistration.k8s.io".into();
-        assert!(policies.validating.may_concern(&about_policies));
+        assert!(policies.validating.may_match(&about_policies));
         policies.read(ValidatingPolicies);
         policies.read(ValidatingBindings);
         assert_eq!(found(&policies, "pods"), ["x: b", "y: b", "a: a"]);
         manifests(&["z"]);
         assert_eq!(found(&policies, "pods"), ["z: b", "a: a"]);
         manifests(&[]);
-        assert!(!policies.validating.may_concern(&about_policies));
+        assert!(!policies.validating.may_match(&about_policies));
         let mut review = creation("tokenreviews");
         review.resource.group = "authentication.k8s.io".into();
-        assert!(!policies.validating.may_concern(&review) && policies.validating.may_concern(&creation("pods")));
+        assert!(!policies.validating.may_match(&review) && policies.validating.may_match(&creation("pods")));
     }
 }

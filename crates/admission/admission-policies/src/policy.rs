@@ -1,4 +1,4 @@
-//! A policy or binding, read and compiled once for each change.
+//! Compiled policies and bindings.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use binnacle_schema::Value;
 use binnacle_validation::selectors;
 use binnacle_work::WorkLimits;
 
-use crate::params::KnownParams;
+use crate::params::ParamCache;
 
-/// The compiled spec of a policy.
+/// A compiled policy spec.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
     type Spec: Message;
 
-    /// Compiles the spec of the policy of this name.
+    /// Compiles the spec of the policy with this name.
     fn compile(name: &str, spec: FieldRef<Self::Spec>) -> Self;
 }
 
@@ -42,22 +42,22 @@ pub(crate) struct Policy<E> {
 #[derive(Clone, Debug)]
 pub(crate) struct ParamKind {
     pub(crate) kind: GroupVersionKind,
-    /// Shared by all policies with parameters of this kind.
-    pub(crate) known: Arc<KnownParams>,
+    /// Shared by all policies with parameters of the kind.
+    pub(crate) param_cache: Arc<ParamCache>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(crate) name: Text,
     pub(crate) policy: Text,
-    /// `None` if the binding is for all requests of the policy.
+    /// `None` if the binding applies to all requests that match the policy.
     pub(crate) criteria: Option<Criteria>,
     pub(crate) params: Option<ParamRef>,
-    /// The actions of a validating policy's binding, in their written order.
+    /// The `validationActions` of a validating policy's binding, in order.
     pub(crate) actions: Vec<Action>,
 }
 
-/// The action on a failed validation.
+/// A validation action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Deny,
@@ -65,31 +65,31 @@ pub(crate) enum Action {
     Audit,
 }
 
-/// The reference to parameter objects.
+/// A reference to parameter objects.
 #[derive(Debug)]
 pub(crate) struct ParamRef {
     /// Empty for the request's namespace.
     pub(crate) namespace: Text,
-    pub(crate) which: Which,
-    /// True if a request without parameters is refused.
+    pub(crate) selection: ParamSelection,
+    /// True if a request is denied if there are no parameters.
     pub(crate) deny_if_none: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum Which {
-    Named(Text),
-    /// The error is for an invalid selector.
-    Selected(Result<LabelSelector, String>),
-    /// Neither name nor selector: validation rejects such references.
-    Unknown,
+pub(crate) enum ParamSelection {
+    Name(Text),
+    /// An error if the selector is invalid.
+    Selector(Result<LabelSelector, String>),
+    /// Neither name nor selector, which validation rejects.
+    Missing,
 }
 
 impl<E: Evaluator> Policy<E> {
-    /// Reads a policy. `known` returns what is known of the parameters of a kind.
-    pub(crate) fn read(object: &Value, known: impl FnOnce(&GroupVersionKind) -> Arc<KnownParams>) -> Self {
+    /// Compiles a policy. `param_cache` returns the shared cache for a parameter kind.
+    pub(crate) fn read(object: &Value, param_cache: impl FnOnce(&GroupVersionKind) -> Arc<ParamCache>) -> Self {
         let metadata = metadata(object);
         let name = metadata.at(ObjectMeta::NAME).str();
-        // The spec of a mutating policy has these fields, too.
+        // The spec of a mutating policy has the same fields.
         let spec = FieldRef::<ValidatingAdmissionPolicy>::root(object).at(ValidatingAdmissionPolicy::SPEC).detached();
         let params = spec.at(PolicySpec::PARAM_KIND).set().and_then(param_kind);
         Self {
@@ -97,21 +97,22 @@ impl<E: Evaluator> Policy<E> {
             uid: metadata.at(ObjectMeta::UID).str().into(),
             generation: generation(object),
             criteria: Criteria::of_match_resources(spec.at(PolicySpec::MATCH_CONSTRAINTS)),
-            params: params.map(|kind| ParamKind { known: known(&kind), kind }),
+            params: params.map(|kind| ParamKind { param_cache: param_cache(&kind), kind }),
             failure_policy: FailurePolicy::of(spec.at(PolicySpec::FAILURE_POLICY)),
             evaluator: compile(name, spec.cast()),
         }
     }
 
-    /// Returns true if the object is the same policy with the same spec: its status or metadata may have changed.
+    /// Returns true if the object is the same policy with the same spec, i.e. only its status or metadata may have
+    /// changed.
     pub(crate) fn has_spec_of(&self, object: &Value) -> bool {
-        let known = self.generation > 0 && self.generation == generation(object);
-        known && self.uid == metadata(object).at(ObjectMeta::UID).str()
+        let is_same_generation = self.generation > 0 && self.generation == generation(object);
+        is_same_generation && self.uid == metadata(object).at(ObjectMeta::UID).str()
     }
 }
 
-/// Compiles a policy within the limits of one request, whoever stored it. Expressions beyond the limits are left without
-/// a program, which is an error of each evaluation.
+/// Compiles a policy within the work limits of a request. Expressions beyond the limits have no program, so that each
+/// evaluation fails.
 fn compile<E: Evaluator>(name: &str, spec: FieldRef<E::Spec>) -> E {
     let mut compiled = None;
     let _ = binnacle_work::limited(WorkLimits::REQUEST, || compiled = Some(E::compile(name, spec)));
@@ -120,7 +121,7 @@ fn compile<E: Evaluator>(name: &str, spec: FieldRef<E::Spec>) -> E {
 
 impl Binding {
     pub(crate) fn read(object: &Value) -> Self {
-        // The binding of a mutating policy has these fields, too, except for the actions.
+        // The binding of a mutating policy has the same fields except for the actions.
         let binding = FieldRef::<BindingFields>::root(object);
         let spec = binding.at(BindingFields::SPEC);
         let action = |action: &str| match action {
@@ -142,14 +143,14 @@ impl Binding {
 impl ParamRef {
     fn read(reference: FieldRef<ParamRefFields>) -> Self {
         let selector = reference.at(ParamRefFields::SELECTOR).get();
-        let which = match (reference.at(ParamRefFields::NAME).str(), selector) {
-            ("", None) => Which::Unknown,
-            ("", selector) => Which::Selected(selectors::parse(selector).map_err(|error| error.to_string())),
-            (name, _) => Which::Named(name.into()),
+        let selection = match (reference.at(ParamRefFields::NAME).str(), selector) {
+            ("", None) => ParamSelection::Missing,
+            ("", selector) => ParamSelection::Selector(selectors::parse(selector).map_err(|error| error.to_string())),
+            (name, _) => ParamSelection::Name(name.into()),
         };
         Self {
             namespace: reference.at(ParamRefFields::NAMESPACE).str().into(),
-            which,
+            selection,
             deny_if_none: reference.at(ParamRefFields::PARAMETER_NOT_FOUND_ACTION).str() == "Deny",
         }
     }

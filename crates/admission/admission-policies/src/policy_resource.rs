@@ -1,4 +1,4 @@
-//! The resources of policies and bindings, and those to which policies do not apply.
+//! The resources of policies and bindings, and those that policies do not apply to.
 
 use binnacle_registry::admission::Attributes;
 
@@ -34,7 +34,8 @@ impl PolicyResource {
     }
 }
 
-/// Returns true for reviews, on which authentication and authorization depend: no policy applies to them.
+/// Returns true for access and token reviews, which policies do not apply to since authentication and authorization
+/// depend on them.
 pub(crate) fn is_review(attributes: &Attributes) -> bool {
     let plural = attributes.resource.resource.as_str();
     match attributes.resource.group.as_str() {
@@ -50,8 +51,8 @@ pub(crate) fn is_review(attributes: &Attributes) -> bool {
     }
 }
 
-/// Returns true for policies and bindings: only policies from files apply to them, so that the API can always repair a
-/// broken policy.
+/// Returns true for policies and bindings. Only policies from manifests apply to them, so that a broken policy can
+/// always be repaired through the API.
 pub(crate) fn is_of_policies(attributes: &Attributes) -> bool {
     attributes.resource.group == "admissionregistration.k8s.io"
         && PolicyResource::ALL.iter().any(|resource| attributes.resource.resource == resource.plural())

@@ -1,7 +1,7 @@
-//! Type checking of a policy's expressions against the kinds that it matches. Policies are stored whatever the result,
-//! since their rules can also match kinds that do not exist yet.
+//! Type checking of a policy's expressions against the kinds that it matches. Policies are stored regardless of the
+//! result, since their rules may also match kinds that do not exist yet.
 
-mod documents;
+mod openapi;
 mod types;
 
 use std::collections::BTreeSet;
@@ -18,51 +18,51 @@ use binnacle_registry::Snapshot;
 use binnacle_schema::Value;
 use binnacle_work::WorkLimits;
 
-use crate::elsewhere::OtherServers;
+use crate::remote::OtherServers;
 
-/// A warning about one expression.
+/// A warning about an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionWarning {
-    /// The field path, as in `spec.validations[0].expression`.
+    /// The field path, e.g. `spec.validations[0].expression`.
     pub field: String,
     /// One paragraph for each kind.
     pub warning: String,
 }
 
-/// The maximum number of kinds that are checked for one rule.
+/// The maximum number of kinds that are checked per rule.
 const MAX_KINDS: usize = 10;
 
 /// Group, version and kind, in this order.
 type KindName = (Text, Text, Text);
 
-/// Checks the validations of a ValidatingAdmissionPolicy as the controller manager does.
+/// Checks the validations of a ValidatingAdmissionPolicy, like kube-controller-manager.
 pub async fn expression_warnings(
     policy: &Value,
     snapshot: &Snapshot,
-    others: &dyn OtherServers,
+    remote: &dyn OtherServers,
 ) -> Vec<ExpressionWarning> {
     let policy = FieldRef::<Policy>::root(policy);
     let spec = policy.at(Policy::SPEC);
     let params = match spec.at(Spec::PARAM_KIND).detached().set() {
         Some(kind) => {
-            let declared = param_type(kind, snapshot, others).await;
+            let declared = param_type(kind, snapshot, remote).await;
             Some(declared.unwrap_or_else(|| DeclType::new(Shape::Dyn)))
         }
         None => None,
     };
     let mut objects = Vec::new();
-    for name in kinds(spec, snapshot, others) {
-        if let Some(object) = declared(&name, snapshot, others).await {
+    for name in kinds(spec, snapshot, remote) {
+        if let Some(object) = declared(&name, snapshot, remote).await {
             objects.push((name, object));
         }
     }
-    let check = || checked(spec, objects, params.as_ref());
-    // Nobody waits for the warnings, and a policy is stored without them, too.
+    let check = || check_expressions(spec, objects, params.as_ref());
+    // Warnings are optional, so none are returned if the limits are exceeded.
     binnacle_work::limited(WorkLimits::REQUEST, check).unwrap_or_default()
 }
 
-/// Compiles the expressions of a policy's spec for each kind of object.
-fn checked(
+/// Compiles the expressions of a policy's spec for each kind.
+fn check_expressions(
     spec: FieldRef<Spec>,
     objects: Vec<(KindName, DeclType)>,
     params: Option<&DeclType>,
@@ -106,8 +106,8 @@ fn checked(
     warnings
 }
 
-/// Returns the kinds that a policy names: rules with wildcards name none.
-fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, others: &dyn OtherServers) -> Vec<KindName> {
+/// Returns the kinds of a policy's rules, except for rules with wildcards.
+fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, remote: &dyn OtherServers) -> Vec<KindName> {
     let mut found = BTreeSet::new();
     for rule in spec.at(Spec::MATCH_CONSTRAINTS).at(MatchResources::RESOURCE_RULES).values() {
         let texts = |field| rule.at(field).strs().collect::<BTreeSet<_>>();
@@ -120,7 +120,7 @@ fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, others: &dyn OtherServers) -
         for group in &groups {
             for version in &versions {
                 for resource in &resources {
-                    for kind in named(snapshot, others, group, version, resource) {
+                    for kind in kinds_of_resource(snapshot, remote, group, version, resource) {
                         found.insert(kind);
                         count += 1;
                         if count == MAX_KINDS {
@@ -134,8 +134,14 @@ fn kinds(spec: FieldRef<Spec>, snapshot: &Snapshot, others: &dyn OtherServers) -
     found.into_iter().collect()
 }
 
-/// Returns the kinds of a resource. As in kube-apiserver's lookup of resources, the empty group stands for any.
-fn named(snapshot: &Snapshot, others: &dyn OtherServers, group: &str, version: &str, resource: &str) -> Vec<KindName> {
+/// Returns the kinds of a resource. As in kube-apiserver's RESTMapper, an empty group matches any group.
+fn kinds_of_resource(
+    snapshot: &Snapshot,
+    remote: &dyn OtherServers,
+    group: &str,
+    version: &str,
+    resource: &str,
+) -> Vec<KindName> {
     let served = snapshot.served();
     let groups = if group.is_empty() {
         served.groups().into_iter().map(|group| group.name.clone()).collect()
@@ -144,11 +150,11 @@ fn named(snapshot: &Snapshot, others: &dyn OtherServers, group: &str, version: &
     };
     let found = groups.iter().filter_map(|group| served.find(group, version, resource));
     let found = found.map(|found| (found.group.clone(), found.version.clone(), found.kind.clone()));
-    let theirs = others.kinds(group, version, resource).into_iter();
-    found.chain(theirs.map(|kind| (kind.group, kind.version, kind.kind))).collect()
+    let remote_kinds = remote.kinds(group, version, resource).into_iter();
+    found.chain(remote_kinds.map(|kind| (kind.group, kind.version, kind.kind))).collect()
 }
 
-async fn declared(name: &KindName, snapshot: &Snapshot, others: &dyn OtherServers) -> Option<DeclType> {
+async fn declared(name: &KindName, snapshot: &Snapshot, remote: &dyn OtherServers) -> Option<DeclType> {
     let (group, version, kind) = name;
     if let Some(resource) = snapshot.find_kind(group, version, kind) {
         return Some(types::of_resource(kind, &resource.message));
@@ -157,15 +163,15 @@ async fn declared(name: &KindName, snapshot: &Snapshot, others: &dyn OtherServer
         return Some(types::of_resource(kind, message));
     }
     let kind = GroupVersionKind::new(group.clone(), version.clone(), kind.clone());
-    documents::of_kind(&others.document(&kind).await?, &kind)
+    openapi::of_kind(&remote.document(&kind).await?, &kind)
 }
 
 async fn param_type(
     kind: FieldRef<'_, '_, ParamKind>,
     snapshot: &Snapshot,
-    others: &dyn OtherServers,
+    remote: &dyn OtherServers,
 ) -> Option<DeclType> {
     let version = GroupVersion::parse(kind.at(ParamKind::API_VERSION).str())?;
     let name = (version.group, version.version, kind.at(ParamKind::KIND).str().into());
-    declared(&name, snapshot, others).await
+    declared(&name, snapshot, remote).await
 }

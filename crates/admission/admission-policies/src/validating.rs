@@ -1,4 +1,4 @@
-//! The plugin ValidatingAdmissionPolicy: policies that refuse requests, warn, or add audit annotations.
+//! The ValidatingAdmissionPolicy plugin: policies that deny requests, warn, or add audit annotations.
 
 mod annotations;
 mod metrics;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use binnacle_admission::{Plugin, Request, Stage, forbidden};
 use binnacle_admission_matching::expressions::{Inputs, namespace_object};
-use binnacle_admission_matching::{Matched, Versioned};
+use binnacle_admission_matching::{MatchedResource, VersionedObjects};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::Attributes;
@@ -16,39 +16,39 @@ use binnacle_schema::Value;
 
 use self::annotations::Annotations;
 pub use self::metrics::ValidatingMetrics;
-use crate::dispatch::{Bound, Dispatch, Misfit, Surroundings};
+use crate::dispatch::{ConfigurationError, Dispatch, MatchedBinding, Surroundings};
 use crate::evaluators::Validating;
-use crate::evaluators::decision::{Decision, Evaluated};
-use crate::index::Hook;
+use crate::evaluators::decision::{Decision, PolicyEvaluation};
+use crate::index::PolicyHook;
 use crate::policy::{Action, Binding, Policy};
 
 /// Evaluates all validating policies that a request matches.
 pub struct ValidatingAdmissionPolicy {
-    surroundings: Surroundings,
+    dependencies: Surroundings,
     metrics: ValidatingMetrics,
 }
 
 /// The bytes of a message that are quoted in ten nanoseconds.
 const BYTES_PER_STEP: usize = 4;
 
-/// A reason to refuse a request.
-struct Denied<'h> {
+/// The reason why a request is denied.
+struct Denial<'h> {
     policy: &'h Policy<Validating>,
     binding: Option<&'h Binding>,
     message: String,
     reason: StatusReason,
 }
 
-/// The objects of a request in one version, with the request's match.
-struct View<'v> {
-    matched: Matched,
-    objects: Versioned<'v>,
+/// The objects of a request in the version of a match.
+struct VersionedView<'v> {
+    matched: MatchedResource,
+    objects: VersionedObjects<'v>,
     request: Value,
 }
 
 impl ValidatingAdmissionPolicy {
-    pub fn new(surroundings: Surroundings, metrics: ValidatingMetrics) -> Self {
-        Self { surroundings, metrics }
+    pub fn new(dependencies: Surroundings, metrics: ValidatingMetrics) -> Self {
+        Self { dependencies, metrics }
     }
 }
 
@@ -58,57 +58,57 @@ impl Plugin for ValidatingAdmissionPolicy {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Validate && self.surroundings.policies.validating.may_concern(attributes)
+        stage == Stage::Validate && self.dependencies.policies.validating.may_match(attributes)
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let set = &self.surroundings.policies.validating;
-            let Some(policies) = set.complete(request.attributes).await else {
+            let set = &self.dependencies.policies.validating;
+            let Some(policies) = set.ready_policies(request.attributes).await else {
                 return Err(forbidden(request.attributes, object, "not yet ready to handle request"));
             };
             let mut run = Run {
-                dispatch: Dispatch::new(&self.surroundings, request.attributes),
+                dispatch: Dispatch::new(&self.dependencies, request.attributes),
                 metrics: &self.metrics,
                 request,
                 object,
                 views: Vec::new(),
                 namespace: None,
-                denied: None,
+                denial: None,
             };
             for hook in policies.candidates(request.attributes) {
-                run.ask(hook).await?;
+                run.evaluate_policy(hook).await?;
             }
-            match run.denied {
-                Some(denied) => Err(denied.status(request.attributes, object)),
+            match run.denial {
+                Some(denial) => Err(denial.status(request.attributes, object)),
                 None => Ok(()),
             }
         })
     }
 }
 
-/// The evaluation of the policies for one request.
+/// The evaluation of the policies for a request.
 struct Run<'a, 'h> {
     dispatch: Dispatch<'a>,
     metrics: &'a ValidatingMetrics,
     request: Request<'a>,
     object: &'a Value,
-    views: Vec<View<'a>>,
-    /// The request's namespace as expressions see it, if it has been read.
+    views: Vec<VersionedView<'a>>,
+    /// `namespaceObject`, once the request's namespace has been read.
     namespace: Option<Value>,
-    /// The first reason to refuse the request. There may be one for each parameter, and only the first is reported.
-    denied: Option<Denied<'h>>,
+    /// The first denial. There may be one for each parameter, but only the first one is reported.
+    denial: Option<Denial<'h>>,
 }
 
 impl<'h> Run<'_, 'h> {
-    async fn ask(&mut self, hook: &'h Hook<Validating>) -> Result<(), Status> {
-        let mut misfits: Vec<Misfit<'h, Validating>> = Vec::new();
-        let matching = self.dispatch.matching(hook, self.object, self.request.old, &mut misfits).await;
-        if let Some(misfit) = misfits.into_iter().next() {
-            self.refuse(|| Denied {
-                policy: misfit.policy,
-                binding: misfit.binding,
-                message: misfit.message,
+    async fn evaluate_policy(&mut self, hook: &'h PolicyHook<Validating>) -> Result<(), Status> {
+        let mut errors: Vec<ConfigurationError<'h, Validating>> = Vec::new();
+        let matching = self.dispatch.matching(hook, self.object, self.request.old, &mut errors).await;
+        if let Some(error) = errors.into_iter().next() {
+            self.refuse(|| Denial {
+                policy: error.policy,
+                binding: error.binding,
+                message: error.message,
                 reason: StatusReason::Invalid,
             });
         }
@@ -123,12 +123,12 @@ impl<'h> Run<'_, 'h> {
 
     async fn evaluate(
         &mut self,
-        hook: &'h Hook<Validating>,
-        matched: &Matched,
-        bound: Bound<'h>,
+        hook: &'h PolicyHook<Validating>,
+        matched: &MatchedResource,
+        bound: MatchedBinding<'h>,
         annotations: &mut Annotations<'h>,
     ) -> Result<(), Status> {
-        let Bound { binding, params } = bound;
+        let MatchedBinding { binding, params } = bound;
         let policy = &*hook.policy;
         let namespace = self.dispatch.namespace().await?.cloned();
         if self.namespace.is_none() {
@@ -144,7 +144,7 @@ impl<'h> Run<'_, 'h> {
                     format!("failed to configure binding: failed to convert object version: {}", status.message());
                 if policy.failure_policy == binnacle_admission_matching::expressions::FailurePolicy::Fail {
                     let reason = StatusReason::Invalid;
-                    self.refuse(|| Denied { policy, binding: Some(binding), message, reason });
+                    self.refuse(|| Denial { policy, binding: Some(binding), message, reason });
                 }
                 return Ok(());
             }
@@ -160,32 +160,32 @@ impl<'h> Run<'_, 'h> {
                 checks: Some(&self.dispatch.checks),
             };
             let whole = namespace.as_deref();
-            let evaluated = self.dispatch.checks.settle(|| policy.evaluator.evaluate(&inputs, whole)).await;
-            self.conclude(policy, binding, evaluated, annotations);
+            let evaluated = self.dispatch.checks.resolve(|| policy.evaluator.evaluate(&inputs, whole)).await;
+            self.enforce(policy, binding, evaluated, annotations);
         }
         Ok(())
     }
 
     /// Returns the index of the view for a policy's match.
-    async fn view(&mut self, matched: &Matched) -> Result<usize, Status> {
+    async fn view(&mut self, matched: &MatchedResource) -> Result<usize, Status> {
         if let Some(at) = self.views.iter().position(|view| view.matched == *matched) {
             return Ok(at);
         }
         let objects = self.dispatch.subject.versioned(&matched.kind, self.object, self.request.old).await?;
         let request = self.dispatch.request(matched);
-        self.views.push(View { matched: matched.clone(), objects, request });
+        self.views.push(VersionedView { matched: matched.clone(), objects, request });
         Ok(self.views.len() - 1)
     }
 
-    fn conclude(
+    fn enforce(
         &mut self,
         policy: &'h Policy<Validating>,
         binding: &'h Binding,
-        evaluated: Evaluated<'h>,
+        evaluated: PolicyEvaluation<'h>,
         annotations: &mut Annotations<'h>,
     ) {
         let operation = self.request.attributes.operation;
-        policy.evaluator.count_conditions(&evaluated, operation, &self.dispatch.surroundings.match_conditions);
+        policy.evaluator.count_conditions(&evaluated, operation, &self.dispatch.dependencies.match_conditions);
         for (at, decision) in evaluated.decisions.into_iter().enumerate() {
             if !decision.denies {
                 if decision.is_error() {
@@ -194,7 +194,7 @@ impl<'h> Run<'_, 'h> {
                 continue;
             }
             for action in &binding.actions {
-                // Messages are as long as a policy can be, and there is one for each parameter.
+                // Messages may be as long as a policy, and there is one for each parameter.
                 binnacle_work::pace((decision.message.len() / BYTES_PER_STEP) as u64);
                 match action {
                     Action::Deny => {
@@ -230,15 +230,15 @@ impl<'h> Run<'_, 'h> {
 
     fn deny(&mut self, policy: &'h Policy<Validating>, binding: &'h Binding, decision: &Decision) {
         let reason = decision.reason.unwrap_or(StatusReason::Invalid);
-        self.refuse(|| Denied { policy, binding: Some(binding), message: decision.message.clone(), reason });
+        self.refuse(|| Denial { policy, binding: Some(binding), message: decision.message.clone(), reason });
     }
 
-    fn refuse(&mut self, denied: impl FnOnce() -> Denied<'h>) {
-        self.denied.get_or_insert_with(denied);
+    fn refuse(&mut self, denial: impl FnOnce() -> Denial<'h>) {
+        self.denial.get_or_insert_with(denial);
     }
 }
 
-impl Denied<'_> {
+impl Denial<'_> {
     fn status(&self, attributes: &Attributes, object: &Value) -> Status {
         let binding =
             self.binding.map_or(Cow::Borrowed(""), |binding| format!(" with binding '{}'", binding.name).into());

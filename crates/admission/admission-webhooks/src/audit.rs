@@ -1,4 +1,4 @@
-//! Audit annotations of webhooks: those of their responses, and those of their changes to the object.
+//! Audit annotations of webhooks: those of their responses, and those about their mutations.
 
 use std::fmt;
 
@@ -17,12 +17,12 @@ const VALIDATING: &str = "validating.webhook.admission.k8s.io/";
 #[derive(Clone, Copy)]
 pub(crate) struct Round {
     pub(crate) second: bool,
-    /// The index of the webhook among all.
+    /// The index of the webhook among all mutating webhooks.
     pub(crate) index: usize,
 }
 
-/// A patch that is formatted only if an event includes it.
-struct PatchNote<'a> {
+/// A patch, which is only formatted if it is included in an event.
+struct PatchAnnotation<'a> {
     hook: &'a Hook,
     patch: &'a [u8],
 }
@@ -33,7 +33,7 @@ impl fmt::Display for Round {
     }
 }
 
-/// Adds a webhook's annotations, prefixed with its name. Invalid keys are left out.
+/// Adds the annotations of a webhook's response, prefixed with its name. Invalid keys are dropped.
 pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(String, String)]) {
     for (key, value) in annotations {
         let key = format!("{}/{key}", hook.name);
@@ -46,30 +46,30 @@ pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(Strin
 }
 
 /// Records whether a webhook has changed the object.
-pub(crate) fn note_mutation(request: &Request<'_>, hook: &Hook, round: Round, mutated: bool) {
+pub(crate) fn annotate_mutation(request: &Request<'_>, hook: &Hook, round: Round, mutated: bool) {
     let (configuration, webhook) = (hook.configuration.clone(), hook.name.clone());
     let note = value!({"configuration": configuration, "webhook": webhook, "mutated": mutated});
     request.annotate(&format!("{MUTATION}{round}"), json::to_string(&note));
 }
 
-/// Records the patch of a webhook, in events of the level `Request` and above.
-pub(crate) fn note_patch(request: &Request<'_>, hook: &Hook, round: Round, patch: &[u8]) {
-    request.annotate_from(AuditLevel::Request, &format!("{PATCH}{round}"), PatchNote { hook, patch });
+/// Records the patch of a webhook in events of the level `Request` and above.
+pub(crate) fn annotate_patch(request: &Request<'_>, hook: &Hook, round: Round, patch: &[u8]) {
+    request.annotate_from(AuditLevel::Request, &format!("{PATCH}{round}"), PatchAnnotation { hook, patch });
 }
 
-/// Records that the call of a mutating webhook failed and the request continued.
-pub(crate) fn note_open_mutation(request: &Request<'_>, hook: &Hook, round: Round) {
+/// Records that the call of a mutating webhook failed open.
+pub(crate) fn annotate_failed_open_mutation(request: &Request<'_>, hook: &Hook, round: Round) {
     request.annotate(&format!("failed-open.{MUTATION}{round}"), &hook.name);
 }
 
-/// Records that the call of a validating webhook, the n-th matching one, failed and the request continued.
-pub(crate) fn note_open_validation(request: &Request<'_>, hook: &Hook, n: usize) {
+/// Records that the call of a validating webhook, the n-th matching one, failed open.
+pub(crate) fn annotate_failed_open_validation(request: &Request<'_>, hook: &Hook, n: usize) {
     request.annotate(&format!("failed-open.{VALIDATING}round_0_index_{n}"), &hook.name);
 }
 
-impl fmt::Display for PatchNote<'_> {
+impl fmt::Display for PatchAnnotation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It has already been parsed as a patch.
+        // The patch has been parsed before.
         let mut patch = json::parse(self.patch, &Limits::default()).unwrap_or_default();
         for operation in patch.as_list_mut().into_iter().flatten() {
             if let Some(members) = operation.as_object_mut() {

@@ -1,5 +1,5 @@
-//! The servers behind webhooks. Webhooks with equal client configurations share a client, its connections and the
-//! server's breaker, even when their configurations change.
+//! The backends of webhooks. Webhooks with equal client configurations share a client, its connections and a circuit
+//! breaker, even across changes to the webhooks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,44 +16,45 @@ use crate::breaker::Breaker;
 use crate::metrics::Metrics;
 
 /// The maximum duration of a call.
-pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 /// The user agent of calls.
 const AGENT: &str = "kube-apiserver-admission";
 const DEFAULT_PORT: u16 = 443;
 
-/// Makes the clients of servers, and caches those in use.
+/// Creates backends, and caches those in use.
 pub struct Backends {
     users: Users,
     services: Arc<dyn ServiceResolver>,
     metrics: Metrics,
     /// The backends by the JSON of their client configuration.
-    known: Mutex<HashMap<String, Weak<Backend>>>,
+    cache: Mutex<HashMap<String, Weak<Backend>>>,
 }
 
-/// One server.
+/// The server behind a webhook.
 pub(crate) struct Backend {
     pub(crate) client: Client,
     pub(crate) breaker: Breaker,
 }
 
 impl Backends {
-    /// Returns an empty cache. `users` has the credentials for servers, `services` the addresses of services.
+    /// Creates an empty cache. `users` has the credentials for servers, and `services` resolves the addresses of
+    /// services.
     pub fn new(users: Users, services: Arc<dyn ServiceResolver>, metrics: &Metrics) -> Self {
-        Self { users, services, metrics: metrics.clone(), known: Mutex::default() }
+        Self { users, services, metrics: metrics.clone(), cache: Mutex::default() }
     }
 
-    /// Returns the server of a `clientConfig`, or the reason why it cannot be called.
+    /// Returns the backend of a `clientConfig`, or the reason why it cannot be called.
     pub(crate) fn of(&self, config: FieldRef<WebhookClientConfig>) -> Result<Arc<Backend>, String> {
         let key = json::to_string(config.value());
-        let mut known = self.known.lock();
-        if let Some(backend) = known.get(&key).and_then(Weak::upgrade) {
+        let mut cache = self.cache.lock();
+        if let Some(backend) = cache.get(&key).and_then(Weak::upgrade) {
             return Ok(backend);
         }
-        known.retain(|_, backend| backend.strong_count() > 0);
-        let client = Client::new(self.target(config)?, LONGEST_CALL).map_err(|error| error.to_string())?;
+        cache.retain(|_, backend| backend.strong_count() > 0);
+        let client = Client::new(self.target(config)?, MAX_TIMEOUT).map_err(|error| error.to_string())?;
         let breaker = Breaker::new(self.metrics.open.clone());
         let backend = Arc::new(Backend { client: client.named(AGENT), breaker });
-        known.insert(key, Arc::downgrade(&backend));
+        cache.insert(key, Arc::downgrade(&backend));
         Ok(backend)
     }
 
@@ -70,7 +71,7 @@ impl Backends {
         let mut target = Target::rest(&url).map_err(|error| error.to_string())?;
         let host = target.url.host().unwrap_or_default().to_owned();
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
-        // A server may limit the number of streams on an HTTP/2 connection, and slow calls would block the others.
+        // Servers may limit the number of HTTP/2 streams per connection, so that slow calls would block others.
         target.http1 = true;
         let mut target = target.at(service.map(|(service, _)| service), &self.services);
         if !target.is_itself() {
@@ -81,7 +82,7 @@ impl Backends {
     }
 
     fn service(&self, reference: FieldRef<ServiceReference>) -> (Service, String) {
-        // Validation has checked the range of the port.
+        // The range of the port has been validated.
         let port = reference.at(ServiceReference::PORT).int().and_then(|port| u16::try_from(port).ok());
         let service = Service {
             resolver: self.services.clone(),

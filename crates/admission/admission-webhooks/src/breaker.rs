@@ -1,8 +1,8 @@
-//! The circuit breaker of one backend: after repeated slow failures the backend is not called for a while, so that it
-//! does not cost each request the whole timeout.
+//! The circuit breaker of a backend: after repeated slow failures the backend is not called for a while, so that not
+//! every request has to wait for the timeout.
 //!
-//! Only failures that cost time count. A backend that refuses connections is called each time, as in kube-apiserver:
-//! the refusal is quick, and the first request after the backend's return succeeds.
+//! Only slow failures count. As in kube-apiserver, a backend that refuses connections is called every time: it fails
+//! fast, and the first request after it is back succeeds.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use prometheus::IntGauge;
 
 /// The number of consecutive slow failures that open the breaker.
 const MAX_FAILURES: u32 = 5;
-/// The first and the longest time for which the breaker is open; it doubles with each further slow failure.
+/// The time for which the breaker is open at first; it doubles with each further slow failure, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+const MAX_PAUSE: Duration = Duration::from_secs(16);
 
-/// The breaker of one backend.
+/// The circuit breaker of a backend.
 pub(crate) struct Breaker {
     state: Mutex<State>,
     /// The number of open breakers.
@@ -26,11 +26,11 @@ pub(crate) struct Breaker {
 struct State {
     failures: u32,
     /// `None` while the breaker is closed.
-    opened: Option<Opened>,
+    opened: Option<OpenState>,
 }
 
-/// An open breaker, or a half-open one.
-struct Opened {
+/// The state of an open or half-open breaker.
+struct OpenState {
     until: Instant,
     pause: Duration,
     /// The error of the last call.
@@ -44,14 +44,14 @@ struct Opened {
 pub(crate) enum Report {
     /// Calls are allowed; `failures` is the number of consecutive slow ones.
     Closed { failures: u32 },
-    /// No call is allowed for the time that is left.
+    /// No calls are allowed for the remaining time.
     Open { left: Duration, why: String },
-    /// One trial call is running.
+    /// A trial call is running.
     HalfOpen { why: String },
 }
 
-/// The permission for one call, whose outcome must be reported.
-pub(crate) struct Pass<'a> {
+/// The permission for a call, whose outcome must be reported.
+pub(crate) struct CallPermit<'a> {
     breaker: &'a Breaker,
     is_trial: bool,
     is_reported: bool,
@@ -62,9 +62,9 @@ impl Breaker {
         Self { state: Mutex::default(), open }
     }
 
-    /// Returns the permission for a call, or the error of the last call if the breaker is open. After its time, one
-    /// trial call at a time is allowed.
-    pub(crate) fn enter(&self, now: Instant) -> Result<Pass<'_>, String> {
+    /// Returns the permission for a call, or the error of the last call if the breaker is open. Once its time is over,
+    /// one trial call at a time is allowed.
+    pub(crate) fn enter(&self, now: Instant) -> Result<CallPermit<'_>, String> {
         let mut state = self.state.lock();
         let is_trial = match &mut state.opened {
             None => false,
@@ -74,15 +74,15 @@ impl Breaker {
             }
             Some(opened) => return Err(opened.why.clone()),
         };
-        Ok(Pass { breaker: self, is_trial, is_reported: false })
+        Ok(CallPermit { breaker: self, is_trial, is_reported: false })
     }
 
     pub(crate) fn report(&self, now: Instant) -> Report {
         let state = self.state.lock();
         match &state.opened {
             None => Report::Closed { failures: state.failures },
-            Some(Opened { is_half_open: true, why, .. }) => Report::HalfOpen { why: why.clone() },
-            Some(Opened { until, why, .. }) => {
+            Some(OpenState { is_half_open: true, why, .. }) => Report::HalfOpen { why: why.clone() },
+            Some(OpenState { until, why, .. }) => {
                 Report::Open { left: until.saturating_duration_since(now), why: why.clone() }
             }
         }
@@ -103,8 +103,8 @@ impl Drop for Breaker {
     }
 }
 
-impl Pass<'_> {
-    /// Reports a response of any kind, or a quick failure.
+impl CallPermit<'_> {
+    /// Reports any response, or a fast failure.
     pub(crate) fn succeed(mut self) {
         self.is_reported = true;
         self.breaker.close(&mut self.breaker.state.lock());
@@ -118,16 +118,16 @@ impl Pass<'_> {
         state.failures = failures;
         match &mut state.opened {
             Some(opened) if self.is_trial => {
-                opened.pause = (opened.pause * 2).min(LONGEST_PAUSE);
+                opened.pause = (opened.pause * 2).min(MAX_PAUSE);
                 opened.until = now + opened.pause;
                 opened.is_half_open = false;
                 why.clone_into(&mut opened.why);
             }
-            // The call began before the breaker opened.
+            // The call started before the breaker opened.
             Some(_) => {}
             None if failures >= MAX_FAILURES => {
                 let (until, pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
-                state.opened = Some(Opened { until, pause, why: why.to_owned(), is_half_open: false });
+                state.opened = Some(OpenState { until, pause, why: why.to_owned(), is_half_open: false });
                 self.breaker.open.inc();
             }
             None => {}
@@ -135,8 +135,8 @@ impl Pass<'_> {
     }
 }
 
-impl Drop for Pass<'_> {
-    /// A cancelled call says nothing about the backend.
+impl Drop for CallPermit<'_> {
+    /// A canceled call says nothing about the backend.
     fn drop(&mut self) {
         if self.is_reported || !self.is_trial {
             return;
@@ -156,12 +156,12 @@ mod tests {
         let gauge = IntGauge::new("g", "g").unwrap();
         let breaker = Breaker::new(gauge.clone());
         let began = Instant::now();
-        let fail = |at: Duration| breaker.enter(began + at).map(|pass| pass.fail("late", began + at));
+        let fail = |at: Duration| breaker.enter(began + at).map(|permit| permit.fail("late", began + at));
         for _ in 1..MAX_FAILURES {
             fail(Duration::ZERO).unwrap();
         }
         assert_eq!(breaker.report(began), Report::Closed { failures: MAX_FAILURES - 1 });
-        // A response in between resets the count.
+        // A response resets the count.
         breaker.enter(began).unwrap().succeed();
         for _ in 0..MAX_FAILURES {
             assert_eq!(gauge.get(), 0);
@@ -170,11 +170,11 @@ mod tests {
         assert_eq!(gauge.get(), 1);
         assert_eq!(fail(Duration::ZERO).unwrap_err(), "late");
         assert_eq!(breaker.report(began), Report::Open { left: FIRST_PAUSE, why: "late".to_owned() });
-        // Only one trial call is allowed at a time; when it is cancelled, the next one is.
-        let trying = breaker.enter(began + FIRST_PAUSE).unwrap();
+        // Only one trial call is allowed at a time; the next one is allowed once it is canceled.
+        let trial = breaker.enter(began + FIRST_PAUSE).unwrap();
         assert!(breaker.enter(began + FIRST_PAUSE).is_err());
         assert_eq!(breaker.report(began + FIRST_PAUSE), Report::HalfOpen { why: "late".to_owned() });
-        drop(trying);
+        drop(trial);
         fail(FIRST_PAUSE).unwrap();
         assert!(fail(FIRST_PAUSE * 2).is_err());
         breaker.enter(began + FIRST_PAUSE * 3).unwrap().succeed();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_breaker_is_not_counted_as_open() {
+    fn dropped_breaker_is_not_counted_as_open() {
         let gauge = IntGauge::new("g", "g").unwrap();
         let breaker = Breaker::new(gauge.clone());
         (0..MAX_FAILURES).for_each(|_| breaker.enter(Instant::now()).unwrap().fail("late", Instant::now()));

@@ -1,9 +1,9 @@
-//! A call of a webhook: its request, its time limit, and its outcome.
+//! Calls of webhooks: their requests, timeouts and results.
 
 use std::time::{Duration, Instant};
 
 use binnacle_admission::Request;
-use binnacle_admission_matching::Matched;
+use binnacle_admission_matching::MatchedResource;
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::admission::Attributes;
 use binnacle_request::latency::{Part, measured};
@@ -12,19 +12,19 @@ use binnacle_webhook::WebhookError;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::answer::{Answer, BadAnswer};
-use crate::backends::{Backend, LONGEST_CALL};
+use crate::backends::{Backend, MAX_TIMEOUT};
 use crate::hook::Hook;
-use crate::metrics::{Metrics, PassedOver, Rejection, Type};
+use crate::metrics::{Metrics, Rejection, SkipReason, Type};
 use crate::refusal::refusal;
-use crate::review::Question;
+use crate::response::{ResponseError, WebhookResponse};
+use crate::review::ReviewRequest;
 
-/// The time of a request that webhooks with ignored failures leave for the rest of it; half of the time if less than
-/// twice that is left.
+/// The time that webhooks with `failurePolicy: Ignore` leave for the rest of the request; half of the remaining time if
+/// less than twice as much is left.
 const RESERVE: Duration = Duration::from_secs(1);
-/// The duration from which a failure is not a quick one.
-const LONG: Duration = Duration::from_secs(1);
-/// The maximum number of calls to a server that requests a retry.
+/// The duration from which a failure is slow.
+const SLOW: Duration = Duration::from_secs(1);
+/// The maximum number of attempts if the server requests retries.
 const ATTEMPTS: u32 = 11;
 const UNAVAILABLE: u16 = 503;
 
@@ -32,53 +32,53 @@ const UNAVAILABLE: u16 = 503;
 pub(crate) struct Call<'a> {
     pub(crate) of: Type,
     pub(crate) hook: &'a Hook,
-    pub(crate) matched: &'a Matched,
+    pub(crate) matched: &'a MatchedResource,
     pub(crate) attributes: &'a Attributes,
     /// The kinds for decoding reviews.
     pub(crate) kinds: &'a dyn Kinds,
-    /// Objects and options as JSON, in the version that the webhook matches.
+    /// Objects and options as JSON, in the version that the webhook matched.
     pub(crate) object: &'a [u8],
     pub(crate) old_object: &'a [u8],
     pub(crate) options: &'a [u8],
-    pub(crate) time: Time,
+    pub(crate) time: Deadlines,
 }
 
-/// The time limits of the webhooks of one request.
+/// The deadlines for a request's webhooks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Time {
+pub(crate) struct Deadlines {
     deadline: Option<Instant>,
-    /// The deadline for webhooks whose failures are ignored.
-    spare: Option<Instant>,
+    /// The deadline for webhooks with `failurePolicy: Ignore`.
+    ignorable: Option<Instant>,
 }
 
-/// The reason why a webhook has not allowed a request.
+/// The reason why a webhook did not allow a request.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The call failed; `failurePolicy` applies.
-    Call { why: String, code: u16, passed_over: Option<PassedOver> },
-    /// The webhook refuses the request.
+    Call { why: String, code: u16, passed_over: Option<SkipReason> },
+    /// The webhook denied the request.
     Refused(Status),
-    /// The webhook must not be called for the request, or its patch is invalid.
+    /// The webhook must not be called for the request, or its patch is invalid; `failurePolicy` does not apply.
     Unusable(Status),
 }
 
-impl Time {
+impl Deadlines {
     pub(crate) fn of(attributes: &Attributes, now: Instant) -> Self {
         let reserve = |deadline: Instant| RESERVE.min(deadline.saturating_duration_since(now) / 2);
-        let spare = attributes.deadline.map(|deadline| deadline.checked_sub(reserve(deadline)).unwrap_or(now));
-        Self { deadline: attributes.deadline, spare }
+        let ignorable = attributes.deadline.map(|deadline| deadline.checked_sub(reserve(deadline)).unwrap_or(now));
+        Self { deadline: attributes.deadline, ignorable }
     }
 
     /// Returns true if the request's deadline has passed.
-    pub(crate) fn is_up(&self, now: Instant) -> bool {
+    pub(crate) fn are_expired(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Returns the timeout of a call, and true if it is shorter than the webhook's own.
-    fn left(&self, may_be_ignored: bool, asked: Option<Duration>, now: Instant) -> (Option<Duration>, bool) {
-        let until = if may_be_ignored { self.spare } else { self.deadline };
+    /// Returns the timeout of a call, and true if it is shorter than the webhook's own timeout.
+    fn timeout(&self, may_be_ignored: bool, own: Option<Duration>, now: Instant) -> (Option<Duration>, bool) {
+        let until = if may_be_ignored { self.ignorable } else { self.deadline };
         let left = until.map(|until| until.saturating_duration_since(now));
-        let own = asked.map(|own| own.min(LONGEST_CALL));
+        let own = own.map(|own| own.min(MAX_TIMEOUT));
         match (own, left) {
             (Some(own), Some(left)) => (Some(own.min(left)), left < own),
             (own, left) => (own.or(left), own.is_none()),
@@ -86,14 +86,14 @@ impl Time {
     }
 }
 
-/// Returns the status for a request that took too long.
+/// Returns the status for a request that timed out.
 pub(crate) fn timed_out() -> Status {
     Status::timeout("request did not complete within requested timeout", 0)
 }
 
-/// Returns the status for a request whose deadline passed during a call. It is about the request: which webhook was waited
-/// for then is by chance.
-fn overtaken() -> Status {
+/// Returns the status for a request whose deadline passed during a call. It does not mention the webhook, which may not
+/// be the slow one.
+fn deadline_exceeded() -> Status {
     Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
 }
 
@@ -103,67 +103,67 @@ impl Failure {
     }
 
     /// Returns the failure for an unusable response.
-    pub(crate) fn of_answer(why: impl Into<String>) -> Self {
+    pub(crate) fn of_response(why: impl Into<String>) -> Self {
         Self::call(why, UNAVAILABLE)
     }
 
-    /// Counts the failure, and returns the request's error. If the request continues without the webhook, `note_open`
-    /// is called, and if the reason is a lack of time, the client is warned.
-    pub(crate) fn conclude(
+    /// Records the failure, and returns the request's error. If the webhook fails open, `annotate_failed_open` is
+    /// called, and the client gets a warning if the reason is a lack of time.
+    pub(crate) fn apply_failure_policy(
         self,
-        call: &CallOf<'_>,
+        call: &CallInfo<'_>,
         request: &Request<'_>,
         metrics: &Metrics,
-        note_open: impl FnOnce(),
+        annotate_failed_open: impl FnOnce(),
     ) -> Result<(), Status> {
-        let was_late = matches!(&self, Self::Call { passed_over: Some(PassedOver::Deadline), .. });
-        if let Some(status) = self.settle(call, metrics) {
-            return Err(if was_late { overtaken() } else { status });
+        let was_late = matches!(&self, Self::Call { passed_over: Some(SkipReason::Deadline), .. });
+        if let Some(status) = self.record(call, metrics) {
+            return Err(if was_late { deadline_exceeded() } else { status });
         }
-        note_open();
+        annotate_failed_open();
         if was_late {
-            request.warn(passed_over_warning(call.hook));
+            request.warn(skipped_warning(call.hook));
         }
         Ok(())
     }
 
-    /// Counts the failure; `None` if the request continues without the webhook.
-    fn settle(self, call: &CallOf<'_>, metrics: &Metrics) -> Option<Status> {
-        let CallOf { of, hook, attributes, took } = *call;
-        let (name, about) = (hook.name.as_str(), attributes.operation);
+    /// Records the failure; `None` if the webhook fails open.
+    fn record(self, call: &CallInfo<'_>, metrics: &Metrics) -> Option<Status> {
+        let CallInfo { of, hook, attributes, took } = *call;
+        let (name, operation) = (hook.name.as_str(), attributes.operation);
         match self {
             Self::Call { why, code, passed_over } => {
                 if let Some(passed_over) = passed_over {
                     metrics.passed_over(of, name, passed_over);
                 }
                 let why = format!("failed calling webhook {}: {why}", go_quote(name));
-                metrics.called(of, name, about, took, !hook.ignores_failures, code);
+                metrics.called(of, name, operation, took, !hook.ignores_failures, code);
                 if hook.ignores_failures {
                     metrics.failed_open(of, name);
                     tracing::warn!(why, "failed calling a webhook, failing open");
                     return None;
                 }
-                metrics.rejected(of, name, about, Rejection::CallingWebhook, code);
+                metrics.rejected(of, name, operation, Rejection::CallingWebhook, code);
                 tracing::warn!(why, "failed calling a webhook, failing closed");
                 Some(Status::internal(why))
             }
             Self::Refused(status) => {
-                metrics.rejected(of, name, about, Rejection::NoError, status.code());
-                metrics.called(of, name, about, took, true, status.code());
+                metrics.rejected(of, name, operation, Rejection::NoError, status.code());
+                metrics.called(of, name, operation, took, true, status.code());
                 Some(status)
             }
             Self::Unusable(status) => {
-                metrics.rejected(of, name, about, Rejection::Internal, 0);
-                metrics.called(of, name, about, took, true, 0);
+                metrics.rejected(of, name, operation, Rejection::Internal, 0);
+                metrics.called(of, name, operation, took, true, 0);
                 Some(status)
             }
         }
     }
 }
 
-/// A call, as it is counted in metrics.
+/// The values of a call for metrics.
 #[derive(Clone, Copy)]
-pub(crate) struct CallOf<'a> {
+pub(crate) struct CallInfo<'a> {
     pub(crate) of: Type,
     pub(crate) hook: &'a Hook,
     pub(crate) attributes: &'a Attributes,
@@ -172,9 +172,9 @@ pub(crate) struct CallOf<'a> {
 
 impl Call<'_> {
     /// Calls the webhook, and returns its response.
-    pub(crate) async fn make(&self) -> Result<Answer, Failure> {
+    pub(crate) async fn send(&self) -> Result<WebhookResponse, Failure> {
         let hook = self.hook;
-        if self.attributes.dry_run && !hook.bears_dry_runs {
+        if self.attributes.dry_run && !hook.supports_dry_run {
             let why = format!("admission webhook {} does not support dry run", go_quote(&hook.name));
             return Err(Failure::Unusable(Status::bad_request(why)));
         }
@@ -186,7 +186,7 @@ impl Call<'_> {
         let backend = hook.backend.as_ref();
         let backend = backend.map_err(|why| Failure::call(format!("could not get REST client: {why}"), 500))?;
         let uid = Uuid::new_v4().to_string();
-        let question = Question {
+        let review_request = ReviewRequest {
             version,
             uid: &uid,
             attributes: self.attributes,
@@ -200,52 +200,53 @@ impl Call<'_> {
             Type::Admit => Part::MutatingWebhooks,
             Type::Validating => Part::ValidatingWebhooks,
         };
-        // Its memory counts until it has been read.
-        let posted = measured(part, self.exchange(backend, question.document())).await?;
-        let answer = Answer::read(self.kinds, &posted.body, version, &uid, self.of == Type::Admit);
+        // The memory of the response is charged until it is decoded.
+        let posted = measured(part, self.exchange(backend, review_request.to_json())).await?;
+        let answer = WebhookResponse::read(self.kinds, &posted.body, version, &uid, self.of == Type::Admit);
         answer.map_err(|bad| match bad {
-            BadAnswer::Unreadable(why) => Failure::of_answer(format!("failed to call webhook: {why}")),
-            BadAnswer::Invalid(why) => Failure::of_answer(format!("received invalid webhook response: {why}")),
+            ResponseError::Unreadable(why) => Failure::of_response(format!("failed to call webhook: {why}")),
+            ResponseError::Invalid(why) => Failure::of_response(format!("received invalid webhook response: {why}")),
         })
     }
 
-    /// Returns an error if the response refuses the request.
-    pub(crate) fn judge(&self, answer: &Answer) -> Result<(), Failure> {
+    /// Returns an error if the response denies the request.
+    pub(crate) fn check_allowed(&self, answer: &WebhookResponse) -> Result<(), Failure> {
         match answer.allowed {
             true => Ok(()),
             false => Err(Failure::Refused(refusal(&self.hook.name, answer.status.as_ref()))),
         }
     }
 
-    /// Posts a document and returns the response body, unless the breaker is open or no time is left.
+    /// Posts a document and returns the response, unless the breaker is open or no time is left.
     async fn exchange(&self, backend: &Backend, document: Bytes) -> Result<binnacle_webhook::Answer, Failure> {
         let began = Instant::now();
-        let (time, is_cut) = self.time.left(self.hook.ignores_failures, self.hook.timeout, began);
+        let (time, is_shortened) = self.time.timeout(self.hook.ignores_failures, self.hook.timeout, began);
         let passed_over = |why: String, passed_over| {
             let why = format!("failed to call webhook: {why}");
             Failure::Call { why, code: UNAVAILABLE, passed_over: Some(passed_over) }
         };
         if time.is_some_and(|time| time.is_zero()) {
-            return Err(passed_over("context deadline exceeded".to_owned(), PassedOver::Deadline));
+            return Err(passed_over("context deadline exceeded".to_owned(), SkipReason::Deadline));
         }
-        let pass = backend.breaker.enter(began);
-        let pass = pass.map_err(|why| passed_over(format!("{why} (not called again so soon)"), PassedOver::Dead))?;
+        let permit = backend.breaker.enter(began);
+        let permit =
+            permit.map_err(|why| passed_over(format!("{why} (not called again so soon)"), SkipReason::Dead))?;
         match post(backend, document, time, began).await {
             Ok(answer) => {
-                pass.succeed();
+                permit.succeed();
                 Ok(answer)
             }
             Err(error) => {
-                let in_vain = match &error {
+                let is_slow = match &error {
                     WebhookError::TimedOut { .. } => true,
-                    WebhookError::Connection { .. } | WebhookError::TooLarge { .. } => began.elapsed() >= LONG,
+                    WebhookError::Connection { .. } | WebhookError::TooLarge { .. } => began.elapsed() >= SLOW,
                     WebhookError::Status { .. } | WebhookError::Malformed(_) => false,
                 };
-                match (in_vain, is_cut) {
-                    (false, _) => pass.succeed(),
-                    (true, false) => pass.fail(&error.to_string(), Instant::now()),
-                    // The request had too little time, which says nothing about the server.
-                    (true, true) => return Err(passed_over(error.to_string(), PassedOver::Deadline)),
+                match (is_slow, is_shortened) {
+                    (false, _) => permit.succeed(),
+                    (true, false) => permit.fail(&error.to_string(), Instant::now()),
+                    // The request had too little time left, which says nothing about the server.
+                    (true, true) => return Err(passed_over(error.to_string(), SkipReason::Deadline)),
                 }
                 Err(Failure::call(format!("failed to call webhook: {error}"), error.code().unwrap_or(UNAVAILABLE)))
             }
@@ -253,7 +254,7 @@ impl Call<'_> {
     }
 }
 
-/// Posts a document, and retries after the time that a `Retry-After` header names.
+/// Posts a document, and retries after the time in `Retry-After` headers.
 async fn post(
     backend: &Backend,
     document: Bytes,
@@ -265,7 +266,7 @@ async fn post(
         let answer = match backend.client.post_within(document.clone(), left).await {
             Err(WebhookError::Status { code, retry_after: Some(seconds), .. }) if code == 429 || code >= 500 => {
                 let pause = Duration::from_secs(seconds.into());
-                let left = time.unwrap_or(LONGEST_CALL).saturating_sub(began.elapsed());
+                let left = time.unwrap_or(MAX_TIMEOUT).saturating_sub(began.elapsed());
                 if pause >= left {
                     tokio::time::sleep(left).await;
                     return Err(WebhookError::TimedOut { message: "context deadline exceeded".to_owned() });
@@ -287,8 +288,8 @@ async fn post(
     backend.client.post_within(document, left).await
 }
 
-/// Returns the warning for a client whose request continued without a webhook for lack of time.
-fn passed_over_warning(hook: &Hook) -> String {
+/// Returns the warning for a webhook that failed open for lack of time.
+fn skipped_warning(hook: &Hook) -> String {
     format!("admission webhook {} was not waited for: the request had no time left for it", go_quote(&hook.name))
 }
 
@@ -301,15 +302,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_for_whom() {
+    fn timeout_depends_on_deadline_and_failure_policy() {
         let now = Instant::now();
         let seconds = Duration::from_secs_f64;
-        for (left, must, asks, want, is_cut) in [
+        for (left, must, asks, want, is_shortened) in [
             (None, true, Some(10.0), Some(10.0), false),
             (None, true, None, None, true),
             (Some(34.0), true, Some(10.0), Some(10.0), false),
             (Some(4.0), true, Some(10.0), Some(4.0), true),
-            // Webhooks with ignored failures leave a second, or half of a shorter time.
+            // With `failurePolicy: Ignore`, a second is left, or half of a shorter time.
             (Some(34.0), false, Some(10.0), Some(10.0), false),
             (Some(4.0), false, Some(10.0), Some(3.0), true),
             (Some(1.0), false, Some(10.0), Some(0.5), true),
@@ -328,8 +329,8 @@ mod tests {
                 deadline: left.map(|left| now + seconds(left)),
                 by_server: false,
             };
-            let got = Time::of(&attributes, now).left(!must, asks.map(seconds), now);
-            assert_eq!(got, (want.map(seconds), is_cut), "{left:?} {must} {asks:?}");
+            let got = Deadlines::of(&attributes, now).timeout(!must, asks.map(seconds), now);
+            assert_eq!(got, (want.map(seconds), is_shortened), "{left:?} {must} {asks:?}");
         }
     }
 }

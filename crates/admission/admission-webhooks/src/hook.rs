@@ -1,4 +1,4 @@
-//! One webhook, compiled from its configuration.
+//! Compiled webhooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,27 +19,27 @@ pub(crate) struct Hook {
     /// The name of the webhook's configuration.
     pub(crate) configuration: Text,
     pub(crate) name: Text,
-    /// The source, the configuration, the name, and the index among the configuration's webhooks of this name.
+    /// Source, configuration, name, and the index among the configuration's webhooks with this name.
     pub(crate) id: Text,
     pub(crate) criteria: Criteria,
     pub(crate) conditions: MatchConditions,
     /// True for `failurePolicy: Ignore`.
     pub(crate) ignores_failures: bool,
-    /// True if the webhook has no side effects on dry runs.
-    pub(crate) bears_dry_runs: bool,
+    /// True if the webhook has no side effects for dry-run requests.
+    pub(crate) supports_dry_run: bool,
     /// True for `reinvocationPolicy: IfNeeded`.
-    pub(crate) reinvoked: bool,
+    pub(crate) is_reinvocable: bool,
     pub(crate) timeout: Option<Duration>,
-    /// `None` if the webhook supports no known version.
+    /// `None` if no version of the webhook is supported.
     pub(crate) reviews: Option<ReviewVersion>,
-    /// The error is the reason why it cannot be called.
+    /// An error if the webhook cannot be called.
     pub(crate) backend: Result<Arc<Backend>, String>,
 }
 
 impl Hook {
-    /// Returns all webhooks of a configuration, in their order; `place` distinguishes configurations from files and
+    /// Compiles the webhooks of a configuration, in order. `source` distinguishes configurations of manifests from
     /// those of the API.
-    pub(crate) fn all_of(place: &str, configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
+    pub(crate) fn all_of(source: &str, configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
         // It has all fields of a validating configuration.
         let configuration = FieldRef::<MutatingWebhookConfiguration>::root(configuration);
         let webhooks = configuration.at(MutatingWebhookConfiguration::WEBHOOKS);
@@ -48,9 +48,9 @@ impl Hook {
         let mut hooks: Vec<Arc<Self>> = Vec::with_capacity(webhooks.len());
         for webhook in webhooks.values() {
             let name = webhook.at(Webhook::NAME).str();
-            // Names may occur twice.
+            // Names need not be unique.
             let number = hooks.iter().filter(|other| other.name == name).count();
-            let id = format!("{place}{configuration}/{name}/{number}").into();
+            let id = format!("{source}{configuration}/{name}/{number}").into();
             hooks.push(Arc::new(Self::of(&configuration, webhook, id, of, backends)));
         }
         hooks
@@ -67,8 +67,8 @@ impl Hook {
             criteria: Criteria::of_webhook(webhook),
             conditions: MatchConditions::of_webhook(webhook, of.as_str()),
             ignores_failures: text(Webhook::FAILURE_POLICY) == "Ignore",
-            bears_dry_runs: matches!(text(Webhook::SIDE_EFFECTS), "None" | "NoneOnDryRun"),
-            reinvoked: text(Webhook::REINVOCATION_POLICY) == "IfNeeded",
+            supports_dry_run: matches!(text(Webhook::SIDE_EFFECTS), "None" | "NoneOnDryRun"),
+            is_reinvocable: text(Webhook::REINVOCATION_POLICY) == "IfNeeded",
             timeout: seconds.map(Duration::from_secs),
             reviews: ReviewVersion::first_of(versions),
             backend: backends.of(webhook.at(Webhook::CLIENT_CONFIG)),

@@ -1,25 +1,25 @@
-//! Admission webhooks: the calls for a request, their bodies, and the handling of the responses.
+//! Admission webhooks: their calls for a request and the handling of their responses.
 //!
-//! [`Webhooks`] holds one type of configurations, compiled once for each change; [`Mutating`] and [`Validating`] are
-//! the plugins. A call (`call`) takes no longer than the request's remaining time, and after repeated slow failures a
-//! backend is not called for a while (`breaker`).
+//! [`Webhooks`] has the configurations of a type, which are compiled when they change. [`Mutating`] and [`Validating`]
+//! are the plugins. A call (`call`) takes no longer than the request's remaining time, and after repeated slow failures
+//! a backend is not called for a while (`breaker`).
 
-mod answer;
 mod audit;
 mod backends;
 mod breaker;
 mod call;
-mod forms;
+mod encodings;
 mod hook;
 mod managed_fields;
 mod matching;
 mod metrics;
 mod mutating;
-mod patching;
+mod patch;
 mod refusal;
+mod response;
 mod review;
 mod table;
-mod untyped;
+mod type_meta;
 mod validating;
 mod webhooks;
 
@@ -33,13 +33,13 @@ pub use table::WebhookReport;
 pub use validating::Validating;
 pub use webhooks::{WebhookKind, Webhooks};
 
-/// Decodes a webhook's response for each version of a review, and returns the status of its refusal, or the error of an
-/// unusable response. For tests with arbitrary bytes.
+/// Decodes a webhook's response for each review version, and returns the status of its denial, or the error of an
+/// invalid response. For fuzzing.
 pub fn read_answer(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
     [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
-        match answer::Answer::read(kinds, body, version, "", mutating) {
+        match response::WebhookResponse::read(kinds, body, version, "", mutating) {
             Ok(answer) => Ok(refusal::refusal("w", answer.status.as_ref())),
-            Err(answer::BadAnswer::Unreadable(why) | answer::BadAnswer::Invalid(why)) => Err(why),
+            Err(response::ResponseError::Unreadable(why) | response::ResponseError::Invalid(why)) => Err(why),
         }
     })
 }

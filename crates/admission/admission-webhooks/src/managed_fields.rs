@@ -1,4 +1,4 @@
-//! `metadata.managedFields` after webhooks, which must not make it undecodable.
+//! Protects `metadata.managedFields` from webhooks that would make it undecodable.
 
 use binnacle_admission::Request;
 use binnacle_fields::meta::v1::ObjectMeta;
@@ -7,10 +7,10 @@ use binnacle_patch::apply::check_managed_fields;
 use binnacle_registry::object;
 use binnacle_schema::Value;
 
-/// Restores the managed fields of `before` if they have become undecodable, and warns.
+/// Restores the managed fields of `before` if they have become undecodable, and adds a warning.
 pub(crate) fn restore_unreadable(request: &Request<'_>, before: &Value, object: &mut Value) {
     let [had, has] = [before, object].map(|object| metadata(object).at(ObjectMeta::MANAGED_FIELDS).list());
-    // Custom objects may have entries that are no objects until they are stored; these are ignored here.
+    // Custom objects may have entries that are not objects until they are stored, which are ignored here.
     if had == has || has.iter().any(|entry| entry.as_object().is_none()) {
         return;
     }

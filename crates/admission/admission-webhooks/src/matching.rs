@@ -1,12 +1,10 @@
-//! The webhooks that match a request: rules and selectors are checked first, match conditions last.
+//! Matching of requests with webhooks: first rules and selectors, then match conditions.
 
 use std::sync::Arc;
 
 use binnacle_admission::Lookup;
-use binnacle_admission_matching::expressions::{
-    Checks, Inputs, MatchConditionMetrics, Matched as Judgement, request_object,
-};
-use binnacle_admission_matching::{Matched, Subject};
+use binnacle_admission_matching::expressions::{Checks, Inputs, MatchConditionMetrics, MatchResult, request_object};
+use binnacle_admission_matching::{MatchedResource, Subject};
 use binnacle_authz::Authorizer;
 use binnacle_meta::Status;
 use binnacle_registry::Catalog;
@@ -16,7 +14,7 @@ use binnacle_schema::Value;
 use crate::hook::Hook;
 use crate::metrics::Metrics;
 
-/// The parts of the server that both plugins use.
+/// The parts of the server that both plugins depend on.
 #[derive(Clone)]
 pub struct Surroundings {
     pub catalog: Catalog,
@@ -26,31 +24,33 @@ pub struct Surroundings {
     pub conditions: MatchConditionMetrics,
 }
 
-/// A request to match with webhooks.
-pub(crate) struct Comparison<'a> {
+/// A request that is matched with webhooks.
+pub(crate) struct WebhookMatcher<'a> {
     pub(crate) subject: Subject<'a>,
-    surroundings: &'a Surroundings,
+    dependencies: &'a Surroundings,
     checks: Option<Checks>,
 }
 
-impl<'a> Comparison<'a> {
-    pub(crate) fn new(attributes: &'a Attributes, surroundings: &'a Surroundings) -> Self {
-        let subject = Subject::new(attributes, &surroundings.catalog, &*surroundings.lookup);
-        Self { subject, surroundings, checks: None }
+impl<'a> WebhookMatcher<'a> {
+    pub(crate) fn new(attributes: &'a Attributes, dependencies: &'a Surroundings) -> Self {
+        let subject = Subject::new(attributes, &dependencies.catalog, &*dependencies.lookup);
+        Self { subject, dependencies, checks: None }
     }
 
-    /// Returns the resource and kind with which the request matches a webhook, if it does.
+    /// Returns the resource and kind that the request matches a webhook as, if it does.
     ///
-    /// Errors: 403 if a match condition fails and the failure policy is `Fail`, 404 and 500 as for
+    /// # Errors
+    ///
+    /// Returns 403 if a match condition fails and the failure policy is `Fail`, 404 and 500 as for
     /// [`Criteria::matches`].
     ///
     /// [`Criteria::matches`]: binnacle_admission_matching::Criteria::matches
-    pub(crate) async fn concerns(
+    pub(crate) async fn matches(
         &mut self,
         hook: &Hook,
         object: &Value,
         old: Option<&Value>,
-    ) -> Result<Option<Matched>, Status> {
+    ) -> Result<Option<MatchedResource>, Status> {
         let Some(matched) = hook.criteria.matches(&self.subject, object, old).await? else { return Ok(None) };
         if hook.conditions.is_empty() {
             return Ok(Some(matched));
@@ -58,7 +58,7 @@ impl<'a> Comparison<'a> {
         let attributes = self.subject.attributes;
         let versioned = self.subject.versioned(&matched.kind, object, old).await?;
         let request = request_object(attributes, &matched.kind, &matched.resource);
-        let authorizer = &self.surroundings.authorizer;
+        let authorizer = &self.dependencies.authorizer;
         let checks = self.checks.get_or_insert_with(|| Checks::new(authorizer.clone(), attributes));
         let inputs = Inputs {
             request: &request,
@@ -68,11 +68,11 @@ impl<'a> Comparison<'a> {
             namespace: None,
             checks: None,
         };
-        let metrics = &self.surroundings.conditions;
+        let metrics = &self.dependencies.conditions;
         match hook.conditions.of_request(&inputs, checks, attributes.operation, metrics).await {
-            Judgement::Yes => Ok(Some(matched)),
-            Judgement::No { .. } => Ok(None),
-            Judgement::Failed(why) => {
+            MatchResult::Yes => Ok(Some(matched)),
+            MatchResult::No { .. } => Ok(None),
+            MatchResult::Failed(why) => {
                 tracing::warn!(webhook = hook.name.as_str(), why, "match conditions failed");
                 Err(Status::forbidden(&attributes.resource.group_resource(), &attributes.name, why))
             }

@@ -1,4 +1,4 @@
-//! The metric families of admission webhooks: those of kube-apiserver, and one of skipped calls.
+//! The metric families of admission webhooks: those of kube-apiserver, and one for skipped calls.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use binnacle_metrics::{HistogramVec, families};
 use binnacle_registry::admission::Operation;
 use prometheus::{IntCounterVec, IntGauge};
 
-/// The largest code in labels; it bounds the number of series that webhooks can create.
+/// The largest code in labels, which bounds the number of series that webhooks can create.
 const MAX_CODE: u16 = 600;
 
 families! {
@@ -41,7 +41,7 @@ families! {
     }
 }
 
-/// The plugin, the value of the label `type`.
+/// The plugin, as in the label `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Admit,
@@ -53,39 +53,40 @@ pub(crate) enum Type {
 pub(crate) enum Rejection {
     CallingWebhook,
     Internal,
-    /// The webhook refused.
+    /// The webhook denied the request.
     NoError,
 }
 
 /// The reason for skipping a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PassedOver {
-    /// It has not responded in time for a while.
+pub(crate) enum SkipReason {
+    /// The breaker of its backend is open.
     Dead,
-    /// The request had no time left.
+    /// The request has no time left.
     Deadline,
 }
 
 impl Metrics {
     /// Counts a call of a webhook.
-    pub(crate) fn called(&self, of: Type, name: &str, about: Operation, took: Duration, rejected: bool, code: u16) {
-        let (about, rejected, code) = (about.as_str(), if rejected { "true" } else { "false" }, code.min(MAX_CODE));
-        self.requests.with_label_values(&[&code.to_string(), name, about, rejected, of.as_str()]).inc();
-        self.durations.with_label_values(&[name, about, rejected, of.as_str()]).observe(took.as_secs_f64());
+    pub(crate) fn called(&self, of: Type, name: &str, operation: Operation, took: Duration, rejected: bool, code: u16) {
+        let (operation, rejected, code) =
+            (operation.as_str(), if rejected { "true" } else { "false" }, code.min(MAX_CODE));
+        self.requests.with_label_values(&[&code.to_string(), name, operation, rejected, of.as_str()]).inc();
+        self.durations.with_label_values(&[name, operation, rejected, of.as_str()]).observe(took.as_secs_f64());
     }
 
     /// Counts a request that was rejected because of a webhook.
-    pub(crate) fn rejected(&self, of: Type, name: &str, about: Operation, why: Rejection, code: u16) {
+    pub(crate) fn rejected(&self, of: Type, name: &str, operation: Operation, why: Rejection, code: u16) {
         let code = code.min(MAX_CODE).to_string();
-        self.rejections.with_label_values(&[why.as_str(), name, about.as_str(), &code, of.as_str()]).inc();
+        self.rejections.with_label_values(&[why.as_str(), name, operation.as_str(), &code, of.as_str()]).inc();
     }
 
-    /// Counts a failed call after which the request continued.
+    /// Counts a call that failed open.
     pub(crate) fn failed_open(&self, of: Type, name: &str) {
         self.failed_open.with_label_values(&[name, of.as_str()]).inc();
     }
 
-    pub(crate) fn passed_over(&self, of: Type, name: &str, why: PassedOver) {
+    pub(crate) fn passed_over(&self, of: Type, name: &str, why: SkipReason) {
         self.passed_over.with_label_values(&[name, why.as_str(), of.as_str()]).inc();
     }
 }
@@ -109,7 +110,7 @@ impl Rejection {
     }
 }
 
-impl PassedOver {
+impl SkipReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::Dead => "dead",

@@ -1,11 +1,11 @@
-//! The plugin MutatingAdmissionWebhook: webhooks that change objects, one after the other.
+//! The MutatingAdmissionWebhook plugin: webhooks that change objects, called in order.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_admission::{Plugin, Reinvocation, Request, Stage, forbidden};
-use binnacle_admission_matching::{Matched, SharedDefault};
+use binnacle_admission_matching::{MatchedResource, SharedDefault};
 use binnacle_fields::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use binnacle_fields::metadata;
 use binnacle_meta::{Status, Text};
@@ -14,64 +14,64 @@ use binnacle_registry::admission::Attributes;
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::audit::{Round, annotate, note_mutation, note_open_mutation, note_patch};
-use crate::call::{Call, CallOf, Failure, Time, timed_out};
-use crate::forms::{Forms, text};
+use crate::audit::{Round, annotate, annotate_failed_open_mutation, annotate_mutation, annotate_patch};
+use crate::call::{Call, CallInfo, Deadlines, Failure, timed_out};
+use crate::encodings::{Encodings, text};
 use crate::hook::Hook;
 use crate::managed_fields::restore_unreadable;
-use crate::matching::{Comparison, Surroundings};
+use crate::matching::{Surroundings, WebhookMatcher};
 use crate::metrics::Type;
-use crate::patching::{Patched, patched};
-use crate::untyped::Untyped;
+use crate::patch::{PatchedObject, apply_patch};
+use crate::type_meta::MissingTypeMeta;
 use crate::webhooks::Webhooks;
 
 const NAME: &str = "MutatingAdmissionWebhook";
 
-/// The plugin.
+/// The MutatingAdmissionWebhook plugin.
 pub struct Mutating {
     webhooks: Arc<Webhooks>,
-    surroundings: Surroundings,
+    dependencies: Surroundings,
 }
 
-/// The state of the first pass that the second pass uses.
+/// The state that is passed from the first pass to the second.
 #[derive(Default)]
-struct Passes {
-    /// The object after the webhooks, if one of them can be reinvoked.
-    left: Option<Value>,
-    /// The called webhooks that are reinvoked if the object changes.
+struct ReinvocationState {
+    /// The object after the last webhook, if one of them can be reinvoked.
+    last_object: Option<Value>,
+    /// The webhooks that were called and must be reinvoked if the object changes.
     called: HashSet<Text>,
     /// The webhooks to reinvoke.
-    again: HashSet<Text>,
+    due: HashSet<Text>,
     /// True once a patch was applied.
     patched: bool,
 }
 
-impl Passes {
-    /// Marks the webhooks called before as to be reinvoked, after a change of the object.
+impl ReinvocationState {
+    /// Marks the webhooks that were called before a change of the object for reinvocation.
     fn changed(&mut self) {
-        self.again.extend(self.called.drain());
+        self.due.extend(self.called.drain());
     }
 }
 
-/// The calls of the webhooks for one request.
+/// The calls of a request's webhooks.
 struct Dispatch<'a> {
     request: Request<'a>,
-    surroundings: &'a Surroundings,
-    comparison: Comparison<'a>,
+    dependencies: &'a Surroundings,
+    matcher: WebhookMatcher<'a>,
     reinvocation: &'a Reinvocation,
-    time: Time,
+    time: Deadlines,
     options: Arc<[u8]>,
-    forms: Forms,
-    old_forms: Forms,
-    /// The type of the object as the last patch left it.
-    untyped: Untyped,
-    /// The default that is shown in the object.
+    encodings: Encodings,
+    old_encodings: Encodings,
+    /// The type fields that the last patch removed.
+    missing_type_meta: MissingTypeMeta,
+    /// The default that was set in the object temporarily.
     shared: SharedDefault,
 }
 
 impl Mutating {
-    pub fn new(webhooks: Arc<Webhooks>, surroundings: Surroundings) -> Self {
-        Self { webhooks, surroundings }
+    pub fn new(webhooks: Arc<Webhooks>, dependencies: Surroundings) -> Self {
+        Self { webhooks, dependencies }
     }
 
     async fn admit(&self, request: Request<'_>, object: &mut WriteObject) -> Result<(), Status> {
@@ -81,30 +81,30 @@ impl Mutating {
         let only_pass = Reinvocation::default();
         let mut dispatch = Dispatch {
             request,
-            surroundings: &self.surroundings,
-            comparison: Comparison::new(attributes, &self.surroundings),
+            dependencies: &self.dependencies,
+            matcher: WebhookMatcher::new(attributes, &self.dependencies),
             reinvocation: request.reinvocation().unwrap_or(&only_pass),
-            time: Time::of(attributes, Instant::now()),
+            time: Deadlines::of(attributes, Instant::now()),
             options: text(&attributes.options.to_value()),
-            forms: Forms::default(),
-            old_forms: Forms::default(),
-            untyped: Untyped::default(),
+            encodings: Encodings::default(),
+            old_encodings: Encodings::default(),
+            missing_type_meta: MissingTypeMeta::default(),
             shared: SharedDefault::default(),
         };
-        dispatch.shared = SharedDefault::show(&dispatch.comparison.subject, object);
+        dispatch.shared = SharedDefault::show(&dispatch.matcher.subject, object);
         if dispatch.reinvocation.is_second() {
-            // Built-in plugins may have changed the object since.
+            // Other plugins may have changed the object since the first pass.
             dispatch.passes(|passes| {
-                if passes.left.as_ref().is_some_and(|left| *left != **object) {
+                if passes.last_object.as_ref().is_some_and(|last_object| *last_object != **object) {
                     passes.changed();
                 }
             });
         }
         let mut before = None;
         for (index, hook) in list.candidates(attributes) {
-            dispatch.ask(index, hook, object, &mut before).await?;
+            dispatch.invoke(index, hook, object, &mut before).await?;
         }
-        let subject = &dispatch.comparison.subject;
+        let subject = &dispatch.matcher.subject;
         subject.check_version(object)?;
         subject.check_metadata(object)?;
         if let Some(before) = &before {
@@ -114,8 +114,8 @@ impl Mutating {
             object.mark_unpruned();
         }
         dispatch.passes(|passes| {
-            let may_be_asked_again = !passes.called.is_empty();
-            passes.left = may_be_asked_again.then(|| Value::clone(object));
+            let may_be_reinvoked = !passes.called.is_empty();
+            passes.last_object = may_be_reinvoked.then(|| Value::clone(object));
         });
         dispatch.shared.hide(object);
         Ok(())
@@ -123,23 +123,23 @@ impl Mutating {
 }
 
 impl Dispatch<'_> {
-    fn passes<T>(&self, use_them: impl FnOnce(&mut Passes) -> T) -> T {
-        self.reinvocation.with_state(NAME, use_them)
+    fn passes<T>(&self, f: impl FnOnce(&mut ReinvocationState) -> T) -> T {
+        self.reinvocation.with_state(NAME, f)
     }
 
-    /// Calls one webhook if it matches, and applies its patch to the object. `before` holds the object as it was before
-    /// the first change.
-    async fn ask(
+    /// Calls a webhook if it matches, and applies its patch to the object. `before` is the object before the first
+    /// change.
+    async fn invoke(
         &mut self,
         index: usize,
         hook: &Hook,
         object: &mut Value,
         before: &mut Option<Value>,
     ) -> Result<(), Status> {
-        let Some(matched) = self.comparison.concerns(hook, object, self.request.old).await? else { return Ok(()) };
+        let Some(matched) = self.matcher.matches(hook, object, self.request.old).await? else { return Ok(()) };
         let second = self.reinvocation.is_second();
-        // A webhook that was not called in the first pass is not called in the second, even if it would match now.
-        if second && !self.passes(|passes| passes.again.contains(&hook.id)) {
+        // Webhooks that were not called in the first pass are not called in the second, even if they match now.
+        if second && !self.passes(|passes| passes.due.contains(&hook.id)) {
             return Ok(());
         }
         let round = Round { second, index };
@@ -150,19 +150,19 @@ impl Dispatch<'_> {
         let changed = match &outcome {
             Ok(Some(after)) => {
                 after.object != *object
-                    || after.untyped != self.untyped
+                    || after.missing_type_meta != self.missing_type_meta
                     || !was_patched
-                        && self.comparison.subject.built_in(&matched.kind).is_some()
+                        && self.matcher.subject.built_in(&matched.kind).is_some()
                         && has_new_times(object, self.request.old)
             }
             _ => false,
         };
-        note_mutation(&self.request, hook, round, changed);
+        annotate_mutation(&self.request, hook, round, changed);
         self.passes(|passes| {
             if changed {
                 passes.changed();
             }
-            if hook.reinvoked {
+            if hook.is_reinvocable {
                 passes.called.insert(hook.id.clone());
             }
         });
@@ -170,41 +170,44 @@ impl Dispatch<'_> {
             self.reinvocation.request();
         }
         let attributes = self.request.attributes;
-        let metrics = &self.surroundings.metrics;
+        let metrics = &self.dependencies.metrics;
         match outcome {
             Ok(after) => {
                 metrics.called(Type::Admit, &hook.name, attributes.operation, began.elapsed(), false, 200);
                 if let Some(after) = after {
                     let replaced = std::mem::replace(object, after.object);
-                    self.untyped = after.untyped;
+                    self.missing_type_meta = after.missing_type_meta;
                     before.get_or_insert(replaced);
-                    self.shared = SharedDefault::show(&self.comparison.subject, object);
-                    self.forms.forget();
+                    self.shared = SharedDefault::show(&self.matcher.subject, object);
+                    self.encodings.clear();
                 }
                 Ok(())
             }
             Err(failure) => {
-                let of = CallOf { of: Type::Admit, hook, attributes, took: began.elapsed() };
-                failure.conclude(&of, &self.request, metrics, || note_open_mutation(&self.request, hook, round))?;
-                if self.time.is_up(Instant::now()) { Err(timed_out()) } else { Ok(()) }
+                let of = CallInfo { of: Type::Admit, hook, attributes, took: began.elapsed() };
+                failure.apply_failure_policy(&of, &self.request, metrics, || {
+                    annotate_failed_open_mutation(&self.request, hook, round)
+                })?;
+                if self.time.are_expired(Instant::now()) { Err(timed_out()) } else { Ok(()) }
             }
         }
     }
 
-    /// Calls a webhook, and returns the patched object; `None` without a patch.
+    /// Calls a webhook and returns the patched object; `None` without a patch.
     async fn call(
         &mut self,
         hook: &Hook,
-        matched: &Matched,
+        matched: &MatchedResource,
         round: Round,
         object: &Value,
-    ) -> Result<Option<Patched>, Failure> {
-        let subject = &self.comparison.subject;
+    ) -> Result<Option<PatchedObject>, Failure> {
+        let subject = &self.matcher.subject;
         let unusable = Failure::Unusable;
-        self.untyped.convert_to(&matched.kind);
-        let (kind, untyped) = (&matched.kind, &self.untyped);
-        let sent = self.forms.untyped(subject, kind, Some(object), untyped).await.map_err(unusable)?;
-        let old = self.old_forms.of(subject, &matched.kind, self.request.old).await.map_err(unusable)?;
+        self.missing_type_meta.convert_to(&matched.kind);
+        let (kind, missing_type_meta) = (&matched.kind, &self.missing_type_meta);
+        let sent =
+            self.encodings.without_type_meta(subject, kind, Some(object), missing_type_meta).await.map_err(unusable)?;
+        let old = self.old_encodings.of(subject, &matched.kind, self.request.old).await.map_err(unusable)?;
         let call = Call {
             of: Type::Admit,
             hook,
@@ -216,20 +219,21 @@ impl Dispatch<'_> {
             options: &self.options,
             time: self.time,
         };
-        let answer = call.make().await?;
-        annotate(&self.request, hook, &answer.audit_annotations);
-        warn(&self.request, &answer.warnings);
-        call.judge(&answer)?;
-        let after = patched(subject, hook, matched, &answer, object, untyped).await?;
+        let response = call.send().await?;
+        annotate(&self.request, hook, &response.audit_annotations);
+        warn(&self.request, &response.warnings);
+        call.check_allowed(&response)?;
+        let after = apply_patch(subject, hook, matched, &response, object, missing_type_meta).await?;
         if after.is_some() {
-            note_patch(&self.request, hook, round, &answer.patch);
+            annotate_patch(&self.request, hook, round, &response.patch);
         }
         Ok(after)
     }
 }
 
-/// Returns true if this request has set times in the managed fields. For built-in kinds, Go's server keeps nanoseconds
-/// in these until the first patch is applied, which leaves seconds: any patch then counts as a change.
+/// Returns true if this request has set times in the managed fields. For built-in kinds, kube-apiserver keeps
+/// nanoseconds in them until the first patch is applied, which truncates them to seconds, so that any patch counts as a
+/// change.
 fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     let times = |object: &Value| -> Vec<Text> {
         let entries = metadata(object).at(ObjectMeta::MANAGED_FIELDS).values();
@@ -240,10 +244,10 @@ fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     !times_now.is_empty() && old.is_none_or(|old| times(old) != times_now)
 }
 
-/// Adds a webhook's warnings to the response, unless a header cannot hold them.
+/// Adds a webhook's warnings to the response, except those that are not valid in headers.
 pub(crate) fn warn(request: &Request<'_>, warnings: &[String]) {
-    let told = |text: &&String| !text.is_empty() && !text.contains(char::is_control);
-    warnings.iter().filter(told).for_each(|text| request.warn(text));
+    let is_valid = |text: &&String| !text.is_empty() && !text.contains(char::is_control);
+    warnings.iter().filter(is_valid).for_each(|text| request.warn(text));
 }
 
 impl Plugin for Mutating {
@@ -252,7 +256,7 @@ impl Plugin for Mutating {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Mutate && self.webhooks.may_concern(attributes)
+        stage == Stage::Mutate && self.webhooks.may_match(attributes)
     }
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {

@@ -1,4 +1,4 @@
-//! The request to a webhook: an AdmissionReview with its members in kube-apiserver's order.
+//! The request to a webhook: an AdmissionReview with the fields in kube-apiserver's order.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource};
 use binnacle_registry::admission::Attributes;
@@ -6,19 +6,19 @@ use binnacle_request::User;
 use binnacle_schema::json;
 use bytes::Bytes;
 
-/// The supported versions of reviews. They differ in their names, and in how strictly responses are validated.
+/// The supported versions of reviews. They only differ in name and in the validation of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReviewVersion {
     V1,
     V1Beta1,
 }
 
-/// The request of a review.
-pub(crate) struct Question<'a> {
+/// The `request` of a review.
+pub(crate) struct ReviewRequest<'a> {
     pub(crate) version: ReviewVersion,
     pub(crate) uid: &'a str,
     pub(crate) attributes: &'a Attributes,
-    /// The kind and resource that a rule matches, in whose version the objects are.
+    /// The kind and resource that the webhook matched, whose version the objects have.
     pub(crate) kind: &'a GroupVersionKind,
     pub(crate) resource: &'a GroupVersionResource,
     /// Objects and options as JSON; `null` if absent.
@@ -28,7 +28,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl ReviewVersion {
-    /// Returns the first of a webhook's versions that is supported here.
+    /// Returns the first of a webhook's versions that is supported.
     pub(crate) fn first_of<'a>(versions: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         versions.into_iter().find_map(|version| match version {
             "v1" => Some(Self::V1),
@@ -45,9 +45,9 @@ impl ReviewVersion {
     }
 }
 
-impl Question<'_> {
-    /// Returns the body of the request.
-    pub(crate) fn document(&self) -> Bytes {
+impl ReviewRequest<'_> {
+    /// Encodes the review as the request body.
+    pub(crate) fn to_json(&self) -> Bytes {
         let attributes = self.attributes;
         let mut out = Vec::with_capacity(1024 + self.object.len() + self.old_object.len());
         out.extend_from_slice(br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/"#);
@@ -122,7 +122,7 @@ fn write_texts<'a>(texts: impl IntoIterator<Item = &'a str>, out: &mut Vec<u8>) 
     out.push(b']');
 }
 
-/// Writes a user without its empty members.
+/// Writes a user without empty fields.
 fn write_user(user: &User, out: &mut Vec<u8>) {
     let mut separator = b'{';
     let mut member = |name: &[u8], out: &mut Vec<u8>| {

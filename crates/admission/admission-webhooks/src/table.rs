@@ -1,4 +1,4 @@
-//! The webhooks with their URLs and the states of their breakers: as values, and as a table.
+//! Reports of the webhooks, their URLs and the states of their breakers, as values and as a table.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ pub struct WebhookReport {
     pub configuration: Text,
     pub name: Text,
     pub url: String,
-    /// The state of the circuit breaker: `closed` (calls are allowed), `open` (none is) or `half-open` (a trial call is
-    /// running); `unusable` if the configuration of the webhook cannot be used.
+    /// The state of the circuit breaker: `closed` (calls are allowed), `open` (no calls are allowed) or `half-open` (a
+    /// trial call is running); `unusable` if the client configuration of the webhook is invalid.
     pub state: &'static str,
     /// The number of consecutive slow failures.
     pub in_vain: u32,
-    /// The time until an open breaker allows a trial call, rounded up.
+    /// The seconds until an open breaker allows a trial call, rounded up.
     pub seconds_left: u64,
-    /// The reason of a state other than `closed`.
+    /// The reason for a state other than `closed`.
     pub why: String,
 }
 
 impl Webhooks {
-    /// Returns the state of each webhook, in the order of the calls.
+    /// Returns the state of each webhook, in the order of calls.
     pub fn report(sources: &[Arc<Self>], now: Instant) -> Vec<WebhookReport> {
         let of = |source: &Arc<Self>| {
             let kind = source.kind().of_metrics().as_str();
@@ -41,13 +41,13 @@ impl Webhooks {
         sources.iter().flat_map(of).collect()
     }
 
-    /// Returns a line for each webhook, in the order of the calls.
+    /// Returns a line for each webhook, in the order of calls.
     pub fn table(sources: &[Arc<Self>], now: Instant) -> String {
         let mut table = HEAD.to_owned();
         for webhook in Self::report(sources, now) {
             let WebhookReport { kind, configuration, name, url, state, in_vain, seconds_left, why } = webhook;
             let why = if why.is_empty() { why } else { go_quote(&why) };
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ =
                 writeln!(table, "{kind}, {configuration}, {name}, {url}, {state}, {in_vain}, {seconds_left}, {why}");
         }
@@ -62,7 +62,7 @@ fn report(kind: &'static str, hook: &Hook, now: Instant) -> WebhookReport {
             let url = backend.client.target().url.to_string();
             match backend.breaker.report(now) {
                 Report::Closed { failures } => (url, "closed", failures, 0, String::new()),
-                // Rounded up, so that after this time a trial call is allowed.
+                // Rounded up, so that a trial call is allowed once this time has passed.
                 Report::Open { left, why } => (url, "open", 0, left.as_millis().div_ceil(1000), why),
                 Report::HalfOpen { why } => (url, "half-open", 0, 0, why),
             }

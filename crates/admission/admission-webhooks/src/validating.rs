@@ -1,10 +1,10 @@
-//! The plugin ValidatingAdmissionWebhook: webhooks that may refuse requests, called concurrently.
+//! The ValidatingAdmissionWebhook plugin: webhooks that may deny requests, called concurrently.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_admission::{Plugin, Request, Stage, forbidden};
-use binnacle_admission_matching::Matched;
+use binnacle_admission_matching::MatchedResource;
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
 use binnacle_registry::admission::Attributes;
@@ -14,102 +14,102 @@ use binnacle_scheme::Kinds;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
-use crate::audit::{annotate, note_open_validation};
-use crate::call::{Call, CallOf, Time, timed_out};
-use crate::forms::{Forms, text};
+use crate::audit::{annotate, annotate_failed_open_validation};
+use crate::call::{Call, CallInfo, Deadlines, timed_out};
+use crate::encodings::{Encodings, text};
 use crate::hook::Hook;
-use crate::matching::{Comparison, Surroundings};
+use crate::matching::{Surroundings, WebhookMatcher};
 use crate::metrics::Type;
 use crate::mutating::warn;
 use crate::webhooks::Webhooks;
 
-/// The plugin.
+/// The ValidatingAdmissionWebhook plugin.
 pub struct Validating {
     webhooks: Arc<Webhooks>,
-    surroundings: Surroundings,
+    dependencies: Surroundings,
 }
 
-/// A matching webhook, and the encoded objects for it.
-struct Concerned<'a> {
+/// A matching webhook and the encoded objects for it.
+struct MatchedWebhook<'a> {
     hook: &'a Hook,
-    matched: Matched,
+    matched: MatchedResource,
     object: Arc<[u8]>,
     old: Arc<[u8]>,
 }
 
 impl Validating {
-    pub fn new(webhooks: Arc<Webhooks>, surroundings: Surroundings) -> Self {
-        Self { webhooks, surroundings }
+    pub fn new(webhooks: Arc<Webhooks>, dependencies: Surroundings) -> Self {
+        Self { webhooks, dependencies }
     }
 
-    async fn judge(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
+    async fn validate_all(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
         let attributes = request.attributes;
         let not_ready = || forbidden(attributes, object, "not yet ready to handle request");
         let list = self.webhooks.list(attributes).await.ok_or_else(not_ready)?;
-        let mut comparison = Comparison::new(attributes, &self.surroundings);
-        let (mut forms, mut old_forms) = (Forms::default(), Forms::default());
-        let mut concerned = Vec::new();
+        let mut matcher = WebhookMatcher::new(attributes, &self.dependencies);
+        let (mut encodings, mut old_encodings) = (Encodings::default(), Encodings::default());
+        let mut matched_webhooks = Vec::new();
         for (_, hook) in list.candidates(attributes) {
-            let Some(matched) = comparison.concerns(hook, object, request.old).await? else { continue };
-            let subject = &comparison.subject;
-            let sent = forms.of(subject, &matched.kind, Some(object)).await?;
-            let old = old_forms.of(subject, &matched.kind, request.old).await?;
-            concerned.push(Concerned { hook, matched, object: sent, old });
+            let Some(matched) = matcher.matches(hook, object, request.old).await? else { continue };
+            let subject = &matcher.subject;
+            let sent = encodings.of(subject, &matched.kind, Some(object)).await?;
+            let old = old_encodings.of(subject, &matched.kind, request.old).await?;
+            matched_webhooks.push(MatchedWebhook { hook, matched, object: sent, old });
         }
-        if concerned.is_empty() {
+        if matched_webhooks.is_empty() {
             return Ok(());
         }
-        let time = Time::of(attributes, Instant::now());
-        if time.is_up(Instant::now()) {
+        let time = Deadlines::of(attributes, Instant::now());
+        if time.are_expired(Instant::now()) {
             return Err(timed_out());
         }
         let options = text(&attributes.options.to_value());
-        let kinds = comparison.subject.kinds();
-        let ask = |(n, one)| self.ask(&request, kinds, one, n, &options, time);
-        let mut answers: FuturesUnordered<_> = concerned.iter().enumerate().map(ask).collect();
-        // The first refusal is reported, but all responses are awaited, for their annotations and warnings.
-        let mut told = Ok(());
-        while let Some(answer) = answers.next().await {
-            told = told.and(answer);
+        let kinds = matcher.subject.kinds();
+        let invoke = |(n, one)| self.invoke(&request, kinds, one, n, &options, time);
+        let mut results: FuturesUnordered<_> = matched_webhooks.iter().enumerate().map(invoke).collect();
+        // The first denial is reported, but all responses are awaited for their annotations and warnings.
+        let mut result = Ok(());
+        while let Some(outcome) = results.next().await {
+            result = result.and(outcome);
         }
-        told
+        result
     }
 
-    async fn ask(
+    async fn invoke(
         &self,
         request: &Request<'_>,
         kinds: &dyn Kinds,
-        concerned: &Concerned<'_>,
+        webhook: &MatchedWebhook<'_>,
         n: usize,
         options: &[u8],
-        time: Time,
+        time: Deadlines,
     ) -> Result<(), Status> {
-        let (hook, attributes) = (concerned.hook, request.attributes);
+        let (hook, attributes) = (webhook.hook, request.attributes);
         let began = Instant::now();
         let call = Call {
             of: Type::Validating,
             hook,
-            matched: &concerned.matched,
+            matched: &webhook.matched,
             attributes,
             kinds,
-            object: &concerned.object,
-            old_object: &concerned.old,
+            object: &webhook.object,
+            old_object: &webhook.old,
             options,
             time,
         };
-        let outcome = call.make().await.and_then(|answer| {
-            annotate(request, hook, &answer.audit_annotations);
-            warn(request, &answer.warnings);
-            call.judge(&answer)
+        let outcome = call.send().await.and_then(|response| {
+            annotate(request, hook, &response.audit_annotations);
+            warn(request, &response.warnings);
+            call.check_allowed(&response)
         });
-        let metrics = &self.surroundings.metrics;
+        let metrics = &self.dependencies.metrics;
         let took = began.elapsed();
         let Err(failure) = outcome else {
             metrics.called(Type::Validating, &hook.name, attributes.operation, took, false, 200);
             return Ok(());
         };
-        let of = CallOf { of: Type::Validating, hook, attributes, took };
-        failure.conclude(&of, request, metrics, || note_open_validation(request, hook, n))
+        let of = CallInfo { of: Type::Validating, hook, attributes, took };
+        failure.apply_failure_policy(&of, request, metrics, || annotate_failed_open_validation(request, hook, n))
     }
 }
 
@@ -119,10 +119,10 @@ impl Plugin for Validating {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Validate && self.webhooks.may_concern(attributes)
+        stage == Stage::Validate && self.webhooks.may_match(attributes)
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(self.judge(request, object))
+        Box::pin(self.validate_all(request, object))
     }
 }

@@ -1,11 +1,11 @@
-//! The webhooks of all configurations of one type, in the order of their calls.
+//! The webhooks of all configurations of a type, in the order of calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use binnacle_admission_matching::{Index, is_exempt, is_sign_of_life};
+use binnacle_admission_matching::{Index, is_exempt, is_heartbeat};
 use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_fields::metadata;
 use binnacle_meta::Text;
@@ -18,39 +18,39 @@ use crate::backends::Backends;
 use crate::hook::Hook;
 use crate::metrics::Type;
 
-/// The time that a request waits for the configurations to be read after the start.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum time that a request waits for the configurations to be read after startup.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The two types of configurations.
+/// The types of configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookKind {
     Mutating,
     Validating,
 }
 
-/// All webhooks of a type. Requests read them while an informer changes them.
+/// All webhooks of a type, which an informer updates.
 pub struct Webhooks {
     kind: WebhookKind,
     backends: Arc<Backends>,
-    known: Mutex<Known>,
-    list: ArcSwap<List>,
+    compiled: Mutex<CompiledWebhooks>,
+    list: ArcSwap<WebhookList>,
     read: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// The webhooks from files, which come first.
+struct CompiledWebhooks {
+    /// The webhooks from manifests, which come first.
     manifests: Vec<Arc<Hook>>,
-    /// The webhooks of the API, in the order of their configurations' names.
+    /// The webhooks of the API, sorted by the names of their configurations.
     configurations: BTreeMap<Text, Vec<Arc<Hook>>>,
 }
 
 /// A snapshot of the webhooks.
 #[derive(Default)]
-pub(crate) struct List {
+pub(crate) struct WebhookList {
     hooks: Vec<Arc<Hook>>,
-    /// The number of webhooks from files, which are the first ones.
-    of_files: usize,
+    /// The number of webhooks from manifests, which are the first ones.
+    manifest_count: usize,
     index: Index,
 }
 
@@ -62,7 +62,7 @@ impl WebhookKind {
         }
     }
 
-    /// Returns the plural name of the configurations.
+    /// Returns the plural of the configurations' resource.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Mutating => "mutatingwebhookconfigurations",
@@ -72,23 +72,23 @@ impl WebhookKind {
 }
 
 impl Webhooks {
-    /// Returns an empty set; requests wait until [`Webhooks::were_read`].
+    /// Creates an empty set. Requests wait until [`Webhooks::were_read`] is called.
     pub fn new(kind: WebhookKind, backends: Arc<Backends>) -> Self {
-        let (known, list) = (Mutex::default(), ArcSwap::default());
-        Self { kind, backends, known, list, read: watch::Sender::new(false) }
+        let (compiled, list) = (Mutex::default(), ArcSwap::default());
+        Self { kind, backends, compiled, list, read: watch::Sender::new(false) }
     }
 
     pub fn kind(&self) -> WebhookKind {
         self.kind
     }
 
-    /// Replaces the configurations from files, in their order.
+    /// Replaces the configurations from manifests, in order.
     pub fn put_manifests(&self, configurations: &[Value]) {
         let hooks = |configuration| Hook::all_of("manifest/", configuration, self.kind.of_metrics(), &self.backends);
         let manifests = configurations.iter().flat_map(hooks).collect();
-        let mut known = self.known.lock();
-        known.manifests = manifests;
-        self.list.store(Arc::new(known.list()));
+        let mut compiled = self.compiled.lock();
+        compiled.manifests = manifests;
+        self.list.store(Arc::new(compiled.list()));
     }
 
     /// Adds or replaces a configuration.
@@ -106,20 +106,20 @@ impl Webhooks {
         });
     }
 
-    /// Removes the configurations for which `there` is false.
-    pub fn retain(&self, there: impl Fn(&str) -> bool) {
-        self.change(|configurations| configurations.retain(|name, _| there(name)));
+    /// Removes the configurations for whose name `exists` returns false.
+    pub fn retain(&self, exists: impl Fn(&str) -> bool) {
+        self.change(|configurations| configurations.retain(|name, _| exists(name)));
     }
 
-    /// Returns all present webhooks.
+    /// Returns all current webhooks.
     pub(crate) fn all(&self) -> Vec<Arc<Hook>> {
         self.list.load().hooks.clone()
     }
 
     /// Reports that all configurations have been read for the first time.
     pub fn were_read(&self) {
-        let known = self.known.lock();
-        self.list.store(Arc::new(known.list()));
+        let compiled = self.compiled.lock();
+        self.list.store(Arc::new(compiled.list()));
         self.read.send_replace(true);
     }
 
@@ -129,54 +129,54 @@ impl Webhooks {
     }
 
     /// Returns false if no webhook of this type can match a request.
-    pub(crate) fn may_concern(&self, attributes: &Attributes) -> bool {
+    pub(crate) fn may_match(&self, attributes: &Attributes) -> bool {
         let list = self.list.load();
-        if is_beyond_clients(attributes) {
+        if is_exempt_from_api_webhooks(attributes) {
             return list.candidates(attributes).next().is_some();
         }
         !list.index.candidates(attributes).is_empty() || !self.are_read()
     }
 
-    /// Returns the webhooks, after waiting until those for the request have been read; `None` if that takes too long.
-    pub(crate) async fn list(&self, attributes: &Attributes) -> Option<Arc<List>> {
-        if !self.are_read() && !is_beyond_clients(attributes) {
+    /// Waits until the webhooks for the request have been read, and returns the current webhooks; `None` on a timeout.
+    pub(crate) async fn list(&self, attributes: &Attributes) -> Option<Arc<WebhookList>> {
+        if !self.are_read() && !is_exempt_from_api_webhooks(attributes) {
             let mut read = self.read.subscribe();
-            let waited = tokio::time::timeout(PATIENCE, read.wait_for(|read| *read)).await;
+            let waited = tokio::time::timeout(READ_TIMEOUT, read.wait_for(|read| *read)).await;
             waited.ok()?.ok()?;
         }
         Some(self.list.load_full())
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<Text, Vec<Arc<Hook>>>)) {
-        let mut known = self.known.lock();
-        change(&mut known.configurations);
+        let mut compiled = self.compiled.lock();
+        change(&mut compiled.configurations);
         // The list is not used before all configurations have been read.
         if self.are_read() {
-            self.list.store(Arc::new(known.list()));
+            self.list.store(Arc::new(compiled.list()));
         }
     }
 }
 
-/// Returns true for a request that only webhooks from files get: with those of clients, a broken one could neither be
-/// repaired nor keep the server from going on.
-fn is_beyond_clients(attributes: &Attributes) -> bool {
-    is_exempt(attributes) || is_sign_of_life(attributes)
+/// Returns true for requests that only webhooks from manifests apply to, so that a broken webhook of the API can be
+/// repaired and does not block the server's own heartbeats.
+fn is_exempt_from_api_webhooks(attributes: &Attributes) -> bool {
+    is_exempt(attributes) || is_heartbeat(attributes)
 }
 
-impl Known {
-    fn list(&self) -> List {
+impl CompiledWebhooks {
+    fn list(&self) -> WebhookList {
         let hooks: Vec<Arc<Hook>> =
             self.manifests.iter().chain(self.configurations.values().flatten()).cloned().collect();
         let index = Index::new(hooks.iter().map(|hook| &hook.criteria));
-        List { hooks, of_files: self.manifests.len(), index }
+        WebhookList { hooks, manifest_count: self.manifests.len(), index }
     }
 }
 
-impl List {
-    /// Returns the webhooks that may match a request, each with its index among all.
+impl WebhookList {
+    /// Returns the webhooks that may match a request, with their indices among all webhooks.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Arc<Hook>)> {
-        let places = if is_beyond_clients(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
-        let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));
+        let range = if is_exempt_from_api_webhooks(attributes) { 0..self.manifest_count } else { 0..self.hooks.len() };
+        let candidates = self.index.candidates(attributes).iter().filter(move |at| range.contains(at));
         candidates.filter_map(|at| Some((*at, self.hooks.get(*at)?)))
     }
 }

@@ -1,4 +1,4 @@
-//! The admission chain: the enabled plugins, in calling order.
+//! The admission chain: the enabled plugins in the order of calls.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,12 +10,11 @@ use binnacle_registry::admission::{Admission, Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::metrics::{Metrics, Part, PluginMetrics, StepMetrics};
+use crate::metrics::{MetricKey, Metrics, PluginMetrics, StepMetrics};
 use crate::plugin::{Plugin, Request, Stage};
 use crate::reinvocation::Reinvocation;
 
-/// All plugins of kube-apiserver in the order in which they are called. Plugins of other crates are placed by their
-/// names.
+/// All plugins of kube-apiserver in the order of calls. Plugins of other crates are sorted by their names here.
 pub const ORDER: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -60,8 +59,8 @@ pub const ORDER: &[&str] = &[
     "AlwaysDeny",
 ];
 
-/// The plugins of [`ORDER`] that are enabled only by a flag. Unlike in kube-apiserver, NodeRestriction is enabled:
-/// without it the node authorizer, which is on by default, restricts kubelets little.
+/// The plugins of [`ORDER`] that are disabled by default. Unlike in kube-apiserver, NodeRestriction is enabled: without
+/// it the node authorizer, which is enabled by default, hardly restricts kubelets.
 const OFF_BY_DEFAULT: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -83,7 +82,7 @@ pub fn is_default(name: &str) -> bool {
     !OFF_BY_DEFAULT.contains(&name)
 }
 
-/// Error for a plugin that [`ORDER`] does not have.
+/// The error for a plugin that is not in [`ORDER`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPlugin(pub &'static str);
 
@@ -95,7 +94,7 @@ impl std::fmt::Display for UnknownPlugin {
 
 impl std::error::Error for UnknownPlugin {}
 
-/// The plugins of a server, in calling order.
+/// The plugins of a server in the order of calls.
 pub struct Chain {
     plugins: Vec<MeasuredPlugin>,
     steps: StepMetrics,
@@ -106,8 +105,8 @@ struct MeasuredPlugin {
     metrics: PluginMetrics,
 }
 
-/// A stopwatch for each plugin's call and for the whole step.
-struct Watch<'a> {
+/// Measures the calls of plugins and the whole step.
+struct Stopwatch<'a> {
     steps: &'a StepMetrics,
     stage: Stage,
     operation: Operation,
@@ -116,62 +115,62 @@ struct Watch<'a> {
 }
 
 impl Chain {
-    /// Sorts the plugins by [`ORDER`].
+    /// Creates a chain of the plugins, sorted by [`ORDER`].
     pub fn new(plugins: Vec<Arc<dyn Plugin>>, metrics: &Metrics) -> Result<Self, UnknownPlugin> {
-        let place = |plugin: &Arc<dyn Plugin>| {
+        let position = |plugin: &Arc<dyn Plugin>| {
             let name = plugin.name();
             ORDER.iter().position(|known| *known == name).ok_or(UnknownPlugin(name))
         };
-        let mut placed: Vec<_> =
-            plugins.into_iter().map(|plugin| Ok((place(&plugin)?, plugin))).collect::<Result<_, _>>()?;
-        placed.sort_by_key(|(place, _)| *place);
-        let asked =
+        let mut positioned: Vec<_> =
+            plugins.into_iter().map(|plugin| Ok((position(&plugin)?, plugin))).collect::<Result<_, _>>()?;
+        positioned.sort_by_key(|(position, _)| *position);
+        let measured =
             |(_, plugin): (_, Arc<dyn Plugin>)| MeasuredPlugin { metrics: metrics.of_plugin(plugin.name()), plugin };
-        Ok(Self { plugins: placed.into_iter().map(asked).collect(), steps: metrics.of_steps() })
+        Ok(Self { plugins: positioned.into_iter().map(measured).collect(), steps: metrics.of_steps() })
     }
 
-    /// Iterates over the names of the plugins, in calling order.
+    /// Iterates over the names of the plugins in the order of calls.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.plugins.iter().map(|asked| asked.plugin.name())
+        self.plugins.iter().map(|measured| measured.plugin.name())
     }
 
-    /// Iterates over the plugins that handle a request, and counts the others as passed.
-    fn asked<'a>(
+    /// Iterates over the plugins that handle a request, and counts the others as skipped.
+    fn handling<'a>(
         &'a self,
         stage: Stage,
         attributes: &'a Attributes,
     ) -> impl Iterator<Item = &'a MeasuredPlugin> + Send {
-        self.plugins.iter().filter(move |asked| {
-            let handles = asked.plugin.handles(stage, attributes);
+        self.plugins.iter().filter(move |measured| {
+            let handles = measured.plugin.handles(stage, attributes);
             if !handles {
-                asked.metrics.pass(stage, attributes.operation);
+                measured.metrics.count_skipped(stage, attributes.operation);
             }
             handles
         })
     }
 
-    fn watch(&self, stage: Stage, attributes: &Attributes) -> Watch<'_> {
+    fn stopwatch(&self, stage: Stage, attributes: &Attributes) -> Stopwatch<'_> {
         let now = Instant::now();
-        Watch { steps: &self.steps, stage, operation: attributes.operation, began: now, last: now }
+        Stopwatch { steps: &self.steps, stage, operation: attributes.operation, began: now, last: now }
     }
 }
 
-impl Watch<'_> {
-    /// Observes the time of a plugin's call. A refusal ends the step.
-    fn answered(&mut self, metrics: &PluginMetrics, answer: Result<(), Status>) -> Result<(), Status> {
+impl Stopwatch<'_> {
+    /// Records the duration of a plugin's call. A rejection ends the step.
+    fn observe_plugin(&mut self, metrics: &PluginMetrics, outcome: Result<(), Status>) -> Result<(), Status> {
         let now = Instant::now();
-        metrics.observe(self.part(answer.is_err()), now - self.last);
+        metrics.observe(self.key(outcome.is_err()), now - self.last);
         self.last = now;
-        answer.inspect_err(|_| self.ended(true))
+        outcome.inspect_err(|_| self.observe_step(true))
     }
 
-    /// Observes the time of the step, once all plugins have answered or one has refused.
-    fn ended(&self, rejected: bool) {
-        self.steps.observe(self.part(rejected), self.last - self.began, self.last);
+    /// Records the duration of the step, once all plugins have admitted the request or one has rejected it.
+    fn observe_step(&self, rejected: bool) {
+        self.steps.observe(self.key(rejected), self.last - self.began, self.last);
     }
 
-    fn part(&self, rejected: bool) -> Part {
-        Part { stage: self.stage, operation: self.operation, rejected }
+    fn key(&self, rejected: bool) -> MetricKey {
+        MetricKey { stage: self.stage, operation: self.operation, rejected }
     }
 }
 
@@ -186,13 +185,13 @@ impl Admission for Chain {
         Box::pin(async move {
             let reinvocation = Reinvocation::default();
             let request = Request::new(attributes, old, notes).in_pass(&reinvocation);
-            let mut watch = self.watch(Stage::Mutate, attributes);
+            let mut stopwatch = self.stopwatch(Stage::Mutate, attributes);
             loop {
-                for asked in self.asked(Stage::Mutate, attributes) {
-                    watch.answered(&asked.metrics, asked.plugin.mutate(request, object).await)?;
+                for measured in self.handling(Stage::Mutate, attributes) {
+                    stopwatch.observe_plugin(&measured.metrics, measured.plugin.mutate(request, object).await)?;
                 }
                 if !reinvocation.begin_second() {
-                    watch.ended(false);
+                    stopwatch.observe_step(false);
                     return Ok(());
                 }
             }
@@ -208,11 +207,11 @@ impl Admission for Chain {
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let request = Request::new(attributes, old, notes);
-            let mut watch = self.watch(Stage::Validate, attributes);
-            for asked in self.asked(Stage::Validate, attributes) {
-                watch.answered(&asked.metrics, asked.plugin.validate(request, object).await)?;
+            let mut stopwatch = self.stopwatch(Stage::Validate, attributes);
+            for measured in self.handling(Stage::Validate, attributes) {
+                stopwatch.observe_plugin(&measured.metrics, measured.plugin.validate(request, object).await)?;
             }
-            watch.ended(false);
+            stopwatch.observe_step(false);
             Ok(())
         })
     }
@@ -222,9 +221,9 @@ impl Admission for Chain {
 mod tests {
     use super::*;
 
-    struct Nobody;
+    struct NoOpinionAuthorizer;
 
-    impl binnacle_authz::Authorizer for Nobody {
+    impl binnacle_authz::Authorizer for NoOpinionAuthorizer {
         fn authorize<'a>(
             &'a self,
             _: &'a binnacle_authz::Attributes<'a>,
@@ -233,10 +232,10 @@ mod tests {
         }
     }
 
-    /// A plugin that refuses creates; it handles them if the flag is true.
-    struct Refuses(&'static str, bool);
+    /// A plugin that rejects creates; it handles them if the flag is true.
+    struct RefusingPlugin(&'static str, bool);
 
-    impl Plugin for Refuses {
+    impl Plugin for RefusingPlugin {
         fn name(&self) -> &'static str {
             self.0
         }
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn counts() {
+    async fn counts_calls_of_registered_plugins() {
         let registry = binnacle_metrics::Registry::new();
         let metrics = Metrics::register(&registry).unwrap();
         let plugins: [(&'static str, bool); 4] = [
@@ -260,7 +259,7 @@ mod tests {
             ("PersistentVolumeClaimResize", false),
             ("ResourceQuota", false),
         ];
-        let plugins = plugins.map(|(name, handles)| Arc::new(Refuses(name, handles)) as Arc<dyn Plugin>);
+        let plugins = plugins.map(|(name, handles)| Arc::new(RefusingPlugin(name, handles)) as Arc<dyn Plugin>);
         let chain = Chain::new(plugins.to_vec(), &metrics).unwrap();
         let (mut object, notes) = (WriteObject::default(), RequestNotes::default());
         for (operation, allowed) in [(Operation::Create, false), (Operation::Update, true), (Operation::Delete, true)] {
@@ -271,7 +270,7 @@ mod tests {
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let value = |line: &str| text.lines().find_map(|l| l.strip_prefix(line)).map(|value| value.trim().to_owned());
         for (name, operation, rejected, stage, want) in [
-            // For requests of any resource.
+            // Counted for requests of any resource.
             ("LimitRanger", "CREATE", false, "admit", Some("1")),
             ("LimitRanger", "CREATE", false, "validate", Some("1")),
             ("LimitRanger", "UPDATE", false, "validate", Some("1")),
@@ -279,7 +278,7 @@ mod tests {
             ("PodSecurity", "CREATE", false, "admit", None),
             ("PodSecurity", "CREATE", true, "validate", Some("1")),
             ("PodSecurity", "UPDATE", false, "validate", Some("1")),
-            // No plugin is called after a refusal.
+            // No plugin is called after a rejection.
             ("ResourceQuota", "CREATE", false, "validate", None),
             ("ResourceQuota", "UPDATE", false, "validate", Some("1")),
             ("PersistentVolumeClaimResize", "CREATE", false, "validate", None),
@@ -294,22 +293,22 @@ mod tests {
     }
 
     #[test]
-    fn names() {
-        let authorizer: Arc<dyn binnacle_authz::Authorizer> = Arc::new(Nobody);
-        let lookup = crate::testing::Known::new(Vec::new());
+    fn builds_all_plugins_in_order() {
+        let authorizer: Arc<dyn binnacle_authz::Authorizer> = Arc::new(NoOpinionAuthorizer);
+        let lookup = crate::testing::FixedLookup::new(Vec::new());
         let metrics = Metrics::fresh();
         let plugins = crate::all(lookup, &authorizer, &crate::PluginOptions::default(), &metrics);
         let chain = Chain::new(plugins, &metrics).expect("all have a place");
-        // ImagePolicyWebhook needs settings, absent here; plugins for webhooks and policies are in other crates.
-        const ELSEWHERE: [&str; 5] = [
+        // ImagePolicyWebhook needs a configuration, and the plugins for webhooks and policies are in other crates.
+        const OTHER_CRATES: [&str; 5] = [
             "ImagePolicyWebhook",
             "MutatingAdmissionPolicy",
             "MutatingAdmissionWebhook",
             "ValidatingAdmissionPolicy",
             "ValidatingAdmissionWebhook",
         ];
-        let built: Vec<_> = ORDER.iter().copied().filter(|name| !ELSEWHERE.contains(name)).collect();
-        assert_eq!(chain.names().collect::<Vec<_>>(), built);
+        let names_built: Vec<_> = ORDER.iter().copied().filter(|name| !OTHER_CRATES.contains(name)).collect();
+        assert_eq!(chain.names().collect::<Vec<_>>(), names_built);
         assert!(OFF_BY_DEFAULT.iter().all(|name| ORDER.contains(name)));
     }
 }

@@ -1,4 +1,4 @@
-//! The file of `--admission-control-config-file`: configurations of plugins, inline or in files that it names.
+//! The admission configuration (`--admission-control-config-file`): plugin configurations, inline or in other files.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::plugins::{
     PodSecuritySettings,
 };
 
-/// Errors of the configuration file.
+/// An error in the configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionConfigError {
     #[error(
@@ -46,7 +46,7 @@ const FILE: Format = Format {
     },
 };
 
-/// The older format of the file, in another group.
+/// The legacy format of the file, in another group.
 const OLD_FILE: Format = Format { group: "apiserver.k8s.io", versions: &["v1alpha1"], ..FILE };
 
 const EVENTS: Format = Format {
@@ -104,7 +104,7 @@ const QUOTA: Format = Format {
     },
 };
 
-/// The older format, in another group and with another kind.
+/// The legacy format, in another group and with another kind.
 const OLD_QUOTA: Format = Format {
     group: "resourcequota.admission.k8s.io",
     versions: &["v1beta1", "v1alpha1"],
@@ -121,7 +121,7 @@ const WEBHOOKS: Format = Format {
     fields: |_| vec![text("kubeConfigFile"), text(MANIFESTS)],
 };
 
-/// The configuration of the plugin ValidatingAdmissionPolicy.
+/// The configuration of the ValidatingAdmissionPolicy plugin.
 const VALIDATING_POLICIES: Format = Format {
     kind: "ValidatingAdmissionPolicyConfiguration",
     scheme: "pkg/admission/plugin/policy/config/config.go:32",
@@ -129,30 +129,30 @@ const VALIDATING_POLICIES: Format = Format {
     ..WEBHOOKS
 };
 
-/// The configuration of the plugin MutatingAdmissionPolicy.
+/// The configuration of the MutatingAdmissionPolicy plugin.
 const MUTATING_POLICIES: Format = Format { kind: "MutatingAdmissionPolicyConfiguration", ..VALIDATING_POLICIES };
 
 const MANIFESTS: &str = "staticManifestsDir";
 
 const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
-/// Reads the configurations of the enabled plugins into `options`. Fails if one that requires
-/// a configuration has none, even without a file.
+/// Loads the configurations of the enabled plugins into `options`. Fails if a plugin that requires a configuration has
+/// none, even without a file.
 pub fn configure(
     file: Option<&Path>,
-    is_asked: &dyn Fn(&str) -> bool,
+    is_enabled: &dyn Fn(&str) -> bool,
     options: &mut PluginOptions,
 ) -> Result<(), AdmissionConfigError> {
-    let said = file.map(Said::read).transpose()?.unwrap_or_default();
-    let of = |plugin: &'static str| if is_asked(plugin) { said.of(plugin) } else { Ok(None) };
+    let configuration = file.map(AdmissionConfiguration::read).transpose()?.unwrap_or_default();
+    let of = |plugin: &'static str| if is_enabled(plugin) { configuration.of(plugin) } else { Ok(None) };
     if let Some(text) = of("PodNodeSelector")? {
         options.node_selectors = node_selectors(&text);
     }
     if let Some(text) = of("PodTolerationRestriction")? {
-        options.tolerations = tolerations(&text).map_err(refused("PodTolerationRestriction"))?;
+        options.tolerations = tolerations(&text).map_err(plugin_error("PodTolerationRestriction"))?;
     }
     if let Some(text) = of("PodSecurity")? {
-        let file = SECURITY.read(&text).map_err(|error| refused("PodSecurity")(error.to_string()))?;
+        let file = SECURITY.read(&text).map_err(|error| plugin_error("PodSecurity")(error.to_string()))?;
         let invalid =
             |errors: FieldErrors| AdmissionConfigError::Invalid { plugin: "PodSecurity", why: aggregated(&errors) };
         options.pod_security = PodSecuritySettings::read(&file).map_err(invalid)?;
@@ -162,7 +162,7 @@ pub fn configure(
         ("ValidatingAdmissionWebhook", &mut options.validating_webhook_users),
     ] {
         if let Some(text) = of(plugin)? {
-            let (named, manifests) = webhooks(&text, &options.features).map_err(refused(plugin))?;
+            let (named, manifests) = webhooks(&text, &options.features).map_err(plugin_error(plugin))?;
             *users = named;
             options.manifests.extend(manifests.map(|path| (plugin, path)));
         }
@@ -172,36 +172,36 @@ pub fn configure(
         ("ValidatingAdmissionPolicy", VALIDATING_POLICIES, MUTATING_POLICIES),
     ] {
         if let Some(text) = of(plugin)? {
-            let manifests = policies(&text, &own, &other, &options.features).map_err(refused(plugin))?;
+            let manifests = policies(&text, &own, &other, &options.features).map_err(plugin_error(plugin))?;
             options.manifests.extend(manifests.map(|path| (plugin, path)));
         }
     }
     if let Some(text) = of("ResourceQuota")? {
-        options.limited_resources = limited_resources(&text).map_err(refused("ResourceQuota"))?;
+        options.limited_resources = limited_resources(&text).map_err(plugin_error("ResourceQuota"))?;
     }
-    if is_asked("ImagePolicyWebhook") {
-        let text = said.of("ImagePolicyWebhook")?;
-        let settings = ImagePolicySettings::read(text.as_deref()).map_err(refused("ImagePolicyWebhook"))?;
+    if is_enabled("ImagePolicyWebhook") {
+        let text = configuration.of("ImagePolicyWebhook")?;
+        let settings = ImagePolicySettings::read(text.as_deref()).map_err(plugin_error("ImagePolicyWebhook"))?;
         options.image_policy = Some(settings);
     }
-    if is_asked("EventRateLimit") {
-        let text = said.of("EventRateLimit")?;
-        options.event_limits = event_limits(text.as_deref()).map_err(refused("EventRateLimit"))?;
+    if is_enabled("EventRateLimit") {
+        let text = configuration.of("EventRateLimit")?;
+        options.event_limits = event_limits(text.as_deref()).map_err(plugin_error("EventRateLimit"))?;
     }
     Ok(())
 }
 
-fn refused(plugin: &'static str) -> impl Fn(String) -> AdmissionConfigError {
+fn plugin_error(plugin: &'static str) -> impl Fn(String) -> AdmissionConfigError {
     move |why| AdmissionConfigError::Plugin { plugin, why }
 }
 
 /// The plugins of a file: name, path, and inline configuration.
 #[derive(Default)]
-struct Said {
+struct AdmissionConfiguration {
     plugins: Vec<(String, Option<PathBuf>, Option<Vec<u8>>)>,
 }
 
-impl Said {
+impl AdmissionConfiguration {
     fn read(path: &Path) -> Result<Self, AdmissionConfigError> {
         let shown = path.display().to_string();
         let text = std::fs::read(path)
@@ -210,10 +210,10 @@ impl Said {
         let (tree, _) = yaml::parse(&text, &Limits::default()).map_err(|error| malformed(error.to_string()))?;
         let unnamed = tree.str_at(&["kind"]).is_empty() || tree.str_at(&["apiVersion"]).is_empty();
         if unnamed && tree.get(SELECTORS).is_some() {
-            // The legacy format of PodNodeSelector: the whole file is its configuration.
+            // The legacy format of PodNodeSelector: the whole file is the plugin's configuration.
             return Ok(Self { plugins: vec![("PodNodeSelector".to_owned(), None, Some(text))] });
         }
-        let file = either(FILE, OLD_FILE, &tree).read(&text).map_err(|error| malformed(error.to_string()))?;
+        let file = format_of(FILE, OLD_FILE, &tree).read(&text).map_err(|error| malformed(error.to_string()))?;
         let base = path.parent().unwrap_or(Path::new(""));
         let plugins = file.list_at(&["plugins"]).iter().map(|plugin| {
             let own = plugin.get("configuration").filter(|own| !own.is_null()).map(|own| {
@@ -239,15 +239,15 @@ impl Said {
     }
 }
 
-/// Reads the selectors of PodNodeSelector. Unreadable members count as absent, as in kube-apiserver.
+/// Reads the selectors of PodNodeSelector. As in kube-apiserver, invalid fields count as absent.
 fn node_selectors(text: &[u8]) -> NodeSelectors {
     let tree = yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).unwrap_or_default();
     let members = tree.object_at(&[SELECTORS]).into_iter().flat_map(Object::iter);
     members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.to_owned()))).collect()
 }
 
-/// Returns `old` if the file names its group, else `new`.
-fn either(new: Format, old: Format, file: &Value) -> Format {
+/// Returns `old` if the file has its group, or else `new`.
+fn format_of(new: Format, old: Format, file: &Value) -> Format {
     let group = file.str_at(&["apiVersion"]).split('/').next();
     if group == Some(old.group) { old } else { new }
 }
@@ -289,18 +289,18 @@ fn manifests(file: &Value, features: &Features) -> Result<Option<PathBuf>, Strin
     }
     let path = PathBuf::from(directory);
     let unread = |error| format!("unable to read: stat {directory}: {}", io_error(&error));
-    let unsuitable = match path.is_absolute().then(|| std::fs::metadata(&path)) {
+    let problem = match path.is_absolute().then(|| std::fs::metadata(&path)) {
         None => "must be an absolute file path".to_owned(),
         Some(Err(error)) => unread(error),
         Some(Ok(found)) if !found.is_dir() => "must be a directory".to_owned(),
         Some(Ok(_)) => return Ok(Some(path)),
     };
-    Err(FieldError::invalid(&field, directory, unsuitable).to_string())
+    Err(FieldError::invalid(&field, directory, problem).to_string())
 }
 
 fn limited_resources(text: &[u8]) -> Result<Vec<LimitedResource>, String> {
     let (tree, _) = yaml::parse(text, &Limits::default()).map_err(|error| error.to_string())?;
-    let file = either(QUOTA, OLD_QUOTA, &tree).read(text).map_err(|error| error.to_string())?;
+    let file = format_of(QUOTA, OLD_QUOTA, &tree).read(text).map_err(|error| error.to_string())?;
     LimitedResource::read(&file).map_err(|errors| aggregated(&errors))
 }
 
@@ -382,7 +382,7 @@ mod tests {
             fs::write(directory.join("extra.yaml"), extra).expect("a file");
         }
         let mut options = PluginOptions::default();
-        let outcome = configure(Some(&file), &|asked| asked == plugin, &mut options);
+        let outcome = configure(Some(&file), &|name| name == plugin, &mut options);
         let shown = directory.display().to_string();
         fs::remove_dir_all(&directory).expect("it was made");
         outcome.map(|()| options).map_err(|error| error.to_string().replace(&shown, "DIR"))
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_are_told() {
+    fn reads_configurations_of_plugins() {
         let events = "{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [\
                       {type: Namespace, qps: 5, burst: 10, cacheSize: 3}, {type: Server, qps: 1, burst: 1}]}";
         let options =
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
         let events = |limits: &str| {
             let text = format!(
                 "{{apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: {limits}}}"

@@ -1,10 +1,10 @@
-//! Admission control: the built-in plugins of kube-apiserver, one file each, and the order in which they are called.
+//! Admission control: the built-in plugins of kube-apiserver, one module each, and the order in which they are called.
 //!
-//! A plugin sees objects in their storage version and looks up others through [`Lookup`].
+//! Plugins get objects in their storage version, and look up other objects through [`Lookup`].
 
 mod chain;
 mod config;
-mod decoded;
+mod decoded_cache;
 mod lookup;
 mod metrics;
 mod operations;
@@ -16,7 +16,7 @@ mod testing;
 
 pub use chain::{Chain, ORDER, UnknownPlugin, is_default};
 pub use config::{AdmissionConfigError, configure};
-pub use decoded::Decoded;
+pub use decoded_cache::DecodedCache;
 pub use lookup::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState, ResourceLookup};
 pub use metrics::Metrics;
 pub use plugin::{Plugin, Request, Stage, forbidden};

@@ -1,4 +1,4 @@
-//! Lookup of objects other than the one that a request writes.
+//! Lookup of objects other than that of the request.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -10,7 +10,7 @@ use binnacle_request::{BoxFuture, CreatePermit};
 use binnacle_schema::{Value, value};
 use binnacle_watchcache::Entry;
 
-use crate::decoded::Decoded;
+use crate::decoded_cache::DecodedCache;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ impl LookupKind {
     /// The number of kinds.
     const COUNT: usize = Self::Workload as usize + 1;
 
-    /// Returns the group, version and plural name.
+    /// Returns group, version and plural.
     fn path(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::CsiDriver => ("storage.k8s.io", "v1", "csidrivers"),
@@ -57,7 +57,7 @@ impl LookupKind {
         }
     }
 
-    /// Returns true for kinds with few objects, which are looked up again and again.
+    /// Returns true for kinds with few objects, which are looked up frequently and therefore cached.
     fn is_settings(self) -> bool {
         match self {
             Self::CsiDriver
@@ -79,16 +79,16 @@ impl LookupKind {
     }
 }
 
-/// The freshness of an answer.
+/// The freshness of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// The state of the watch cache, which may lag behind a write that was just acknowledged.
+    /// The state of the watch cache, which may lag behind acknowledged writes.
     Cached,
-    /// The state after all writes that were acknowledged before.
+    /// The state after all previously acknowledged writes.
     Consistent,
 }
 
-/// The state of a namespace, for requests that write into it.
+/// The state of a namespace, for writes to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceState {
     Absent,
@@ -103,14 +103,14 @@ pub struct Mapping {
     pub namespaced: bool,
 }
 
-/// Keys and values.
+/// Label keys and values.
 pub type Labels = Vec<(Text, Text)>;
 
-/// A lookup of objects in their storage version.
+/// Looks up objects in their storage version.
 pub trait Lookup: Send + Sync + 'static {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>>;
 
-    /// Returns an object, `None` if there is none; `namespace` is empty for cluster-scoped kinds.
+    /// Returns an object; `None` if it does not exist. `namespace` is empty for cluster-scoped kinds.
     fn get<'a>(
         &'a self,
         kind: LookupKind,
@@ -119,7 +119,7 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>>;
 
-    /// Returns the labels of an object without decoding it; `None` if there is no such object.
+    /// Returns the labels of an object without decoding it; `None` if it does not exist.
     fn labels<'a>(
         &'a self,
         kind: LookupKind,
@@ -128,7 +128,7 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Labels>, Status>>;
 
-    /// Returns the objects in the order of their names.
+    /// Returns the objects sorted by name.
     fn list<'a>(
         &'a self,
         kind: LookupKind,
@@ -140,17 +140,17 @@ pub trait Lookup: Send + Sync + 'static {
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
 
     /// Creates a namespace as the server itself.
-    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
+    fn create_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
 
-    /// Returns true for kinds of this program, served or not.
+    /// Returns true for kinds of this server, whether or not they are served.
     fn is_known(&self, group: &str, version: &str, kind: &str) -> bool;
 
     /// Returns the resource of a kind; `None` if the kind is not served.
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
 }
 
-/// Returns an object from the cache, or from the store if the cache has none.
-pub(crate) async fn get_surely(
+/// Returns an object from the cache, or from the store if it is not in the cache.
+pub(crate) async fn get_cached_or_stored(
     lookup: &dyn Lookup,
     kind: LookupKind,
     namespace: &str,
@@ -162,41 +162,41 @@ pub(crate) async fn get_surely(
     }
 }
 
-/// A lookup in the resources of this server.
+/// Looks up objects in the resources of this server.
 #[derive(Clone)]
 pub struct ResourceLookup {
     resources: Catalog,
-    /// By kind; each resource is found once the catalog is bound.
-    known: Arc<[Known; LookupKind::COUNT]>,
+    /// By kind. The resources are looked up once the catalog is bound.
+    kinds: Arc<[CachedResource; LookupKind::COUNT]>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// Weak, since resources hold the admission chain, which holds this lookup.
+struct CachedResource {
+    /// Weak, since resources own the admission chain, which owns this lookup.
     resource: OnceLock<Weak<Resource>>,
-    decoded: Decoded,
+    decoded: DecodedCache,
 }
 
 impl ResourceLookup {
     pub fn new(resources: Catalog) -> Self {
-        Self { resources, known: Arc::default() }
+        Self { resources, kinds: Arc::default() }
     }
 
     fn resource(&self, kind: LookupKind) -> Result<Arc<Resource>, Status> {
-        let known = &self.known[kind as usize].resource;
-        if let Some(resource) = known.get().and_then(Weak::upgrade) {
+        let resource = &self.kinds[kind as usize].resource;
+        if let Some(resource) = resource.get().and_then(Weak::upgrade) {
             return Ok(resource);
         }
         let (group, version, plural) = kind.path();
         let found = self.resources.require(group, version, plural)?;
-        known.get_or_init(|| Arc::downgrade(&found));
+        resource.get_or_init(|| Arc::downgrade(&found));
         Ok(found)
     }
 
-    fn tree(&self, kind: LookupKind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
+    fn decode(&self, kind: LookupKind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
         let decode = || resource.collection.decode_entry(entry);
         match kind.is_settings() {
-            true => self.known[kind as usize].decoded.object(resource, entry, decode),
+            true => self.kinds[kind as usize].decoded.object(resource, entry, decode),
             false => decode().map(Arc::new),
         }
     }
@@ -207,7 +207,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move {
             let namespaces = self.resource(LookupKind::Namespace)?;
             let found = namespaces.get(&Context::internal(""), name, freshness.into()).await;
-            let Some(entry) = unless_absent(found)? else { return Ok(NamespaceState::Absent) };
+            let Some(entry) = none_if_absent(found)? else { return Ok(NamespaceState::Absent) };
             // The phase is indexed, so the object need not be decoded.
             let indexed = namespaces.description.selectable_fields.iter().filter(|f| !f.name.starts_with("metadata."));
             let phase = indexed.map(|field| &field.name).position(|name| name == "status.phase");
@@ -226,7 +226,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move {
             let resource = self.resource(kind)?;
             let found = resource.get(&Context::internal(namespace), name, freshness.into()).await;
-            unless_absent(found)?.map(|entry| self.tree(kind, &resource, &entry)).transpose()
+            none_if_absent(found)?.map(|entry| self.decode(kind, &resource, &entry)).transpose()
         })
     }
 
@@ -240,7 +240,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move {
             let found = self.resource(kind)?.get(&Context::internal(namespace), name, freshness.into()).await;
             let labels = |entry: Arc<Entry>| entry.labels().map(|(k, v)| (k.into(), v.into())).collect();
-            Ok(unless_absent(found)?.map(labels))
+            Ok(none_if_absent(found)?.map(labels))
         })
     }
 
@@ -257,7 +257,7 @@ impl Lookup for ResourceLookup {
             let mut objects = Vec::new();
             while let Some(chunk) = page.next_chunk() {
                 for entry in chunk {
-                    objects.push(self.tree(kind, &resource, &entry)?);
+                    objects.push(self.decode(kind, &resource, &entry)?);
                 }
             }
             Ok(objects)
@@ -268,7 +268,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move { write_status(&*self.resource(LookupKind::ResourceQuota)?, quota).await })
     }
 
-    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+    fn create_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let resource = self.resource(LookupKind::Namespace)?;
             let context = Context::internal("");
@@ -278,7 +278,7 @@ impl Lookup for ResourceLookup {
             resource.to_stored(&mut namespace);
             #[expect(
                 clippy::disallowed_methods,
-                reason = "the plugin makes namespaces as the server, in kube-apiserver too"
+                reason = "as in kube-apiserver, the server itself creates the namespace"
             )]
             let permit = CreatePermit::system();
             resource.create(&context, &permit, namespace).await.map(|_| ())
@@ -319,7 +319,7 @@ impl From<Freshness> for Match {
     }
 }
 
-fn unless_absent<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
+fn none_if_absent<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(status) if status.is(StatusReason::NotFound) => Ok(None),

@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, Metric, MetricFamily};
 
-use crate::operations::Registered;
+use crate::operations::RegisteredOperations;
 use crate::plugin::Stage;
 use crate::plugins::PodSecurityMetrics;
 
 const STAGES: [Stage; 2] = [Stage::Mutate, Stage::Validate];
 const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
-/// The number of pairs of stage and operation.
-const PLACES: usize = STAGES.len() * OPERATIONS.len();
+/// The number of combinations of stage and operation.
+const SLOTS: usize = STAGES.len() * OPERATIONS.len();
 
 const BUCKETS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
 
@@ -45,7 +45,7 @@ families! {
     }
 }
 
-/// All families of this crate.
+/// The metric families of this crate.
 #[derive(Clone)]
 pub struct Metrics {
     plugins: PluginFamily,
@@ -53,27 +53,27 @@ pub struct Metrics {
     pub(crate) pod_security: PodSecurityMetrics,
 }
 
-/// The family of the single plugins. Go counts each request for which a plugin may be called. Here most plugins see
-/// from the attributes that they do not handle it: they are only counted, and added as durations of zero when the
-/// family is read.
+/// The family of the individual plugins. kube-apiserver records each request for which a plugin is registered. Here
+/// most plugins skip requests based on their attributes. Skipped requests are only counted, and added as durations of
+/// zero when the family is collected.
 #[derive(Clone)]
 struct PluginFamily {
     measured: HistogramVec,
-    passed: Arc<Mutex<PassedByName>>,
+    skipped: Arc<Mutex<SkipCountsByName>>,
 }
 
-/// Numbers of requests that a plugin did not handle, by stage and operation.
-type Passed = [AtomicU64; PLACES];
-type PassedByName = Vec<(&'static str, Arc<Passed>)>;
+/// The numbers of requests that a plugin skipped, by stage and operation.
+type SkipCounts = [AtomicU64; SLOTS];
+type SkipCountsByName = Vec<(&'static str, Arc<SkipCounts>)>;
 
-/// One value for each stage, operation and outcome, created on first use.
-struct Cells<T>([Held<T>; PLACES * 2]);
+/// The series for each stage, operation and outcome, which are created on first use.
+struct Cells<T>([Held<T>; SLOTS * 2]);
 
-/// The metrics of one plugin.
+/// The metrics of a plugin.
 pub(crate) struct PluginMetrics {
     name: &'static str,
-    registered: Registered,
-    passed: Arc<Passed>,
+    registered: RegisteredOperations,
+    skipped: Arc<SkipCounts>,
     family: HistogramVec,
     cells: Cells<Histogram>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct StepMetrics {
 
 /// The stage and operation of an admission, and its outcome.
 #[derive(Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct MetricKey {
     pub(crate) stage: Stage,
     pub(crate) operation: Operation,
     pub(crate) rejected: bool,
@@ -96,17 +96,17 @@ impl Metrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let PluginFamilies { durations } = PluginFamilies::build()?;
         Ok(Self {
-            plugins: keep(registry, PluginFamily { measured: durations, passed: Arc::default() })?,
+            plugins: keep(registry, PluginFamily { measured: durations, skipped: Arc::default() })?,
             steps: StepFamilies::register(registry)?,
             pod_security: PodSecurityMetrics::register(registry)?,
         })
     }
 
     pub(crate) fn of_plugin(&self, name: &'static str) -> PluginMetrics {
-        let passed: Arc<Passed> = Arc::default();
-        self.plugins.passed.lock().push((name, Arc::clone(&passed)));
+        let skipped: Arc<SkipCounts> = Arc::default();
+        self.plugins.skipped.lock().push((name, Arc::clone(&skipped)));
         let family = self.plugins.measured.clone();
-        PluginMetrics { name, registered: Registered::of(name), passed, family, cells: Cells::default() }
+        PluginMetrics { name, registered: RegisteredOperations::of(name), skipped, family, cells: Cells::default() }
     }
 
     pub(crate) fn of_steps(&self) -> StepMetrics {
@@ -115,14 +115,14 @@ impl Metrics {
 }
 
 impl PluginFamily {
-    /// Returns the numbers of requests that plugins did not handle, by name, operation and type.
-    fn passed(&self) -> BTreeMap<[&'static str; 3], u64> {
+    /// Returns the numbers of requests that plugins skipped, by name, operation and type.
+    fn skipped(&self) -> BTreeMap<[&'static str; 3], u64> {
         let mut counts = BTreeMap::new();
-        for (name, passed) in self.passed.lock().iter() {
-            for part in parts() {
-                let count = passed[part.place()].load(Ordering::Relaxed);
+        for (name, skipped) in self.skipped.lock().iter() {
+            for key in keys() {
+                let count = skipped[key.index()].load(Ordering::Relaxed);
                 if count > 0 {
-                    let [operation, rejected, stage] = part.labels();
+                    let [operation, rejected, stage] = key.labels();
                     self.measured.with_label_values(&[*name, operation, rejected, stage]);
                     *counts.entry([*name, operation, stage]).or_default() += count;
                 }
@@ -135,8 +135,8 @@ impl PluginFamily {
 impl Family for PluginFamily {
     fn reset(&self) {
         self.measured.reset();
-        for (_, passed) in self.passed.lock().iter() {
-            passed.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        for (_, skipped) in self.skipped.lock().iter() {
+            skipped.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         }
     }
 
@@ -145,10 +145,10 @@ impl Family for PluginFamily {
     }
 
     fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)> {
-        let passed = self.passed();
+        let skipped = self.skipped();
         let (mut family, mut natives) = self.measured.gather_native()?;
         for (metric, native) in family.mut_metric().iter_mut().zip(&mut natives) {
-            native.sparse.add_zeros(add_passed(metric, &passed));
+            native.sparse.add_zeros(add_skipped(metric, &skipped));
         }
         Some((family, natives))
     }
@@ -160,46 +160,46 @@ impl Collector for PluginFamily {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let passed = self.passed();
+        let skipped = self.skipped();
         let mut families = self.measured.collect();
         for metric in families.iter_mut().flat_map(|family| family.mut_metric()) {
-            add_passed(metric, &passed);
+            add_skipped(metric, &skipped);
         }
         families
     }
 }
 
-/// Adds the requests that a plugin did not handle to its metric, and returns how many there are.
-fn add_passed(metric: &mut Metric, passed: &BTreeMap<[&'static str; 3], u64>) -> u64 {
+/// Adds the requests that a plugin skipped to its metric, and returns their number.
+fn add_skipped(metric: &mut Metric, skipped: &BTreeMap<[&'static str; 3], u64>) -> u64 {
     let label = |name: &str| metric.get_label().iter().find(|label| label.name() == name).map_or("", |l| l.value());
     if label("rejected") == "true" {
         return 0;
     }
-    let count = passed.get(&["name", "operation", "type"].map(label)).copied().unwrap_or_default();
+    let count = skipped.get(&["name", "operation", "type"].map(label)).copied().unwrap_or_default();
     if count > 0 {
-        let told = with_instants(metric.get_histogram(), count);
-        metric.set_histogram(told);
+        let updated = with_zero_durations(metric.get_histogram(), count);
+        metric.set_histogram(updated);
     }
     count
 }
 
 /// Returns the histogram with `count` more durations of zero.
-fn with_instants(histogram: &proto::Histogram, count: u64) -> proto::Histogram {
-    let mut told = histogram.clone();
+fn with_zero_durations(histogram: &proto::Histogram, count: u64) -> proto::Histogram {
+    let mut updated = histogram.clone();
     let mut buckets = histogram.get_bucket().to_vec();
     buckets.iter_mut().for_each(|bucket| bucket.set_cumulative_count(bucket.cumulative_count() + count));
-    told.set_bucket(buckets);
-    told.set_sample_count(histogram.get_sample_count() + count);
-    told
+    updated.set_bucket(buckets);
+    updated.set_sample_count(histogram.get_sample_count() + count);
+    updated
 }
 
-/// Iterates over all pairs of stage and operation.
-fn parts() -> impl Iterator<Item = Part> {
-    let part = |stage| OPERATIONS.map(|operation| Part { stage, operation, rejected: false });
-    STAGES.into_iter().flat_map(part)
+/// Iterates over all combinations of stage and operation.
+fn keys() -> impl Iterator<Item = MetricKey> {
+    let key = |stage| OPERATIONS.map(|operation| MetricKey { stage, operation, rejected: false });
+    STAGES.into_iter().flat_map(key)
 }
 
-impl Part {
+impl MetricKey {
     /// Returns the labels: operation, rejected, type.
     fn labels(self) -> [&'static str; 3] {
         let operation = self.operation.as_str();
@@ -210,7 +210,7 @@ impl Part {
         [operation, if self.rejected { "true" } else { "false" }, stage]
     }
 
-    fn place(self) -> usize {
+    fn index(self) -> usize {
         self.stage as usize * OPERATIONS.len() + self.operation as usize
     }
 }
@@ -222,36 +222,36 @@ impl<T> Default for Cells<T> {
 }
 
 impl<T> Cells<T> {
-    fn of(&self, part: Part) -> &Held<T> {
-        &self.0[part.place() * 2 + usize::from(part.rejected)]
+    fn of(&self, key: MetricKey) -> &Held<T> {
+        &self.0[key.index() * 2 + usize::from(key.rejected)]
     }
 }
 
 impl PluginMetrics {
-    pub(crate) fn observe(&self, part: Part, took: Duration) {
+    pub(crate) fn observe(&self, key: MetricKey, took: Duration) {
         let find = || {
-            let [operation, rejected, stage] = part.labels();
+            let [operation, rejected, stage] = key.labels();
             self.family.with_label_values(&[self.name, operation, rejected, stage])
         };
-        self.cells.of(part).with(find, |histogram| histogram.observe(took.as_secs_f64()));
+        self.cells.of(key).with(find, |histogram| histogram.observe(took.as_secs_f64()));
     }
 
-    /// Counts a request that the plugin does not handle.
-    pub(crate) fn pass(&self, stage: Stage, operation: Operation) {
-        if self.registered.asks(stage, operation) {
-            self.passed[Part { stage, operation, rejected: false }.place()].fetch_add(1, Ordering::Relaxed);
+    /// Counts a request that the plugin skips.
+    pub(crate) fn count_skipped(&self, stage: Stage, operation: Operation) {
+        if self.registered.includes(stage, operation) {
+            self.skipped[MetricKey { stage, operation, rejected: false }.index()].fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 impl StepMetrics {
-    pub(crate) fn observe(&self, part: Part, took: Duration, now: Instant) {
+    pub(crate) fn observe(&self, key: MetricKey, took: Duration, now: Instant) {
         let find = || {
-            let labels = part.labels();
+            let labels = key.labels();
             let StepFamilies { durations, summary } = &self.families;
             (durations.with_label_values(&labels), summary.with_label_values(&labels))
         };
-        self.cells.of(part).with(find, |(histogram, summary)| {
+        self.cells.of(key).with(find, |(histogram, summary)| {
             histogram.observe(took.as_secs_f64());
             summary.observe(took, now);
         });

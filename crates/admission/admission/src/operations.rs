@@ -1,4 +1,4 @@
-//! The operations for which kube-apiserver calls each plugin, for any resource: its metrics depend on them.
+//! The operations that kube-apiserver calls each plugin for, which its metrics depend on.
 
 use binnacle_registry::admission::Operation;
 use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
@@ -6,9 +6,9 @@ use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
 use crate::plugin::Stage;
 use crate::plugin::Stage::{Mutate, Validate};
 
-/// The stages and operations in which a plugin is called.
+/// The stages and operations for which a plugin is called.
 #[derive(Clone, Copy)]
-pub(crate) struct Registered {
+pub(crate) struct RegisteredOperations {
     stages: &'static [Stage],
     operations: &'static [Operation],
 }
@@ -18,7 +18,7 @@ const CHANGES: &[Operation] = &[Create, Update, Delete];
 const WRITES: &[Operation] = &[Create, Update];
 const BOTH: &[Stage] = &[Mutate, Validate];
 
-/// The operations that the plugins of kube-apiserver register.
+/// The stages and operations of kube-apiserver's plugins.
 const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("AlwaysAdmit", BOTH, ALL),
     ("NamespaceAutoProvision", &[Mutate], &[Create]),
@@ -63,14 +63,14 @@ const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("AlwaysDeny", BOTH, ALL),
 ];
 
-impl Registered {
-    /// Returns the stages and operations of a plugin of the table; none for any other.
+impl RegisteredOperations {
+    /// Returns the stages and operations of a plugin; none if it is not in the table.
     pub(crate) fn of(name: &str) -> Self {
         let found = TABLE.iter().find(|(known, ..)| *known == name);
         found.map_or(Self { stages: &[], operations: &[] }, |(_, stages, operations)| Self { stages, operations })
     }
 
-    pub(crate) fn asks(self, stage: Stage, operation: Operation) -> bool {
+    pub(crate) fn includes(self, stage: Stage, operation: Operation) -> bool {
         self.stages.contains(&stage) && self.operations.contains(&operation)
     }
 }
@@ -81,7 +81,7 @@ mod tests {
     use crate::chain::ORDER;
 
     #[test]
-    fn all_are_known() {
+    fn covers_all_plugins_in_order() {
         assert_eq!(TABLE.iter().map(|(name, ..)| *name).collect::<Vec<_>>(), ORDER);
     }
 }

@@ -1,4 +1,4 @@
-//! The trait of admission plugins.
+//! The admission plugin trait.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use binnacle_schema::Value;
 
 use crate::reinvocation::Reinvocation;
 
-/// The stage of admission: before the object is prepared and validated, or after.
+/// The admission stage: before or after the object is prepared and validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Mutate,
@@ -23,7 +23,7 @@ pub enum Stage {
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub attributes: &'a Attributes,
-    /// The old object, on update and delete.
+    /// The existing object, on update and delete.
     pub old: Option<&'a Value>,
     notes: &'a RequestNotes,
     /// `None` in the validating stage.
@@ -35,7 +35,7 @@ pub trait Plugin: Send + Sync + 'static {
     /// Returns the name of the plugin in flags and errors.
     fn name(&self) -> &'static str;
 
-    /// Returns true if the plugin handles requests with these attributes; otherwise the methods below are not called.
+    /// Returns true if the plugin handles requests with these attributes. If not, the methods below are not called.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool;
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
@@ -54,7 +54,7 @@ impl<'a> Request<'a> {
         Self { attributes, old, notes, reinvocation: None }
     }
 
-    /// Sets the pass of the mutating stage.
+    /// Sets the passes of the mutating stage.
     #[must_use]
     pub fn in_pass(self, reinvocation: &'a Reinvocation) -> Self {
         Self { reinvocation: Some(reinvocation), ..self }
@@ -65,7 +65,7 @@ impl<'a> Request<'a> {
         self.reinvocation
     }
 
-    /// Adds a text for a `Warning` header.
+    /// Adds a `Warning` header to the response.
     pub fn warn(&self, text: impl Into<String>) {
         self.notes.warn(text);
     }
@@ -89,7 +89,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns the Status of a refusal: 403 with the name of the object, or its `generateName` if it has no name yet.
+/// Returns the Status of a rejection: 403 with the name of the object, or its `generateName` if it has no name yet.
 pub fn forbidden(attributes: &Attributes, object: &Value, why: impl fmt::Display) -> Status {
     let metadata = binnacle_fields::metadata(object);
     let [name, generate_name] = [ObjectMeta::NAME, ObjectMeta::GENERATE_NAME].map(|field| metadata.at(field).str());
@@ -98,7 +98,7 @@ pub fn forbidden(attributes: &Attributes, object: &Value, why: impl fmt::Display
     Status::forbidden(&attributes.resource.group_resource(), name, why)
 }
 
-/// Returns true if a request is for this resource itself, not for one of its subresources.
+/// Returns true if a request is for this resource and not for one of its subresources.
 pub(crate) fn is_resource(attributes: &Attributes, group: &str, plural: &str) -> bool {
     attributes.subresource.is_empty() && is_any_of(attributes, group, plural)
 }

@@ -1,4 +1,4 @@
-//! The plugins, and the list of those that are implemented.
+//! The plugins of this crate.
 
 mod always;
 mod always_pull_images;
@@ -56,28 +56,28 @@ use crate::plugin::Plugin;
 /// The options of plugins.
 #[derive(Clone, Debug)]
 pub struct PluginOptions {
-    /// The feature gates and options of the server.
+    /// The feature gates and options of plugins.
     pub features: Arc<Features>,
     /// `--default-not-ready-toleration-seconds`.
     pub not_ready_toleration_seconds: i64,
     /// `--default-unreachable-toleration-seconds`.
     pub unreachable_toleration_seconds: i64,
-    /// For EventRateLimit; no events are limited if empty.
+    /// For EventRateLimit; events are not limited if empty.
     pub event_limits: Vec<EventLimit>,
-    /// For ImagePolicyWebhook, which only exists with a configured webhook.
+    /// For ImagePolicyWebhook, which only exists if it is configured.
     pub image_policy: Option<ImagePolicySettings>,
-    /// For ResourceQuota: the resources that must not be used without a quota.
+    /// For ResourceQuota: resources whose use requires a quota.
     pub limited_resources: Vec<LimitedResource>,
     /// For PodNodeSelector.
     pub node_selectors: NodeSelectors,
     pub pod_security: PodSecuritySettings,
     /// For PodTolerationRestriction.
     pub tolerations: ClusterTolerations,
-    /// For MutatingAdmissionWebhook: the credentials for calling webhooks.
+    /// For MutatingAdmissionWebhook: the credentials for webhooks.
     pub mutating_webhook_users: Users,
-    /// For ValidatingAdmissionWebhook: the credentials for calling webhooks.
+    /// For ValidatingAdmissionWebhook: the credentials for webhooks.
     pub validating_webhook_users: Users,
-    /// Directories of static webhooks and policies, each with its plugin.
+    /// Plugins and their directories of static webhooks and policies.
     pub manifests: Vec<(&'static str, PathBuf)>,
 }
 

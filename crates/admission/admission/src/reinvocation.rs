@@ -1,19 +1,20 @@
-//! The second pass of mutating admission, requested by a plugin that changes an object that others have seen.
+//! Reinvocation: the second pass of mutating admission, which a plugin requests when it changes an object after other
+//! plugins.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// The state of one request's passes through the mutating plugins: one or two.
+/// The state of a request's one or two passes through the mutating plugins.
 ///
-/// The second pass calls all built-in plugins again. Webhooks and policies keep the state of their first pass here, and
-/// decide by it which of them to call again (`reinvocationPolicy`).
+/// The second pass calls all built-in plugins again. The plugins for webhooks and policies store the state of the first
+/// pass here, which determines which webhooks and policies are reinvoked (`reinvocationPolicy`).
 #[derive(Default)]
 pub struct Reinvocation {
     second: AtomicBool,
     requested: AtomicBool,
-    /// By name of plugin.
+    /// By plugin name.
     states: Mutex<Vec<(&'static str, Box<dyn Any + Send>)>>,
 }
 
@@ -23,29 +24,25 @@ impl Reinvocation {
         self.second.load(Ordering::Relaxed)
     }
 
-    /// Requests a second pass; does nothing in the second pass.
+    /// Requests a second pass. Does nothing in the second pass.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Relaxed);
     }
 
-    /// Calls `use_it` with the state that a plugin keeps between passes, initially the default.
-    pub fn with_state<T: Default + Send + 'static, R>(
-        &self,
-        plugin: &'static str,
-        use_it: impl FnOnce(&mut T) -> R,
-    ) -> R {
+    /// Calls `f` with the plugin's state, which is kept between passes and initially the default.
+    pub fn with_state<T: Default + Send + 'static, R>(&self, plugin: &'static str, f: impl FnOnce(&mut T) -> R) -> R {
         let mut states = self.states.lock();
         let found = states.iter_mut().find(|(name, _)| *name == plugin).map(|(_, state)| state);
         if let Some(state) = found.and_then(|state| state.downcast_mut()) {
-            return use_it(state);
+            return f(state);
         }
         let mut state = T::default();
-        let outcome = use_it(&mut state);
+        let outcome = f(&mut state);
         states.push((plugin, Box::new(state)));
         outcome
     }
 
-    /// Begins the second pass, and returns true, if it was requested and has not begun yet.
+    /// Starts the second pass and returns true if it was requested and has not been started yet.
     pub(crate) fn begin_second(&self) -> bool {
         self.requested.load(Ordering::Relaxed) && !self.second.swap(true, Ordering::Relaxed)
     }
@@ -56,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes() {
+    fn second_pass_begins_once_if_requested() {
         let reinvocation = Reinvocation::default();
         assert!(!reinvocation.begin_second() && !reinvocation.is_second());
         reinvocation.request();

@@ -1,4 +1,4 @@
-//! Test support: a lookup with fixed objects, and calls of plugins.
+//! Test fixtures: a lookup of fixed objects, and calls of plugins.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use parking_lot::Mutex;
 use crate::lookup::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState};
 use crate::{Chain, Metrics, Plugin};
 
-/// A lookup of these objects by their metadata.
+/// Looks up these objects by their metadata.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct FixedLookup {
     pub(crate) objects: Vec<(LookupKind, Value)>,
-    /// Namespaces that were created.
-    pub(crate) made: Mutex<Vec<String>>,
+    /// The namespaces that were created.
+    pub(crate) created: Mutex<Vec<String>>,
 }
 
-impl Known {
+impl FixedLookup {
     pub(crate) fn new(objects: Vec<(LookupKind, Value)>) -> Arc<Self> {
-        Arc::new(Self { objects, made: Mutex::default() })
+        Arc::new(Self { objects, created: Mutex::default() })
     }
 
     fn find(&self, kind: LookupKind, namespace: &str, name: &str) -> Option<Value> {
@@ -33,14 +33,14 @@ impl Known {
 
     fn all(&self, kind: LookupKind, namespace: &str) -> impl Iterator<Item = Value> + use<'_> {
         let namespace = namespace.to_owned();
-        let of = move |known: &&(LookupKind, Value)| {
-            known.0 == kind && known.1.str_at(&["metadata", "namespace"]) == namespace
+        let of = move |entry: &&(LookupKind, Value)| {
+            entry.0 == kind && entry.1.str_at(&["metadata", "namespace"]) == namespace
         };
         self.objects.iter().filter(of).map(|(_, object)| object.clone())
     }
 }
 
-impl Lookup for Known {
+impl Lookup for FixedLookup {
     fn namespace<'a>(&'a self, name: &'a str, _: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>> {
         let found = self.find(LookupKind::Namespace, "", name);
         let state = if found.is_some() { NamespaceState::Active } else { NamespaceState::Absent };
@@ -84,8 +84,8 @@ impl Lookup for Known {
         Box::pin(async { Ok(()) })
     }
 
-    fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
-        self.made.lock().push(name.to_owned());
+    fn create_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+        self.created.lock().push(name.to_owned());
         Box::pin(async { Ok(()) })
     }
 
@@ -99,20 +99,20 @@ impl Lookup for Known {
     }
 }
 
-/// An authorizer that allows a list of accesses: verb, resource, subresource and name, separated by spaces.
-pub(crate) struct Allows(pub(crate) Vec<&'static str>);
+/// An authorizer that allows a list of requests: verb, resource, subresource and name, separated by spaces.
+pub(crate) struct AccessListAuthorizer(pub(crate) Vec<&'static str>);
 
-impl Authorizer for Allows {
+impl Authorizer for AccessListAuthorizer {
     fn authorize<'a>(&'a self, access: &'a Access<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
-        let asked = [access.verb, access.resource, access.subresource, access.name];
-        let asked = asked.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-        let allowed = self.0.contains(&asked.as_str());
+        let requested = [access.verb, access.resource, access.subresource, access.name];
+        let requested = requested.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        let allowed = self.0.contains(&requested.as_str());
         let decision = if allowed { Decision::Allow("".into()) } else { Decision::NoOpinion("".into()) };
         Box::pin(async { Ok(decision) })
     }
 }
 
-/// Returns the attributes of a request for an object `x` in the namespace `ns`; `resource` is group, version, plural.
+/// Returns the attributes of a request for the object `x` in the namespace `ns`; `resource` is group, version, plural.
 pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, subresource: &str) -> Attributes {
     let [group, version, plural] = resource;
     Attributes {
@@ -134,7 +134,7 @@ pub(crate) fn pods(operation: Operation) -> Attributes {
     attributes(operation, ["", "v1", "pods"], "Pod", "")
 }
 
-/// Returns the object after both stages of the plugin, or code and message of the refusal.
+/// Returns the object after both stages of the plugin, or the code and message of the rejection.
 pub(crate) async fn admit(
     plugin: Arc<dyn Plugin>,
     attributes: &Attributes,

@@ -1,4 +1,4 @@
-//! Events as `audit.k8s.io/v1` JSON, with members in kube-apiserver's order.
+//! Encodes events as `audit.k8s.io/v1` JSON, with the fields in kube-apiserver's order.
 
 use binnacle_meta::{Status, StatusDetails};
 use binnacle_request::User;
@@ -6,10 +6,10 @@ use binnacle_schema::json::write_string;
 
 use super::{Event, ObjectReference, ResponseStatus, micro_time};
 
-/// Encodes an event as a line of a log.
+/// Encodes an event as a line of the log.
 pub(crate) fn encode_line(event: &Event, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","#);
-    members(event, out);
+    write_members(event, out);
     out.extend_from_slice(b"}\n");
 }
 
@@ -20,16 +20,16 @@ pub(crate) fn encoded_size(event: &Event) -> usize {
     out.len()
 }
 
-/// The beginning of an `EventList`.
+/// The prefix of an `EventList`.
 const LIST: &[u8] = br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
 
-/// Encodes events as an `EventList`, the body of calls to webhooks. Items have no kind and apiVersion.
+/// Encodes events as an `EventList`, the request body of webhooks. Items have no kind and apiVersion.
 pub(crate) fn encode_list<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     out.extend_from_slice(LIST);
     for (at, event) in events.into_iter().enumerate() {
         out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
-        members(event, &mut out);
+        write_members(event, &mut out);
         out.push(b'}');
     }
     out.extend_from_slice(b"]}\n");
@@ -39,12 +39,12 @@ pub(crate) fn encode_list<'a>(events: impl IntoIterator<Item = &'a Event>) -> Ve
 /// Encodes an event as an item of an `EventList`.
 pub(crate) fn encode_item(event: &Event, out: &mut Vec<u8>) {
     out.push(b'{');
-    members(event, out);
+    write_members(event, out);
     out.push(b'}');
 }
 
 /// Encodes an `EventList` of encoded items.
-pub(crate) fn encode_list_of(items: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn encode_list_of_items(items: &[Vec<u8>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(LIST.len() + 3 + items.iter().map(|item| item.len() + 1).sum::<usize>());
     out.extend_from_slice(LIST);
     for (at, item) in items.iter().enumerate() {
@@ -57,8 +57,8 @@ pub(crate) fn encode_list_of(items: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-fn members(event: &Event, out: &mut Vec<u8>) {
-    let mut object = Members { out, first: true };
+fn write_members(event: &Event, out: &mut Vec<u8>) {
+    let mut object = ObjectWriter { out, first: true };
     object.text("level", event.level.as_str());
     object.text("auditID", &event.audit_id);
     object.text("stage", event.stage.as_str());
@@ -81,7 +81,7 @@ fn members(event: &Event, out: &mut Vec<u8>) {
     if !event.source_ips.is_empty() {
         object.list("sourceIPs", event.source_ips.iter(), |ip, out| write_string(&ip.to_string(), out));
     }
-    object.some_text("userAgent", &event.user_agent);
+    object.text_unless_empty("userAgent", &event.user_agent);
     if let Some(reference) = &event.object {
         object.nested("objectRef", |inner| write_reference(reference, inner));
     }
@@ -105,9 +105,9 @@ fn members(event: &Event, out: &mut Vec<u8>) {
 
 fn write_user(user: &User, out: &mut Vec<u8>) {
     out.push(b'{');
-    let mut object = Members { out, first: true };
-    object.some_text("username", &user.name);
-    object.some_text("uid", &user.uid);
+    let mut object = ObjectWriter { out, first: true };
+    object.text_unless_empty("username", &user.name);
+    object.text_unless_empty("uid", &user.uid);
     if !user.groups.is_empty() {
         object.list("groups", user.groups.iter(), |group, out| write_string(group, out));
     }
@@ -121,19 +121,19 @@ fn write_user(user: &User, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-fn write_reference(reference: &ObjectReference, object: &mut Members<'_>) {
-    object.some_text("resource", &reference.resource);
-    object.some_text("namespace", &reference.namespace);
-    object.some_text("name", &reference.name);
-    object.some_text("uid", &reference.uid);
-    object.some_text("apiGroup", &reference.api_group);
-    object.some_text("apiVersion", &reference.api_version);
-    object.some_text("resourceVersion", &reference.resource_version);
-    object.some_text("subresource", &reference.subresource);
+fn write_reference(reference: &ObjectReference, object: &mut ObjectWriter<'_>) {
+    object.text_unless_empty("resource", &reference.resource);
+    object.text_unless_empty("namespace", &reference.namespace);
+    object.text_unless_empty("name", &reference.name);
+    object.text_unless_empty("uid", &reference.uid);
+    object.text_unless_empty("apiGroup", &reference.api_group);
+    object.text_unless_empty("apiVersion", &reference.api_version);
+    object.text_unless_empty("resourceVersion", &reference.resource_version);
+    object.text_unless_empty("subresource", &reference.subresource);
 }
 
-/// Writes the members of a Status whose size is limited, as kube-apiserver does.
-fn write_status(status: &ResponseStatus, object: &mut Members<'_>) {
+/// Writes the fields of a Status whose size is bounded, as kube-apiserver does.
+fn write_status(status: &ResponseStatus, object: &mut ObjectWriter<'_>) {
     object.nested("metadata", |_| {});
     match status {
         ResponseStatus::Code(_) => {}
@@ -153,27 +153,27 @@ fn write_status(status: &ResponseStatus, object: &mut Members<'_>) {
     object.out.extend_from_slice(status.code().to_string().as_bytes());
 }
 
-fn write_full_status(status: &Status, object: &mut Members<'_>) {
+fn write_full_status(status: &Status, object: &mut ObjectWriter<'_>) {
     object.text("status", status.outcome());
-    object.some_text("message", status.message());
-    object.some_text("reason", status.reason_text());
+    object.text_unless_empty("message", status.message());
+    object.text_unless_empty("reason", status.reason_text());
     if let Some(details) = status.details() {
         object.nested("details", |inner| write_details(details, inner));
     }
 }
 
-fn write_details(details: &StatusDetails, object: &mut Members<'_>) {
-    object.some_text("name", &details.name);
-    object.some_text("group", &details.group);
-    object.some_text("kind", &details.kind);
-    object.some_text("uid", &details.uid);
+fn write_details(details: &StatusDetails, object: &mut ObjectWriter<'_>) {
+    object.text_unless_empty("name", &details.name);
+    object.text_unless_empty("group", &details.group);
+    object.text_unless_empty("kind", &details.kind);
+    object.text_unless_empty("uid", &details.uid);
     if !details.causes.is_empty() {
         object.list("causes", details.causes.iter(), |cause, out| {
             out.push(b'{');
-            let mut object = Members { out, first: true };
-            object.some_text("reason", &cause.reason);
-            object.some_text("message", &cause.message);
-            object.some_text("field", &cause.field);
+            let mut object = ObjectWriter { out, first: true };
+            object.text_unless_empty("reason", &cause.reason);
+            object.text_unless_empty("message", &cause.message);
+            object.text_unless_empty("field", &cause.field);
             out.push(b'}');
         });
     }
@@ -183,13 +183,13 @@ fn write_details(details: &StatusDetails, object: &mut Members<'_>) {
     }
 }
 
-/// A writer of members; the caller writes the braces of the object.
-struct Members<'a> {
+/// Writes the fields of a JSON object. The caller writes the braces.
+struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
 }
 
-impl Members<'_> {
+impl ObjectWriter<'_> {
     fn name(&mut self, name: &str) {
         if !std::mem::take(&mut self.first) {
             self.out.push(b',');
@@ -203,16 +203,16 @@ impl Members<'_> {
         write_string(text, self.out);
     }
 
-    fn some_text(&mut self, name: &str, text: &str) {
+    fn text_unless_empty(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
             self.text(name, text);
         }
     }
 
-    fn nested(&mut self, name: &str, with: impl FnOnce(&mut Members<'_>)) {
+    fn nested(&mut self, name: &str, with: impl FnOnce(&mut ObjectWriter<'_>)) {
         self.name(name);
         self.out.push(b'{');
-        with(&mut Members { out: self.out, first: true });
+        with(&mut ObjectWriter { out: self.out, first: true });
         self.out.push(b'}');
     }
 
@@ -233,13 +233,13 @@ impl Members<'_> {
 mod tests {
     use binnacle_schema::{Limits, json};
 
-    use super::super::tests::full;
+    use super::super::tests::full_event;
     use super::*;
 
     #[test]
-    fn a_full_event() {
+    fn encodes_all_members_in_the_order_of_kube_apiserver() {
         let mut out = Vec::new();
-        encode_line(&full(), &mut out);
+        encode_line(&full_event(), &mut out);
         let want = concat!(
             r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"id-1","#,
             r#""stage":"ResponseComplete","requestURI":"/api/v1/namespaces/n/pods?a=1\u0026b=2","verb":"create","#,
@@ -253,12 +253,12 @@ mod tests {
             "\n"
         );
         assert_eq!(String::from_utf8(out.clone()).unwrap(), want);
-        assert_eq!(encoded_size(&full()), out.len());
+        assert_eq!(encoded_size(&full_event()), out.len());
         json::parse(&out, &Limits::default()).unwrap();
     }
 
     #[test]
-    fn what_is_absent_is_left_out() {
+    fn omits_absent_members() {
         let event = Event {
             user: None,
             impersonated: None,
@@ -269,7 +269,7 @@ mod tests {
             request_object: None,
             response_object: None,
             annotations: Default::default(),
-            ..full()
+            ..full_event()
         };
         let list = String::from_utf8(encode_list([&event, &event])).unwrap();
         let one = concat!(

@@ -1,7 +1,7 @@
 //! A log file that is rotated by size; backups are compressed, and removed by number and age.
 //!
-//! Backups have the names of kube-apiserver's library (lumberjack), so that each server also removes those of the
-//! other: `audit-2026-01-02T15-04-05.000.log` beside `audit.log`, in UTC, with `.gz` if compressed.
+//! Backups are named as by lumberjack, the library of kube-apiserver, so that each server also removes the backups of
+//! the other: `audit-2026-01-02T15-04-05.000.log` beside `audit.log`, in UTC, with `.gz` if compressed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,35 +20,35 @@ use crate::LogOptions;
 const COMPRESSED: &str = ".gz";
 const MEGABYTE: u64 = 1024 * 1024;
 
-pub(super) struct Rotating {
+pub(super) struct RotatingFile {
     path: PathBuf,
     /// In bytes; `None` to never rotate the file.
     max_size: Option<u64>,
-    /// `None` after it could not be opened; the next line opens it again.
+    /// `None` if it could not be opened; the next write tries again.
     file: Option<File>,
     size: u64,
-    tidier: Arc<Tidier>,
+    cleaner: Arc<BackupCleaner>,
 }
 
-/// Compresses and removes backups, on a thread of its own.
-struct Tidier {
+/// Compresses and removes backups on its own thread.
+struct BackupCleaner {
     path: PathBuf,
     max_backups: usize,
     max_age: Option<Duration>,
     compress: bool,
-    /// Ensures that only one thread runs.
+    /// Held by the thread that is running, so that there is only one.
     running: Mutex<()>,
 }
 
-impl Rotating {
+impl RotatingFile {
     pub(super) fn open(options: &LogOptions) -> io::Result<Self> {
         let path = options.path.clone();
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         }
-        let file = append_to(&path)?;
+        let file = open_for_append(&path)?;
         let size = file.metadata()?.len();
-        let tidier = Arc::new(Tidier {
+        let cleaner = Arc::new(BackupCleaner {
             path: path.clone(),
             max_backups: options.max_backups,
             max_age: (options.max_age_days > 0).then(|| Duration::from_secs(options.max_age_days * 24 * 3600)),
@@ -56,7 +56,7 @@ impl Rotating {
             running: Mutex::new(()),
         });
         let max_size = (options.max_size_mb > 0).then(|| options.max_size_mb * MEGABYTE);
-        Ok(Self { path, max_size, file: Some(file), size, tidier })
+        Ok(Self { path, max_size, file: Some(file), size, cleaner })
     }
 
     /// Appends a line, after rotating the file if the line does not fit. A partially written line is removed, so that
@@ -68,13 +68,13 @@ impl Rotating {
                 return Err(io::Error::other(format!("write length {length} exceeds maximum file size {max}")));
             }
             if self.size + length > max {
-                self.put_aside()?;
+                self.rotate()?;
             }
         }
         let file = match &mut self.file {
             Some(file) => file,
             empty => {
-                let file = append_to(&self.path)?;
+                let file = open_for_append(&self.path)?;
                 self.size = file.metadata()?.len();
                 empty.insert(file)
             }
@@ -92,7 +92,7 @@ impl Rotating {
         }
     }
 
-    fn put_aside(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
         let backup = backup_path(&self.path, SystemTime::now());
         match fs::rename(&self.path, &backup) {
@@ -101,11 +101,11 @@ impl Rotating {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(io::Error::new(error.kind(), format!("can't rename log file: {error}"))),
         }
-        self.file = Some(append_to(&self.path)?);
+        self.file = Some(open_for_append(&self.path)?);
         self.size = 0;
-        let tidier = self.tidier.clone();
+        let cleaner = self.cleaner.clone();
         std::thread::Builder::new().name("audit-tidy".to_owned()).spawn(move || {
-            if let Err(error) = tidier.tidy(SystemTime::now()) {
+            if let Err(error) = cleaner.clean(SystemTime::now()) {
                 tracing::error!("cannot tidy up old audit logs: {error}");
             }
         })?;
@@ -113,11 +113,11 @@ impl Rotating {
     }
 }
 
-impl Tidier {
-    fn tidy(&self, now: SystemTime) -> io::Result<()> {
+impl BackupCleaner {
+    fn clean(&self, now: SystemTime) -> io::Result<()> {
         let _one = self.running.lock();
         let mut backups = self.backups()?;
-        // Newest first; a file and its compressed form count once.
+        // Newest first; a backup and its compressed copy count once.
         backups.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
         let oldest = self.max_age.and_then(|age| now.checked_sub(age));
         let (mut kept, mut counted) = (Vec::new(), Vec::new());
@@ -154,7 +154,7 @@ impl Tidier {
                 .unwrap_or(name)
                 .strip_prefix(prefix.as_str())
                 .and_then(|rest| rest.strip_suffix(suffix.as_str()));
-            if let Some(time) = middle.and_then(read_time) {
+            if let Some(time) = middle.and_then(parse_time) {
                 found.push((time, path));
             }
         }
@@ -162,7 +162,7 @@ impl Tidier {
     }
 }
 
-fn append_to(path: &Path) -> io::Result<File> {
+fn open_for_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
@@ -175,7 +175,7 @@ fn affixes(path: &Path) -> (String, String) {
 
 fn backup_path(path: &Path, now: SystemTime) -> PathBuf {
     let (prefix, suffix) = affixes(path);
-    let time = write_time(now);
+    let time = format_time(now);
     directory(path).join(format!("{prefix}{time}{suffix}"))
 }
 
@@ -184,19 +184,19 @@ fn directory(path: &Path) -> &Path {
 }
 
 /// Formats a time as `2026-01-02T15-04-05.000`: without colons, which some file systems do not allow.
-fn write_time(time: SystemTime) -> String {
+fn format_time(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let text = MicroTime::from_unix(since.as_secs() as i64, since.subsec_nanos()).to_string();
     text.trim_end_matches('Z').get(..23).unwrap_or_default().replace(':', "-")
 }
 
-fn read_time(text: &str) -> Option<SystemTime> {
+fn parse_time(text: &str) -> Option<SystemTime> {
     let (date, clock) = text.split_once('T').filter(|_| text.len() == 23)?;
     let time = MicroTime::parse(&format!("{date}T{}000Z", clock.replace('-', ":"))).ok()?;
     UNIX_EPOCH.checked_add(Duration::new(u64::try_from(time.unix_seconds()).ok()?, time.nanos()))
 }
 
-/// Replaces a file by its compressed form, which gets its final name only when it is complete.
+/// Replaces a file with a compressed copy, which gets its final name only when it is complete.
 fn compress(path: &Path) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(COMPRESSED);
@@ -237,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_put_aside() {
+    fn rotates_a_file_that_would_exceed_its_maximum_size() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.log");
         let options = LogOptions { max_size_mb: 1, max_backups: 0, ..log_options(&path) };
-        let mut log = Rotating::open(&options).unwrap();
+        let mut log = RotatingFile::open(&options).unwrap();
         let line = vec![b'x'; 400 * 1024];
         for _ in 0..3 {
             log.write_line(&line).unwrap();
@@ -252,14 +252,14 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().len(), line.len() as u64);
         let error = log.write_line(&vec![b'x'; 2 << 20]).unwrap_err();
         assert_eq!(error.to_string(), "write length 2097152 exceeds maximum file size 1048576");
-        // A second server, or the next start, continues the file.
-        let mut again = Rotating::open(&options).unwrap();
+        // A restarted server appends to the file.
+        let mut again = RotatingFile::open(&options).unwrap();
         again.write_line(b"y").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), line.len() as u64 + 1);
     }
 
     #[test]
-    fn tidying() {
+    fn removes_backups_by_number_and_age_and_compresses_the_rest() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.log");
         let time = |day: u64| UNIX_EPOCH + Duration::from_secs((20_000 + day) * 24 * 3600);
@@ -267,7 +267,7 @@ mod tests {
             fs::write(backup_path(&path, time(day)), format!("day {day}")).unwrap();
         }
         fs::write(directory.path().join("audit-other.log"), "kept").unwrap();
-        let tidier = |max_backups, max_age_days: u64, compress| Tidier {
+        let cleaner = |max_backups, max_age_days: u64, compress| BackupCleaner {
             path: path.clone(),
             max_backups,
             max_age: (max_age_days > 0).then(|| Duration::from_secs(max_age_days * 24 * 3600)),
@@ -275,11 +275,11 @@ mod tests {
             running: Mutex::new(()),
         };
         let now = time(5);
-        tidier(0, 0, false).tidy(now).unwrap();
+        cleaner(0, 0, false).clean(now).unwrap();
         assert_eq!(names(directory.path()).len(), 6);
-        tidier(4, 0, false).tidy(now).unwrap();
+        cleaner(4, 0, false).clean(now).unwrap();
         assert_eq!(names(directory.path()).len(), 5);
-        tidier(0, 3, true).tidy(now).unwrap();
+        cleaner(0, 3, true).clean(now).unwrap();
         let left = names(directory.path());
         let dates = ["2024-10-06", "2024-10-07", "2024-10-08"];
         let want: Vec<String> = dates.iter().map(|date| format!("audit-{date}T00-00-00.000.log.gz")).collect();
@@ -287,7 +287,7 @@ mod tests {
         let mut text = String::new();
         GzDecoder::new(File::open(directory.path().join(&left[2])).unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "day 4");
-        tidier(1, 0, true).tidy(now).unwrap();
+        cleaner(1, 0, true).clean(now).unwrap();
         assert_eq!(names(directory.path()), [&left[2], "audit-other.log"]);
     }
 }

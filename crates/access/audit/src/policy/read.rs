@@ -14,13 +14,13 @@ const FORMAT: Format =
 
 pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
     let failed = |why: String| PolicyError(format!("failed decoding: {why}"));
-    let (mut tree, twice) = yaml::parse(file, &Limits::default()).map_err(|error| failed(error.to_string()))?;
+    let (mut tree, duplicates) = yaml::parse(file, &Limits::default()).map_err(|error| failed(error.to_string()))?;
     if tree.is_null() {
         tree = Value::Object(Object::new());
     }
     check_type(&tree).map_err(|error| failed(error.0))?;
     check_kind(&tree)?;
-    let (value, findings) = FORMAT.decode(tree, twice, "v1").map_err(|error| failed(with_go_types(error.0)))?;
+    let (value, findings) = FORMAT.decode(tree, duplicates, "v1").map_err(|error| failed(with_go_types(error.0)))?;
     if let Some(strict) = findings.strict_error() {
         tracing::warn!("Audit policy contains errors, falling back to lenient decoding: {strict}");
     }
@@ -33,7 +33,7 @@ pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
         return Err(PolicyError("loaded illegal policy with 0 rules".to_owned()));
     }
     let rules = raw.rules.into_iter().map(|raw| Rule {
-        // Level and stages are already validated.
+        // Level and stages have been validated already.
         level: level(&raw.level).unwrap_or(AuditLevel::None),
         omit_stages: stages(&raw.omit_stages),
         users: raw.users,
@@ -54,7 +54,7 @@ pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
 fn check_kind(value: &Value) -> Result<(), PolicyError> {
     let (api_version, kind) = (value.str_at(&["apiVersion"]), value.str_at(&["kind"]));
     let internal = || {
-        // A file without a kind counts as the internal version, which is invalid in files.
+        // A file without a kind is decoded as the internal version, which is not valid in files.
         let kind = if kind.is_empty() { "Policy" } else { kind };
         let about = format!("audit.k8s.io/__internal, Kind={kind}");
         Err(PolicyError(format!("unknown group version field {about} in policy")))
@@ -155,7 +155,7 @@ fn fields(types: Types) -> Vec<Field> {
     ]
 }
 
-/// Returns the type of a policy's metadata, which is ignored, but unknown fields in it are reported.
+/// Returns the type of a policy's metadata, which is ignored except that unknown fields are reported.
 fn metadata(types: Types) -> Ty {
     let texts = |name: &'static str| Field::new(name, Ty::Map(Box::new(Ty::String)));
     let time = |name: &'static str| Field::new(name, Ty::Time);
@@ -180,7 +180,7 @@ fn metadata(types: Types) -> Ty {
     types.object("ObjectMeta", names.chain(others).collect())
 }
 
-/// Replaces the types of some members in an error by Go's named types, which the schema does not have.
+/// Replaces the types of some fields in an error with Go's named types, which the schema does not have.
 fn with_go_types(error: String) -> String {
     let named = [
         (".level of type string", "v1.Level"),
@@ -237,7 +237,7 @@ fn check_rule(rule: &RawRule, path: &FieldPath, errors: &mut FieldErrors) {
             let why = "using resourceNames requires at least one resource";
             errors.push(FieldError::invalid(
                 &resources_path.child("resourceNames"),
-                shown(&resources.resource_names),
+                error_value(&resources.resource_names),
                 why,
             ));
         }
@@ -245,7 +245,7 @@ fn check_rule(rule: &RawRule, path: &FieldPath, errors: &mut FieldErrors) {
     check_stages(&rule.omit_stages, &path.child("omitStages"), errors);
     if !rule.non_resource_urls.is_empty() && (!rule.resources.is_empty() || !rule.namespaces.is_empty()) {
         let why = "rules cannot apply to both regular resources and non-resource URLs";
-        errors.push(FieldError::invalid(&urls_path, shown(&rule.non_resource_urls), why));
+        errors.push(FieldError::invalid(&urls_path, error_value(&rule.non_resource_urls), why));
     }
 }
 
@@ -256,8 +256,8 @@ fn check_stages(stages: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Formats a list of texts for field errors.
-fn shown(texts: &[String]) -> ErrorValue {
+/// Formats a list of strings for field errors.
+fn error_value(texts: &[String]) -> ErrorValue {
     let items = texts.iter().map(|text| Value::Str(text.as_str().into())).collect();
     ErrorValue::raw(json::to_string(&Value::List(items)))
 }
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_refused() {
+    fn rejects_invalid_files_with_messages_of_kube_apiserver() {
         let v1 = "apiVersion: audit.k8s.io/v1\nkind: Policy\n";
         for (text, want) in [
             ("", "unknown group version field audit.k8s.io/__internal, Kind=Policy in policy"),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_only_warned_about() {
+    fn warns_about_unknown_and_duplicate_fields() {
         let text = "apiVersion: audit.k8s.io/v1
 kind: Policy
 metadata: {name: a, creationTimestamp: null, lables: {}}
@@ -368,8 +368,8 @@ rules: [{level: None, more: 2, resources: [{grupp: apps}]}]
 omitManagedFields: true
 omitManagedFields: true";
         assert_eq!(policy(text.as_bytes()).unwrap().rules.len(), 1);
-        let (tree, twice) = yaml::parse(text.as_bytes(), &Limits::default()).unwrap();
-        let (_, findings) = FORMAT.decode(tree, twice, "v1").unwrap();
+        let (tree, duplicates) = yaml::parse(text.as_bytes(), &Limits::default()).unwrap();
+        let (_, findings) = FORMAT.decode(tree, duplicates, "v1").unwrap();
         assert_eq!(
             findings.strict_error().unwrap(),
             "strict decoding error: yaml: unmarshal errors:\n  line 7: key \"omitManagedFields\" already set in map, \

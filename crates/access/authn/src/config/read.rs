@@ -1,4 +1,4 @@
-//! The file: `AuthenticationConfiguration` of `apiserver.config.k8s.io`.
+//! Decodes `AuthenticationConfiguration` files (`apiserver.config.k8s.io`).
 
 use binnacle_config::{Format, Types, list, text};
 use binnacle_schema::{Field, Ty, Value};
@@ -26,47 +26,55 @@ pub(super) fn parse(data: &[u8]) -> Result<AuthenticationConfig, ConfigError> {
         jwt: file.list_at(&["jwt"]).iter().map(jwt).collect(),
         anonymous: anonymous.map(|anonymous| AnonymousConfig {
             enabled: anonymous.bool_at(&["enabled"]),
-            paths: anonymous.list_at(&["conditions"]).iter().map(|condition| of(condition, "path")).collect(),
+            paths: anonymous.list_at(&["conditions"]).iter().map(|condition| text_at(condition, "path")).collect(),
         }),
     })
 }
 
-fn of(value: &Value, name: &str) -> String {
+fn text_at(value: &Value, name: &str) -> String {
     value.str_at(&[name]).to_owned()
 }
 
 fn jwt(value: &Value) -> JwtAuthenticator {
     let issuer = value.get("issuer").unwrap_or(&Value::Null);
     let mappings = value.get("claimMappings").unwrap_or(&Value::Null);
-    let part = |name: &str| mappings.get(name).unwrap_or(&Value::Null);
+    let mapping = |name: &str| mappings.get(name).unwrap_or(&Value::Null);
     let prefixed = |name: &str| PrefixedClaimOrExpression {
-        claim: of(part(name), "claim"),
-        prefix: part(name).get("prefix").and_then(Value::as_str).map(str::to_owned),
-        expression: of(part(name), "expression"),
+        claim: text_at(mapping(name), "claim"),
+        prefix: mapping(name).get("prefix").and_then(Value::as_str).map(str::to_owned),
+        expression: text_at(mapping(name), "expression"),
     };
     let claim_rule = |rule: &Value| ClaimValidationRule {
-        claim: of(rule, "claim"),
-        required_value: of(rule, "requiredValue"),
-        expression: of(rule, "expression"),
-        message: of(rule, "message"),
+        claim: text_at(rule, "claim"),
+        required_value: text_at(rule, "requiredValue"),
+        expression: text_at(rule, "expression"),
+        message: text_at(rule, "message"),
     };
-    let extra = |extra: &Value| ExtraMapping { key: of(extra, "key"), value_expression: of(extra, "valueExpression") };
-    let user_rule =
-        |rule: &Value| UserValidationRule { expression: of(rule, "expression"), message: of(rule, "message") };
+    let extra = |extra: &Value| ExtraMapping {
+        key: text_at(extra, "key"),
+        value_expression: text_at(extra, "valueExpression"),
+    };
+    let user_rule = |rule: &Value| UserValidationRule {
+        expression: text_at(rule, "expression"),
+        message: text_at(rule, "message"),
+    };
     JwtAuthenticator {
         issuer: Issuer {
-            url: of(issuer, "url"),
-            discovery_url: of(issuer, "discoveryURL"),
-            certificate_authority: of(issuer, "certificateAuthority"),
+            url: text_at(issuer, "url"),
+            discovery_url: text_at(issuer, "discoveryURL"),
+            certificate_authority: text_at(issuer, "certificateAuthority"),
             audiences: issuer.list_at(&["audiences"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            audience_match_policy: of(issuer, "audienceMatchPolicy"),
-            egress_selector_type: of(issuer, "egressSelectorType"),
+            audience_match_policy: text_at(issuer, "audienceMatchPolicy"),
+            egress_selector_type: text_at(issuer, "egressSelectorType"),
         },
         claim_validation_rules: value.list_at(&["claimValidationRules"]).iter().map(claim_rule).collect(),
         claim_mappings: ClaimMappings {
             username: prefixed("username"),
             groups: prefixed("groups"),
-            uid: ClaimOrExpression { claim: of(part("uid"), "claim"), expression: of(part("uid"), "expression") },
+            uid: ClaimOrExpression {
+                claim: text_at(mapping("uid"), "claim"),
+                expression: text_at(mapping("uid"), "expression"),
+            },
             extra: mappings.list_at(&["extra"]).iter().map(extra).collect(),
         },
         user_validation_rules: value.list_at(&["userValidationRules"]).iter().map(user_rule).collect(),

@@ -1,10 +1,10 @@
-//! Configuration files, good and bad.
+//! Valid and invalid configuration files.
 
 use super::AuthenticationConfig;
 
 const V1: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
 
-/// Returns a file with one issuer; each of `lines` replaces the usual line of the same key.
+/// Returns a file with one issuer; each of `lines` replaces the default line of its key.
 fn file(lines: &[&str]) -> String {
     let usual =
         ["issuer: {url: 'https://issuer.test', audiences: [a]}", "claimMappings: {username: {claim: sub, prefix: ''}}"];
@@ -20,7 +20,7 @@ fn check(text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn good() {
+fn accepts_valid_configurations() {
     for text in [
         V1.to_owned(),
         file(&[]),
@@ -38,7 +38,7 @@ fn good() {
 }
 
 #[test]
-fn bad() {
+fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
     let invalid = |why: &str| format!("invalid authentication configuration: {why}");
     let issuer = |rest: &str| file(&[&format!("issuer: {{{rest}}}")]);
     let mappings = |mappings: &str| file(&[&format!("claimMappings: {{{mappings}}}")]);

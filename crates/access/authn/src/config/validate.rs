@@ -40,7 +40,7 @@ pub(super) fn validate(config: &AuthenticationConfig, disallowed: &[String]) -> 
         && !anonymous.enabled
         && !anonymous.paths.is_empty()
     {
-        // kube-apiserver shows its internal type, whose field names are capitalized.
+        // kube-apiserver prints its internal type, whose field names are capitalized.
         let shown = anonymous.paths.iter().map(|path| value!({"Path": (path.as_str())})).collect();
         errors.push(FieldError::invalid(
             &FieldPath::new("anonymous").child("conditions"),
@@ -55,12 +55,12 @@ pub(super) fn anonymous_changed() -> FieldError {
     FieldError::forbidden(&FieldPath::new("anonymous"), "changed from initial configuration file")
 }
 
-fn jwt(of: &JwtAuthenticator, path: &FieldPath, disallowed: &[String], errors: &mut FieldErrors) -> Rules {
+fn jwt(authenticator: &JwtAuthenticator, path: &FieldPath, disallowed: &[String], errors: &mut FieldErrors) -> Rules {
     let mut rules = Rules::default();
-    issuer(&of.issuer, &path.child("issuer"), disallowed, errors);
-    claim_rules(&of.claim_validation_rules, &path.child("claimValidationRules"), &mut rules, errors);
-    mappings(&of.claim_mappings, &path.child("claimMappings"), &mut rules, errors);
-    user_rules(&of.user_validation_rules, &path.child("userValidationRules"), &mut rules, errors);
+    issuer(&authenticator.issuer, &path.child("issuer"), disallowed, errors);
+    claim_rules(&authenticator.claim_validation_rules, &path.child("claimValidationRules"), &mut rules, errors);
+    mappings(&authenticator.claim_mappings, &path.child("claimMappings"), &mut rules, errors);
+    user_rules(&authenticator.user_validation_rules, &path.child("userValidationRules"), &mut rules, errors);
     rules
 }
 
@@ -72,8 +72,8 @@ fn issuer(issuer: &Issuer, path: &FieldPath, disallowed: &[String], errors: &mut
     }
     if !issuer.discovery_url.is_empty() {
         let path = path.child("discoveryURL");
-        let bare = |url: &str| url.trim_end_matches('/').to_owned();
-        if !issuer.url.is_empty() && bare(&issuer.url) == bare(&issuer.discovery_url) {
+        let without_slash = |url: &str| url.trim_end_matches('/').to_owned();
+        if !issuer.url.is_empty() && without_slash(&issuer.url) == without_slash(&issuer.discovery_url) {
             let why = "discoveryURL must be different from URL";
             errors.push(FieldError::invalid(&path, &issuer.discovery_url, why));
         }
@@ -144,8 +144,8 @@ fn audiences(issuer: &Issuer, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Validates a bundle. As in Go, other PEM blocks are ignored, but an invalid certificate is an error, and so is having
-/// none.
+/// Validates a bundle. As in client-go, other PEM blocks are ignored, but an invalid certificate or an empty bundle is
+/// an error.
 fn authorities(pem: &str) -> Result<(), &'static str> {
     let mut any = false;
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
@@ -179,7 +179,7 @@ fn claim_rules(list: &[ClaimValidationRule], path: &FieldPath, rules: &mut Rules
                 if earlier.iter().any(|earlier| earlier.claim.is_empty() && earlier.expression == expression) {
                     errors.push(FieldError::duplicate(&path, expression));
                 } else if let Some(compiled) =
-                    compiled(Expression::rule_of_claims(expression), expression, &path, errors)
+                    ok_or_report(Expression::rule_of_claims(expression), expression, &path, errors)
                 {
                     rules.claims.push((compiled, rule.message.clone()));
                 }
@@ -199,7 +199,7 @@ fn mappings(mappings: &ClaimMappings, path: &FieldPath, rules: &mut Rules, error
         errors.push(FieldError::invalid(&path.child("uid"), "", "claim and expression can't both be set"));
     } else if !uid.expression.is_empty() {
         let path = path.child("uid").child("expression");
-        rules.uid = compiled(Expression::of_claims(&uid.expression), &uid.expression, &path, errors);
+        rules.uid = ok_or_report(Expression::of_claims(&uid.expression), &uid.expression, &path, errors);
     }
     for (at, mapping) in mappings.extra.iter().enumerate() {
         let path = path.child("extra").index(at);
@@ -222,11 +222,11 @@ fn mappings(mappings: &ClaimMappings, path: &FieldPath, rules: &mut Rules, error
             continue;
         }
         let expression = Expression::of_claims(&mapping.value_expression);
-        if let Some(compiled) = compiled(expression, &mapping.value_expression, &path, errors) {
+        if let Some(compiled) = ok_or_report(expression, &mapping.value_expression, &path, errors) {
             rules.extra.push((key.into(), compiled));
         }
     }
-    if !rules.check_of_email() {
+    if !rules.checks_email_verified() {
         errors.push(FieldError::invalid(
             &path.child("username").child("expression"),
             &mappings.username.expression,
@@ -262,7 +262,7 @@ fn prefixed(
                 let why = "may not be specified when expression is set";
                 errors.push(FieldError::invalid(&path.child("prefix"), prefix, why));
             }
-            compiled(Expression::of_claims(expression), expression, &path.child("expression"), errors)
+            ok_or_report(Expression::of_claims(expression), expression, &path.child("expression"), errors)
         }
         (_, "") => {
             if mapping.prefix.is_none() {
@@ -286,13 +286,13 @@ fn user_rules(list: &[UserValidationRule], path: &FieldPath, rules: &mut Rules, 
             errors.push(FieldError::required(&path, ""));
         } else if list[..at].iter().any(|earlier| earlier.expression == expression) {
             errors.push(FieldError::duplicate(&path, expression));
-        } else if let Some(compiled) = compiled(Expression::rule_of_user(expression), expression, &path, errors) {
+        } else if let Some(compiled) = ok_or_report(Expression::rule_of_user(expression), expression, &path, errors) {
             rules.user.push((compiled, rule.message.clone()));
         }
     }
 }
 
-fn compiled(
+fn ok_or_report(
     outcome: Result<Expression, String>,
     expression: &str,
     path: &FieldPath,

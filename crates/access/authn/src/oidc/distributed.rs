@@ -1,5 +1,5 @@
-//! Distributed claims, which a token only names the sources of (OpenID Connect Core, section 5.6.2). The response of a
-//! source is a token as well, perhaps of another issuer; its audience, expiry and signature are checked all the same.
+//! Distributed claims: the token only has their source (OpenID Connect Core, section 5.6.2). The response of a source
+//! is also a JWT, possibly of another issuer, whose audience, expiry and signature are verified in the same way.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::verifier::{Verifier, untrusted_issuer};
 use crate::authenticator::parse;
 use crate::config::Issuer;
 
-/// The time limit for all requests that one token needs.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The largest response of a source: as large as a token in a header can be.
+/// The timeout of all requests for a token.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum size of a source's response: as large as a token in a header can be.
 const MAX_TOKEN: usize = 1 << 20;
-/// The limit of known issuers of claims. They are named by the responses of sources, and usually there is one.
+/// The maximum number of claim issuers. They are taken from the responses of sources, and usually there is only one.
 const MAX_ISSUERS: usize = 32;
 
-/// Fetches one claim of an issuer's tokens from the source that they name.
+/// Resolves a distributed claim of an issuer's tokens.
 pub(super) struct Resolver {
     claim: String,
-    /// The issuer of the tokens. Issuers of claims have the same authorities and audiences.
+    /// The issuer of the tokens. Claim issuers have the same authorities and audiences.
     issuer: Issuer,
     algorithms: Vec<Algorithm>,
     dialer: Option<Arc<Dialer>>,
@@ -46,14 +46,14 @@ impl Resolver {
         let pem = issuer.certificate_authority.as_bytes();
         target.authorities = (!pem.is_empty()).then(|| pem.to_vec());
         target.dialer = dialer.clone();
-        let client = Client::new(target, PATIENCE)?;
+        let client = Client::new(target, TIMEOUT)?;
         Ok(Self { claim, issuer, algorithms, dialer, client, verifiers: Mutex::default() })
     }
 
-    /// Adds the claim, if the token names a source for it.
+    /// Adds the claim if the token has a source for it.
     pub(super) async fn expand(&self, claims: &mut Map<String, Value>) -> Result<(), String> {
         let Some(source) = self.source(claims)? else { return Ok(()) };
-        let resolved = tokio::time::timeout(PATIENCE, self.resolve(&source)).await;
+        let resolved = tokio::time::timeout(TIMEOUT, self.resolve(&source)).await;
         let value = resolved.unwrap_or_else(|_| {
             Err(format!("while getting distributed claim {}: context deadline exceeded", go_quote(&self.claim)))
         })?;
@@ -61,7 +61,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// Returns the source of the claim, unless the token has the claim itself or names no source for it.
+    /// Returns the source of the claim; `None` if the token has the claim itself or no source for it.
     fn source(&self, claims: &Map<String, Value>) -> Result<Option<Source>, String> {
         if claims.contains_key(&self.claim) {
             return Ok(None);
@@ -78,7 +78,7 @@ impl Resolver {
             Some(_) => Err(format!("oidc: could not parse claim sources: {member} is no string")),
         };
         let (endpoint, access_token) = (text("endpoint")?, text("access_token")?);
-        // A source without endpoint holds the claim itself, which is not read.
+        // A source without an endpoint is an aggregated claim, which is not supported.
         Ok((!endpoint.is_empty()).then_some(Source { endpoint, access_token }))
     }
 
@@ -123,43 +123,44 @@ impl Resolver {
                 Some(value.map_err(|_| "net/http: invalid header field value for \"Authorization\"".to_owned())?)
             }
         };
-        let answer = self.client.get_as(url, authorization).await.map_err(|error| match error {
+        let response = self.client.get_as(url, authorization).await.map_err(|error| match error {
             WebhookError::Status { code, .. } => {
                 let reason = StatusCode::from_u16(code).ok().and_then(|code| code.canonical_reason());
                 format!("error while getting distributed claim JWT: {code} {}", reason.unwrap_or_default())
             }
             other => other.to_string(),
         })?;
-        if answer.body.len() > MAX_TOKEN {
+        if response.body.len() > MAX_TOKEN {
             return Err(format!("the answer is longer than {MAX_TOKEN} bytes"));
         }
-        String::from_utf8(answer.body.into()).map_err(|_| "could not decode distributed claim response".to_owned())
+        String::from_utf8(response.body.into()).map_err(|_| "could not decode distributed claim response".to_owned())
     }
 
-    /// Returns the verifier for the tokens of an issuer; `None` when there are too many issuers.
+    /// Returns the verifier for the tokens of an issuer; `None` if there are too many issuers.
     fn verifier(&self, issuer: &str) -> Option<Arc<Verifier>> {
         let mut verifiers = self.verifiers.lock();
-        if let Some(known) = verifiers.get(issuer) {
-            return Some(known.clone());
+        if let Some(cached) = verifiers.get(issuer) {
+            return Some(cached.clone());
         }
         if verifiers.len() >= MAX_ISSUERS {
-            // Verifiers whose provider was not found make room.
-            verifiers.retain(|_, verifier| verifier.is_found());
+            // Evict verifiers whose provider was not found.
+            verifiers.retain(|_, verifier| verifier.is_discovered());
         }
         if verifiers.len() >= MAX_ISSUERS {
             tracing::warn!("oidc: claims of too many issuers; those of {issuer:?} are not taken");
             return None;
         }
-        let other = if issuer == self.issuer.url {
+        let target = if issuer == self.issuer.url {
             self.issuer.clone()
         } else {
             Issuer { url: issuer.to_owned(), discovery_url: String::new(), ..self.issuer.clone() }
         };
-        let made = Verifier::new(&other, self.algorithms.clone(), None, self.dialer.clone());
-        let made = made.inspect_err(|error| tracing::error!("oidc: issuer of claims {issuer:?}: {error}")).ok()?;
-        let made = Arc::new(made);
-        verifiers.insert(issuer.to_owned(), made.clone());
-        Some(made)
+        let verifier = Verifier::new(&target, self.algorithms.clone(), None, self.dialer.clone());
+        let verifier =
+            verifier.inspect_err(|error| tracing::error!("oidc: issuer of claims {issuer:?}: {error}")).ok()?;
+        let verifier = Arc::new(verifier);
+        verifiers.insert(issuer.to_owned(), verifier.clone());
+        Some(verifier)
     }
 }
 

@@ -1,5 +1,4 @@
-//! Metrics of issuers' tokens and keys, under kube-apiserver's names. The labels are hashes of the issuers' and
-//! servers' names.
+//! Metrics of JWT authenticators, with kube-apiserver's names. The labels are hashes of the issuer and the server ID.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,11 +32,11 @@ pub struct JwtMetrics {
     families: Families,
     /// False if fetches of keys are not recorded.
     records_fetches: bool,
-    /// The hash of this server's name.
+    /// The hash of this server's ID.
     server: String,
 }
 
-/// The metrics of one issuer.
+/// The metrics of an issuer.
 pub(super) struct IssuerMetrics {
     all: JwtMetrics,
     issuer: String,
@@ -46,7 +45,7 @@ pub(super) struct IssuerMetrics {
 }
 
 impl JwtMetrics {
-    /// `server` is this server's name in its cluster.
+    /// Registers the families. `server` is this server's ID in its cluster.
     pub fn register(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let (families, server) = (Families::register(registry)?, hash(server.as_bytes()));
         Ok(Self { families, records_fetches: true, server })
@@ -64,11 +63,11 @@ impl JwtMetrics {
         IssuerMetrics { success: latency("success"), failure: latency("failure"), all: self.clone(), issuer }
     }
 
-    /// Removes the metrics of an issuer that is gone.
+    /// Removes the metrics of an issuer that is no longer configured.
     pub(crate) fn forget(&self, issuer: &str) {
         let issuer = hash(issuer.as_bytes());
         for result in ["success", "failure"] {
-            // The keys may never have been fetched.
+            // Fails if the keys have never been fetched.
             let _ = self.families.fetched.remove_label_values(&[result, &issuer, &self.server]);
         }
         self.forget_key_set(&issuer);
@@ -90,12 +89,12 @@ impl JwtMetrics {
 }
 
 impl IssuerMetrics {
-    pub(super) fn judged(&self, good: bool, took: Duration) {
+    pub(super) fn record(&self, good: bool, took: Duration) {
         let latency = if good { &self.success } else { &self.failure };
         latency.with(|histogram| histogram.observe(took.as_secs_f64()));
     }
 
-    /// Records that keys were fetched: their document, or `None` for a failure.
+    /// Records a fetch of keys: the JWKS, or `None` for a failure.
     pub(super) fn fetched(&self, key_set: Option<&[u8]>) {
         if !self.all.records_fetches {
             return;
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fetches_are_recorded_unless_they_are_turned_off() {
+    fn records_fetches_unless_disabled() {
         for records in [true, false] {
             let registry = Registry::new();
             let metrics = JwtMetrics::register(&registry, "here").unwrap().recording_fetches(records);

@@ -1,5 +1,5 @@
-//! A provider of tokens: its discovery document has the URL of its keys, which are fetched when a token names an unknown
-//! key, and so with the first token.
+//! An OpenID provider. Its discovery document has the URL of its keys, which are fetched when a token has an unknown
+//! key, including the first token.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,13 +18,13 @@ use crate::config::Issuer;
 
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The least time between a request for the keys that did not help and the next one.
+/// The minimum interval between an unsuccessful refresh of the keys and the next one.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// The largest document of a provider. A key takes some hundred bytes, and providers have a handful.
+/// The maximum size of a provider's documents. A key takes a few hundred bytes, and providers have a handful of keys.
 const MAX_DOCUMENT: usize = 512 << 10;
-/// The bytes of a document without keys that an error shows.
-const MAX_SHOWN: usize = 2048;
+/// The maximum size of the excerpt of an invalid document in errors, in bytes.
+const MAX_EXCERPT: usize = 2048;
 /// The bytes of a document that are parsed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 2;
 
@@ -34,13 +34,13 @@ pub(super) struct Provider {
     document: String,
     client: Client,
     metrics: Option<IssuerMetrics>,
-    found: ArcSwapOption<Found>,
-    /// The time of the last request for the keys that did not help; locked for as long as one runs.
-    in_vain: Mutex<Option<Instant>>,
+    provider: ArcSwapOption<DiscoveredProvider>,
+    /// The time of the last unsuccessful refresh; locked during a refresh.
+    last_useless_refresh: Mutex<Option<Instant>>,
 }
 
-/// The results of discovery, and the keys that were fetched since.
-struct Found {
+/// The result of discovery, and the keys that were last fetched.
+struct DiscoveredProvider {
     keys_url: http::Uri,
     keys: Vec<PublicKey>,
 }
@@ -60,24 +60,24 @@ impl Provider {
         target.authorities = (!pem.is_empty()).then(|| pem.to_vec());
         target.dialer = dialer;
         let client = Client::new(target, TIMEOUT)?;
-        let (found, in_vain) = (ArcSwapOption::empty(), Mutex::new(None));
-        Ok(Self { issuer: issuer.url.clone(), document, client, metrics, found, in_vain })
+        let (provider, last_useless_refresh) = (ArcSwapOption::empty(), Mutex::new(None));
+        Ok(Self { issuer: issuer.url.clone(), document, client, metrics, provider, last_useless_refresh })
     }
 
     pub(super) fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    pub(super) fn is_found(&self) -> bool {
-        self.found.load().is_some()
+    pub(super) fn is_discovered(&self) -> bool {
+        self.provider.load().is_some()
     }
 
-    pub(super) async fn find(&self) -> Result<(), String> {
+    pub(super) async fn discover(&self) -> Result<(), String> {
         let document = self.fetch(&self.document).await?;
         let document: Value = serde_json::from_slice(&document)
             .map_err(|error| format!("oidc: failed to decode provider discovery object: {error}"))?;
         let issuer = document["issuer"].as_str().unwrap_or_default();
-        // A document at another URL must still name the issuer.
+        // A document at another URL must still have the same issuer.
         if issuer != self.issuer {
             return Err(format!(
                 "oidc: issuer did not match the issuer returned by provider, expected {} got {}",
@@ -92,15 +92,15 @@ impl Provider {
         if keys_url.scheme_str() != Some("https") {
             return Err(format!("the provider's keys are not at an https URL: {keys_url}"));
         }
-        self.found.store(Some(Found { keys_url, keys: Vec::new() }.into()));
+        self.provider.store(Some(DiscoveredProvider { keys_url, keys: Vec::new() }.into()));
         Ok(())
     }
 
-    /// Verifies the provider's signature of a token. `None` before the provider was found.
+    /// Verifies the signature of a token. Returns `None` before the provider is discovered.
     pub(super) async fn verify(&self, token: &Token) -> Option<Result<(), String>> {
-        let found = self.found.load_full()?;
-        let Err(error) = verify(token, &found.keys) else { return Some(Ok(())) };
-        let keys = match self.refresh(&found).await {
+        let provider = self.provider.load_full()?;
+        let Err(error) = verify(token, &provider.keys) else { return Some(Ok(())) };
+        let keys = match self.refresh(&provider).await {
             Ok(keys) => keys,
             Err(why) => return Some(Err(format!("failed to verify signature: {why}"))),
         };
@@ -109,33 +109,33 @@ impl Provider {
             Some(keys) => verify(token, &keys).map_err(|_| "failed to verify id token signature".to_owned()),
         };
         if outcome.is_err() {
-            // Tokens with made-up keys must not have the keys fetched all the time.
-            self.in_vain.lock().await.get_or_insert_with(Instant::now);
+            // Tokens with made-up key IDs must not cause a fetch each.
+            self.last_useless_refresh.lock().await.get_or_insert_with(Instant::now);
         }
         Some(outcome.map_err(|why| format!("failed to verify signature: {why}")))
     }
 
-    /// Fetches the provider's keys, or takes those that another request has fetched meanwhile; `None` if there was one
-    /// less than [`REFRESH`] ago that did not help.
-    async fn refresh(&self, seen: &Arc<Found>) -> Result<Option<Vec<PublicKey>>, String> {
-        let mut in_vain = self.in_vain.lock().await;
-        if let Some(newer) = self.found.load_full().filter(|found| !Arc::ptr_eq(found, seen)) {
+    /// Fetches the provider's keys, unless another request has done so since `used`. Returns `None` if the last
+    /// unsuccessful refresh was less than [`REFRESH`] ago.
+    async fn refresh(&self, used: &Arc<DiscoveredProvider>) -> Result<Option<Vec<PublicKey>>, String> {
+        let mut last_useless_refresh = self.last_useless_refresh.lock().await;
+        if let Some(newer) = self.provider.load_full().filter(|provider| !Arc::ptr_eq(provider, used)) {
             return Ok(Some(newer.keys.clone()));
         }
-        if in_vain.is_some_and(|at| at.elapsed() < REFRESH) {
+        if last_useless_refresh.is_some_and(|at| at.elapsed() < REFRESH) {
             return Ok(None);
         }
-        let keys = self.fetch_keys(&seen.keys_url).await;
-        *in_vain = keys.is_err().then(Instant::now);
+        let keys = self.fetch_keys(&used.keys_url).await;
+        *last_useless_refresh = keys.is_err().then(Instant::now);
         let keys = keys?;
-        self.found.store(Some(Found { keys_url: seen.keys_url.clone(), keys: keys.clone() }.into()));
+        self.provider.store(Some(DiscoveredProvider { keys_url: used.keys_url.clone(), keys: keys.clone() }.into()));
         Ok(Some(keys))
     }
 
     async fn fetch_keys(&self, url: &http::Uri) -> Result<Vec<PublicKey>, String> {
         let fetched = self.fetch(&url.to_string()).await.map_err(|error| format!("oidc: get keys failed {error}"));
         let keys = fetched.and_then(|set| {
-            let keys = parse_key_set(&set).map_err(|error| undecoded(&error, &set))?;
+            let keys = parse_key_set(&set).map_err(|error| decode_error(&error, &set))?;
             Ok((keys, set))
         });
         if let Some(metrics) = &self.metrics {
@@ -155,12 +155,12 @@ impl Provider {
     }
 }
 
-fn undecoded(error: &impl std::fmt::Display, set: &[u8]) -> String {
-    let shown = String::from_utf8_lossy(&set[..set.len().min(MAX_SHOWN)]);
-    format!("oidc: failed to decode keys: {error} {shown}")
+fn decode_error(error: &impl std::fmt::Display, set: &[u8]) -> String {
+    let excerpt = String::from_utf8_lossy(&set[..set.len().min(MAX_EXCERPT)]);
+    format!("oidc: failed to decode keys: {error} {excerpt}")
 }
 
-/// Verifies a token's signature with the key that it names, or with any if it names none.
+/// Verifies a token's signature with the key of its key ID, or with any key if it has none.
 fn verify(token: &Token, keys: &[PublicKey]) -> Result<(), TokenError> {
     let id = token.key_id();
     let mut outcome = Err(TokenError);
@@ -179,10 +179,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_without_keys_are_not_shown_whole() {
+    fn shortens_undecodable_documents_in_errors() {
         let set = vec![b'['; MAX_DOCUMENT];
         let error = parse_key_set(&set).expect_err("it has no keys");
-        let shown = undecoded(&error, &set);
-        assert!(shown.starts_with("oidc: failed to decode keys: ") && shown.len() < MAX_SHOWN + 200, "{shown}");
+        let excerpt = decode_error(&error, &set);
+        assert!(excerpt.starts_with("oidc: failed to decode keys: ") && excerpt.len() < MAX_EXCERPT + 200, "{excerpt}");
     }
 }

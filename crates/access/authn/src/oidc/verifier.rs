@@ -1,4 +1,4 @@
-//! Verification of a token's issuer, audience and times.
+//! Verification of a token's issuer, audience, times and signature.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,22 +14,22 @@ use super::metrics::IssuerMetrics;
 use super::provider::Provider;
 use crate::config::Issuer;
 
-/// The difference of clocks that is tolerated for a token that is not valid yet.
+/// The tolerated clock skew for tokens that are not valid yet, in seconds.
 const LEEWAY: f64 = 300.0;
-/// The one issuer whose tokens may leave out the scheme.
+/// The only issuer whose tokens may omit the scheme.
 const GOOGLE: &str = "https://accounts.google.com";
 
-/// Verifies the tokens of one issuer.
+/// Verifies the tokens of an issuer.
 pub(super) struct Verifier {
     algorithms: Vec<Algorithm>,
     audiences: Vec<String>,
     provider: Provider,
-    /// The time of the last failed search for the provider.
-    missed: tokio::sync::Mutex<Option<Instant>>,
+    /// The time of the last failed discovery.
+    last_failure: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Verifier {
-    /// A verifier that knows nothing of its provider yet.
+    /// Creates a verifier whose provider is not discovered yet.
     pub(super) fn new(
         issuer: &Issuer,
         algorithms: Vec<Algorithm>,
@@ -37,17 +37,22 @@ impl Verifier {
         dialer: Option<Arc<Dialer>>,
     ) -> Result<Self, TargetError> {
         let provider = Provider::new(issuer, metrics, dialer)?;
-        Ok(Self { algorithms, audiences: issuer.audiences.clone(), provider, missed: tokio::sync::Mutex::default() })
+        Ok(Self {
+            algorithms,
+            audiences: issuer.audiences.clone(),
+            provider,
+            last_failure: tokio::sync::Mutex::default(),
+        })
     }
 
-    pub(super) fn is_found(&self) -> bool {
-        self.provider.is_found()
+    pub(super) fn is_discovered(&self) -> bool {
+        self.provider.is_discovered()
     }
 
-    /// Finds the provider, with retries until it can be reached: it may run in this very cluster.
+    /// Discovers the provider. Retries until it can be reached, since it may run in this cluster.
     pub(super) async fn discover(&self) {
-        while !self.provider.is_found() {
-            match self.provider.find().await {
+        while !self.provider.is_discovered() {
+            match self.provider.discover().await {
                 Ok(()) => return,
                 Err(error) => tracing::error!("oidc authenticator: initializing plugin: {error}"),
             }
@@ -55,26 +60,26 @@ impl Verifier {
         }
     }
 
-    /// Finds the provider for a token that needs it now. All waiting requests share one attempt, and after a
-    /// failure there is no other for [`RETRY`].
+    /// Tries once to discover the provider, for a token that needs it now. Concurrent requests share an attempt, and
+    /// there is none within [`RETRY`] of a failure.
     pub(super) async fn discover_once(&self) -> bool {
-        let mut missed = self.missed.lock().await;
-        if self.is_found() {
+        let mut last_failure = self.last_failure.lock().await;
+        if self.is_discovered() {
             return true;
         }
-        if missed.is_some_and(|at| at.elapsed() < RETRY) {
+        if last_failure.is_some_and(|at| at.elapsed() < RETRY) {
             return false;
         }
-        let found = self.provider.find().await;
+        let found = self.provider.discover().await;
         if let Err(error) = &found {
             let issuer = go_quote(self.provider.issuer());
             tracing::error!("oidc authenticator: async token verifier for issuer: {issuer}: {error}");
-            *missed = Some(Instant::now());
+            *last_failure = Some(Instant::now());
         }
         found.is_ok()
     }
 
-    /// Verifies a token, in Go's order: the signature last. `None` while the provider is unknown.
+    /// Verifies a token in go-oidc's order, the signature last. Returns `None` before the provider is discovered.
     pub(super) async fn verify(&self, token: &Token) -> Option<Result<(), String>> {
         if let Err(why) = self.check(token) {
             return Some(Err(why));
@@ -116,7 +121,7 @@ impl Verifier {
     }
 }
 
-/// Returns the issuer that a token claims to be from.
+/// Returns the `iss` claim of a token that has not been verified.
 pub(crate) fn untrusted_issuer(token: &Token) -> &str {
     let issuer = token.unverified_issuer();
     if GOOGLE.strip_prefix("https://") == Some(issuer) { GOOGLE } else { issuer }
@@ -124,7 +129,7 @@ pub(crate) fn untrusted_issuer(token: &Token) -> &str {
 
 fn check_time(claims: &Value) -> Result<(), String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64();
-    // A token without an expiry is expired.
+    // A token without an expiry counts as expired.
     let expires = claims["exp"].as_f64().unwrap_or_default();
     if now > expires {
         return Err(format!("oidc: token is expired (Token Expiry: {expires})"));
@@ -135,7 +140,7 @@ fn check_time(claims: &Value) -> Result<(), String> {
     }
 }
 
-/// Checks that each distributed claim has a source: all claims, not only the configured one.
+/// Checks that every distributed claim has a source, not only the configured one.
 fn check_sources(claims: &Value) -> Result<(), String> {
     let none = Map::new();
     let object = |claim: &str| match &claims[claim] {

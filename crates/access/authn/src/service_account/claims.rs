@@ -1,4 +1,4 @@
-//! The claims of bound and of legacy service account tokens.
+//! The claims of bound and legacy service account tokens.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use serde_json::Value;
 use super::objects::ObjectState;
 use crate::AuthnError;
 
-/// A token whose signature is good.
-pub(super) struct Verified {
-    pub(super) public: Public,
-    pub(super) private: Private,
-    /// The outcome of the last check of the objects that the token is bound to.
-    pub(super) checked: Mutex<Option<Checked>>,
+/// The claims of a token whose signature was verified.
+pub(super) struct VerifiedToken {
+    pub(super) public: RegisteredClaims,
+    pub(super) private: PrivateClaims,
+    /// The result of the last check of the objects that the token is bound to.
+    pub(super) checked: Mutex<Option<ObjectCheck>>,
 }
 
-/// The claims that RFC 7519 registers. Times are in seconds since the epoch.
-pub(super) struct Public {
+/// The registered claims of RFC 7519. Times are Unix times in seconds.
+pub(super) struct RegisteredClaims {
     pub(super) subject: Text,
     pub(super) audiences: Vec<Text>,
     pub(super) expires: Option<f64>,
@@ -28,46 +28,46 @@ pub(super) struct Public {
     pub(super) id: Text,
 }
 
-pub(super) enum Private {
-    Bound(Bound),
-    Legacy(Legacy),
+pub(super) enum PrivateClaims {
+    Bound(BoundClaims),
+    Legacy(LegacyClaims),
 }
 
 /// `kubernetes.io`.
-pub(super) struct Bound {
+pub(super) struct BoundClaims {
     pub(super) namespace: Text,
-    pub(super) account: Reference,
-    pub(super) pod: Option<Reference>,
-    pub(super) secret: Option<Reference>,
-    pub(super) node: Option<Reference>,
+    pub(super) account: ObjectReference,
+    pub(super) pod: Option<ObjectReference>,
+    pub(super) secret: Option<ObjectReference>,
+    pub(super) node: Option<ObjectReference>,
     pub(super) warn_after: Option<f64>,
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Reference {
+pub(super) struct ObjectReference {
     pub(super) name: Text,
     pub(super) uid: Text,
 }
 
 /// `kubernetes.io/serviceaccount/...`.
-pub(super) struct Legacy {
+pub(super) struct LegacyClaims {
     pub(super) namespace: Text,
     pub(super) secret: Text,
     pub(super) account: Text,
     pub(super) uid: Text,
 }
 
-/// The bound objects that were looked up, in order, and the user that the token is for.
-pub(super) struct Checked {
+/// The bound objects that were looked up, in order, and the user of the token.
+pub(super) struct ObjectCheck {
     pub(super) objects: Vec<Arc<ObjectState>>,
     pub(super) user: Arc<User>,
 }
 
-impl Verified {
+impl VerifiedToken {
     pub(super) fn read(claims: &Value, is_legacy: bool) -> Result<Self, AuthnError> {
         let private = if is_legacy {
             let claim = |name: &str| text(&claims[format!("kubernetes.io/serviceaccount/{name}")]);
-            Private::Legacy(Legacy {
+            PrivateClaims::Legacy(LegacyClaims {
                 namespace: claim("namespace")?,
                 secret: claim("secret.name")?,
                 account: claim("service-account.name")?,
@@ -75,7 +75,7 @@ impl Verified {
             })
         } else {
             let own = &claims["kubernetes.io"];
-            Private::Bound(Bound {
+            PrivateClaims::Bound(BoundClaims {
                 namespace: text(&own["namespace"])?,
                 account: reference(&own["serviceaccount"])?.unwrap_or_default(),
                 pod: reference(&own["pod"])?,
@@ -84,7 +84,7 @@ impl Verified {
                 warn_after: time(&own["warnafter"])?.filter(|at| *at != 0.0),
             })
         };
-        let public = Public {
+        let public = RegisteredClaims {
             subject: text(&claims["sub"])?,
             audiences: audiences(&claims["aud"])?,
             expires: time(&claims["exp"])?,
@@ -125,10 +125,10 @@ fn audiences(value: &Value) -> Result<Vec<Text>, AuthnError> {
     }
 }
 
-fn reference(value: &Value) -> Result<Option<Reference>, AuthnError> {
+fn reference(value: &Value) -> Result<Option<ObjectReference>, AuthnError> {
     match value {
         Value::Null => Ok(None),
-        Value::Object(_) => Ok(Some(Reference { name: text(&value["name"])?, uid: text(&value["uid"])? })),
+        Value::Object(_) => Ok(Some(ObjectReference { name: text(&value["name"])?, uid: text(&value["uid"])? })),
         _ => Err(malformed()),
     }
 }

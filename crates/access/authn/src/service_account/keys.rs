@@ -1,14 +1,14 @@
-//! Keys that verify service account tokens: from files, or from an external signer.
+//! The keys that verify service account tokens, from files or an external signer.
 
 use binnacle_jwt::PublicKey;
 use binnacle_request::BoxFuture;
 
-/// Keys that may change while the server runs.
+/// A source of keys, which may change while the server runs.
 pub trait TokenKeys: Send + Sync {
-    /// Returns the keys with this id, or all keys for an empty id; and their generation.
+    /// Returns the generation of the keys, and the keys with this ID, or all keys for an empty ID.
     fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, (u64, Vec<PublicKey>)>;
 
-    /// Returns the generation of the keys; tokens are verified again when it changes.
+    /// Returns the generation of the keys. Tokens are verified again when it changes.
     fn generation(&self) -> u64;
 }
 

@@ -1,26 +1,26 @@
 //! Tokens in secrets of type `kubernetes.io/service-account-token`. They do not expire, so their last use is recorded,
-//! and unused ones can be marked as invalid before they are deleted (KEP-2799).
+//! and unused tokens can be marked as invalid before they are deleted (KEP-2799).
 
 use std::sync::Arc;
 
 use binnacle_meta::{Text, Time};
 use binnacle_request::User;
 
-use super::claims::{Legacy, Verified};
+use super::claims::{LegacyClaims, VerifiedToken};
 use super::objects::{BoundKind, LegacySecret};
 use super::{ServiceAccountTokens, seconds_now, split_username, user_of};
 use crate::AuthnError;
-use crate::authenticator::{Notes, authenticated};
+use crate::authenticator::{Notes, with_authenticated_group};
 
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
-const GONE: &str = "Token has been invalidated";
+const INVALIDATED: &str = "Token has been invalidated";
 
 impl ServiceAccountTokens {
     pub(super) async fn check_legacy(
         &self,
         token: &str,
-        verified: &Verified,
-        claims: &Legacy,
+        verified: &VerifiedToken,
+        claims: &LegacyClaims,
         notes: &mut Notes,
     ) -> Result<Arc<User>, AuthnError> {
         for (claim, value) in [
@@ -38,16 +38,16 @@ impl ServiceAccountTokens {
             return Err(AuthnError::new("sub claim is invalid"));
         }
         if self.options.lookup {
-            self.look_up(token, claims, notes).await?;
+            self.check_objects(token, claims, notes).await?;
         }
-        Ok(authenticated(user_of(&claims.namespace, &claims.account, &claims.uid)))
+        Ok(with_authenticated_group(user_of(&claims.namespace, &claims.account, &claims.uid)))
     }
 
-    async fn look_up(&self, token: &str, claims: &Legacy, notes: &mut Notes) -> Result<(), AuthnError> {
-        let Legacy { namespace, secret: name, account, uid } = claims;
+    async fn check_objects(&self, token: &str, claims: &LegacyClaims, notes: &mut Notes) -> Result<(), AuthnError> {
+        let LegacyClaims { namespace, secret: name, account, uid } = claims;
         let secret = self.objects.legacy_secret(namespace, name).await?;
-        let secret = secret.filter(|secret| !secret.deleted).ok_or_else(|| AuthnError::new(GONE))?;
-        if !same(&secret.token, token.as_bytes()) {
+        let secret = secret.filter(|secret| !secret.deleted).ok_or_else(|| AuthnError::new(INVALIDATED))?;
+        if !constant_time_eq(&secret.token, token.as_bytes()) {
             return Err(AuthnError::new("Token does not match server's copy"));
         }
         let state = self.objects.state(BoundKind::ServiceAccount, namespace, account, false).await?;
@@ -87,7 +87,7 @@ impl ServiceAccountTokens {
         Ok(())
     }
 
-    /// Records a use, once a day. A server whose clock is ahead may have written tomorrow's date.
+    /// Records the date of last use, once a day. A server whose clock is ahead may have recorded tomorrow's date.
     async fn note_use(&self, namespace: &str, name: &str, secret: &LegacySecret) {
         const DAY: i64 = 24 * 3600;
         let now = seconds_now() as i64;
@@ -99,8 +99,8 @@ impl ServiceAccountTokens {
     }
 }
 
-/// Compares in a time that does not reveal how much is equal.
-fn same(one: &[u8], other: &[u8]) -> bool {
+/// Compares in constant time.
+fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     use sha2::{Digest, Sha256};
     Sha256::digest(one) == Sha256::digest(other)
 }

@@ -1,10 +1,10 @@
-//! Metrics of the service account tokens that are used.
+//! Metrics of the use of service account tokens.
 
 use binnacle_metrics::families;
 use prometheus::IntCounter;
 
 families! {
-    /// The `serviceaccount_` families.
+    /// The `serviceaccount_*` families.
     #[derive(Clone)]
     pub struct ServiceAccountMetrics {
         pub(super) legacy: IntCounter = "serviceaccount_legacy_tokens_total",

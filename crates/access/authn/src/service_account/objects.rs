@@ -1,4 +1,4 @@
-//! The objects that service account tokens depend on.
+//! Access to the objects that service account tokens depend on.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum BoundKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectState {
     pub uid: Text,
-    /// The time when its deletion began, in seconds since the epoch; it may take a while.
+    /// The deletion timestamp as a Unix time in seconds.
     pub deleted: Option<i64>,
 }
 
@@ -29,24 +29,24 @@ pub struct ObjectState {
 pub struct LegacySecret {
     pub uid: Text,
     pub deleted: bool,
-    /// The data `token`.
+    /// `data.token`.
     pub token: Vec<u8>,
     /// The label `kubernetes.io/legacy-token-invalid-since`.
     pub invalid_since: Text,
-    /// The label `kubernetes.io/legacy-token-last-used`, a day.
+    /// The label `kubernetes.io/legacy-token-last-used`, a date.
     pub last_used: Text,
 }
 
-/// Looks up the objects of tokens. On an error, the token is not accepted.
+/// Looks up the objects of tokens. A token is rejected on an error.
 pub trait BoundObjects: Send + Sync {
-    /// Returns an object, read from the store if `surely`; the same `Arc` for as long as it has not changed. `None`
-    /// when there is none. Nodes have no namespace.
+    /// Returns an object, from the store if `fresh` or else from a cache; `None` if it does not exist. The same `Arc`
+    /// is returned until the object changes. Nodes have no namespace.
     fn state<'a>(
         &'a self,
         kind: BoundKind,
         namespace: &'a str,
         name: &'a str,
-        surely: bool,
+        fresh: bool,
     ) -> BoxFuture<'a, Result<Option<Arc<ObjectState>>, AuthnError>>;
 
     fn legacy_secret<'a>(
@@ -55,9 +55,9 @@ pub trait BoundObjects: Send + Sync {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<LegacySecret>, AuthnError>>;
 
-    /// Returns true if a service account lists the secret in `secrets`, as it does with auto-generated ones.
+    /// Returns true if the service account has the secret in `secrets`, as it has auto-generated ones.
     fn owns_secret<'a>(&'a self, namespace: &'a str, account: &'a str, secret: &'a str) -> BoxFuture<'a, bool>;
 
-    /// Records that the token in a secret was used on a day (`2026-11-21`).
+    /// Records the date on which the token in a secret was used (`2026-11-21`).
     fn note_use<'a>(&'a self, namespace: &'a str, secret: &'a str, uid: &'a str, day: &'a str) -> BoxFuture<'a, ()>;
 }

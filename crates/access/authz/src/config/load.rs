@@ -1,4 +1,4 @@
-//! Strict decoding of `AuthorizationConfiguration` of the group `apiserver.config.k8s.io`.
+//! Strict decoding of `AuthorizationConfiguration` (`apiserver.config.k8s.io`).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use binnacle_schema::{Field, Ty, Value};
 use super::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig, validate};
 use crate::ReviewVersion;
 
-/// The errors of a file.
+/// The error of an invalid configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("failed to load AuthorizationConfiguration from file: {0}")]
@@ -29,18 +29,18 @@ const FORMAT: Format = Format {
     fields,
 };
 
-/// The defaults of a webhook.
+/// The default TTLs of a webhook.
 const AUTHORIZED_TTL: Duration = Duration::from_secs(300);
 const UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
 
-/// An authorizer in the file, with defaults; times in nanoseconds.
-pub(super) struct Written {
+/// An entry of the file with defaults. Durations are in nanoseconds.
+pub(super) struct AuthorizerEntry {
     pub(super) kind: String,
     pub(super) name: String,
-    pub(super) webhook: Option<WrittenWebhook>,
+    pub(super) webhook: Option<WebhookEntry>,
 }
 
-pub(super) struct WrittenWebhook {
+pub(super) struct WebhookEntry {
     pub(super) authorized_ttl: i64,
     pub(super) unauthorized_ttl: i64,
     pub(super) cache_authorized: bool,
@@ -55,34 +55,34 @@ pub(super) struct WrittenWebhook {
 }
 
 pub(super) fn parse(data: &[u8], required: &[&'static str]) -> Result<AuthorizationConfig, ConfigError> {
-    let written = read(data)?;
-    let errors = validate::validate(&written);
+    let entries = read(data)?;
+    let errors = validate::validate(&entries);
     if !errors.is_empty() {
         return Err(ConfigError::Invalid(errors));
     }
-    let mut wrong = Vec::new();
-    for Written { kind, name, .. } in written.iter().filter(|written| written.kind != "Webhook") {
+    let mut problems = Vec::new();
+    for AuthorizerEntry { kind, name, .. } in entries.iter().filter(|entry| entry.kind != "Webhook") {
         let expected = kind.to_lowercase();
         if expected != *name {
-            wrong.push(format!("expected name {expected} for authorizer {kind} instead of {name}"));
+            problems.push(format!("expected name {expected} for authorizer {kind} instead of {name}"));
         }
     }
     let mut missing: Vec<&str> =
-        required.iter().copied().filter(|mode| !written.iter().any(|written| written.kind == *mode)).collect();
+        required.iter().copied().filter(|mode| !entries.iter().any(|entry| entry.kind == *mode)).collect();
     if !missing.is_empty() {
         missing.sort_unstable();
-        wrong.push(format!("missing required types: [{}]", missing.join(" ")));
+        problems.push(format!("missing required types: [{}]", missing.join(" ")));
     }
-    if !wrong.is_empty() {
-        return Err(ConfigError::Names(aggregate(&wrong)));
+    if !problems.is_empty() {
+        return Err(ConfigError::Names(aggregate(&problems)));
     }
-    let authorizers = written.into_iter().filter_map(authorizer).collect();
+    let authorizers = entries.into_iter().filter_map(authorizer).collect();
     Ok(AuthorizationConfig { authorizers })
 }
 
 /// Converts an entry that has been validated.
-fn authorizer(written: Written) -> Option<AuthorizerConfig> {
-    let Written { kind, name, webhook } = written;
+fn authorizer(entry: AuthorizerEntry) -> Option<AuthorizerConfig> {
+    let AuthorizerEntry { kind, name, webhook } = entry;
     let mode = match (kind.as_str(), webhook) {
         ("AlwaysAllow", _) => AuthorizerMode::AlwaysAllow,
         ("AlwaysDeny", _) => AuthorizerMode::AlwaysDeny,
@@ -95,51 +95,51 @@ fn authorizer(written: Written) -> Option<AuthorizerConfig> {
     Some(AuthorizerConfig { name, mode })
 }
 
-fn webhook_config(webhook: WrittenWebhook) -> Option<WebhookConfig> {
+fn webhook_config(webhook: WebhookEntry) -> Option<WebhookConfig> {
     let nanos = |nanos: i64| Duration::from_nanos(u64::try_from(nanos).unwrap_or_default());
-    let kept = |cache: bool, ttl: i64| if cache { nanos(ttl) } else { Duration::ZERO };
+    let ttl_if = |cache: bool, ttl: i64| if cache { nanos(ttl) } else { Duration::ZERO };
     Some(WebhookConfig {
         kubeconfig: PathBuf::from(webhook.kubeconfig?),
         version: ReviewVersion::parse(&webhook.version)?,
         timeout: nanos(webhook.timeout),
-        authorized_ttl: kept(webhook.cache_authorized, webhook.authorized_ttl),
-        unauthorized_ttl: kept(webhook.cache_unauthorized, webhook.unauthorized_ttl),
+        authorized_ttl: ttl_if(webhook.cache_authorized, webhook.authorized_ttl),
+        unauthorized_ttl: ttl_if(webhook.cache_unauthorized, webhook.unauthorized_ttl),
         deny_on_error: webhook.failure_policy == "Deny",
         match_conditions: webhook.conditions,
     })
 }
 
-fn read(data: &[u8]) -> Result<Vec<Written>, ConfigError> {
+fn read(data: &[u8]) -> Result<Vec<AuthorizerEntry>, ConfigError> {
     if data.is_empty() {
         return Ok(Vec::new());
     }
     let config = FORMAT.read(data).map_err(|error| ConfigError::Syntax(error.0))?;
-    Ok(config.list_at(&["authorizers"]).iter().map(written).collect())
+    Ok(config.list_at(&["authorizers"]).iter().map(read_authorizer).collect())
 }
 
-fn written(authorizer: &Value) -> Written {
-    Written {
+fn read_authorizer(authorizer: &Value) -> AuthorizerEntry {
+    AuthorizerEntry {
         kind: authorizer.str_at(&["type"]).to_owned(),
         name: authorizer.str_at(&["name"]).to_owned(),
-        webhook: authorizer.get("webhook").filter(|webhook| !webhook.is_null()).map(written_webhook),
+        webhook: authorizer.get("webhook").filter(|webhook| !webhook.is_null()).map(read_webhook),
     }
 }
 
-fn written_webhook(webhook: &Value) -> WrittenWebhook {
+fn read_webhook(webhook: &Value) -> WebhookEntry {
     let text = |name: &str| webhook.str_at(&[name]).to_owned();
-    // An invalid duration was refused when the file was decoded.
+    // Invalid durations have been rejected during decoding.
     let nanos = |name| GoDuration::parse(webhook.str_at(&[name])).map_or(0, |duration| duration.nanos());
     let or = |given: i64, default: Duration| match given {
         0 => i64::try_from(default.as_nanos()).unwrap_or(i64::MAX),
         given => given,
     };
-    let unless_no = |name| webhook.get(name).and_then(Value::as_bool).unwrap_or(true);
+    let true_by_default = |name| webhook.get(name).and_then(Value::as_bool).unwrap_or(true);
     let expressions = webhook.list_at(&["matchConditions"]).iter().map(|one| one.str_at(&["expression"]).to_owned());
-    WrittenWebhook {
+    WebhookEntry {
         authorized_ttl: or(nanos("authorizedTTL"), AUTHORIZED_TTL),
         unauthorized_ttl: or(nanos("unauthorizedTTL"), UNAUTHORIZED_TTL),
-        cache_authorized: unless_no("cacheAuthorizedRequests"),
-        cache_unauthorized: unless_no("cacheUnauthorizedRequests"),
+        cache_authorized: true_by_default("cacheAuthorizedRequests"),
+        cache_unauthorized: true_by_default("cacheUnauthorizedRequests"),
         timeout: nanos("timeout"),
         version: text("subjectAccessReviewVersion"),
         condition_version: text("matchConditionSubjectAccessReviewVersion"),

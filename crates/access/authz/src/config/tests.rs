@@ -1,4 +1,4 @@
-//! Configuration files, good and bad.
+//! Valid and invalid configuration files.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ fn file(authorizers: &str) -> String {
     format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n{authorizers}")
 }
 
-/// Returns a webhook; lines in `other` replace those with the same key.
+/// Returns a webhook; `other` are lines that replace the default lines of their keys.
 fn webhook(kubeconfig: &str, other: &[&str]) -> String {
     let mut text = String::from("- type: Webhook\n  name: w\n  webhook:\n");
     let kubeconfig = format!("connectionInfo: {{type: KubeConfigFile, kubeConfigFile: {kubeconfig}}}");
     let lines = ["timeout: 3s", "subjectAccessReviewVersion: v1", "failurePolicy: Deny", &kubeconfig];
     let name = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
-    let kept = lines.iter().filter(|line| !other.iter().any(|other| name(other) == name(line)));
-    for line in kept.chain(other) {
+    let ttl_if = lines.iter().filter(|line| !other.iter().any(|other| name(other) == name(line)));
+    for line in ttl_if.chain(other) {
         text.push_str(&format!("    {line}\n"));
     }
     text
 }
 
 #[test]
-fn good() {
+fn accepts_valid_configurations() {
     let there = std::env::current_exe().unwrap();
     let there = there.to_str().unwrap();
     let text = file(&format!(
@@ -45,7 +45,7 @@ fn good() {
 }
 
 #[test]
-fn bad() {
+fn rejects_invalid_configurations_with_messages_of_kube_apiserver() {
     let there = std::env::current_exe().unwrap();
     let there = there.to_str().unwrap();
     let hook = |other: &[&str]| file(&webhook(there, other));

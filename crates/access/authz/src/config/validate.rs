@@ -1,4 +1,4 @@
-//! Validation of an authorization configuration, in kube-apiserver's words.
+//! Validation of an authorization configuration, with kube-apiserver's messages.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GoDuration, 
 use binnacle_validation::names;
 
 use super::AuthorizerMode;
-use super::load::{Written, WrittenWebhook};
-use crate::conditions::Conditions;
+use super::load::{AuthorizerEntry, WebhookEntry};
+use crate::match_conditions::MatchConditions;
 
 const MAX_TIMEOUT: i64 = 30_000_000_000;
 const MAX_CONDITIONS: usize = 64;
 
-pub(super) fn validate(authorizers: &[Written]) -> FieldErrors {
+pub(super) fn validate(authorizers: &[AuthorizerEntry]) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("authorizers");
     if authorizers.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn validate(authorizers: &[Written]) -> FieldErrors {
         let path = path.index(at);
         let kind = authorizer.kind.as_str();
         let repeated = kind != "Webhook" && authorizers[..at].iter().any(|earlier| earlier.kind == kind);
-        let wrong = match kind {
+        let error = match kind {
             "" => Some(FieldError::required(&path.child("type"), "")),
             _ if !AuthorizerMode::NAMES.contains(&kind) => {
                 Some(FieldError::not_supported(&path.child("type"), kind, &AuthorizerMode::NAMES))
@@ -30,8 +30,8 @@ pub(super) fn validate(authorizers: &[Written]) -> FieldErrors {
             _ if repeated => Some(FieldError::duplicate(&path.child("type"), kind)),
             _ => None,
         };
-        if let Some(wrong) = wrong {
-            errors.push(wrong);
+        if let Some(error) = error {
+            errors.push(error);
             continue;
         }
         name(authorizer, &authorizers[..at], &path.child("name"), &mut errors);
@@ -50,7 +50,7 @@ pub(super) fn validate(authorizers: &[Written]) -> FieldErrors {
     errors
 }
 
-fn name(authorizer: &Written, earlier: &[Written], path: &FieldPath, errors: &mut FieldErrors) {
+fn name(authorizer: &AuthorizerEntry, earlier: &[AuthorizerEntry], path: &FieldPath, errors: &mut FieldErrors) {
     let name = authorizer.name.as_str();
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -60,15 +60,15 @@ fn name(authorizer: &Written, earlier: &[Written], path: &FieldPath, errors: &mu
         errors.push(FieldError::duplicate(path, name));
         return;
     }
-    let wrong = names::dns1123_subdomain(name);
-    if !wrong.is_empty() {
-        let detail = format!("authorizer name is invalid: {}", wrong.join(", "));
+    let problems = names::dns1123_subdomain(name);
+    if !problems.is_empty() {
+        let detail = format!("authorizer name is invalid: {}", problems.join(", "));
         errors.push(FieldError::invalid(path, name, detail));
     }
 }
 
-/// Validates a webhook. kube-apiserver omits `webhook` from these paths.
-fn webhook(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors) {
+/// Validates a webhook. kube-apiserver omits `webhook` from these field paths.
+fn webhook(hook: &WebhookEntry, path: &FieldPath, errors: &mut FieldErrors) {
     let timeout = path.child("timeout");
     if hook.timeout == 0 {
         errors.push(FieldError::required(&timeout, ""));
@@ -103,7 +103,7 @@ fn one_of(given: &str, known: &[&str], path: &FieldPath, errors: &mut FieldError
     }
 }
 
-fn connection(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors) {
+fn connection(hook: &WebhookEntry, path: &FieldPath, errors: &mut FieldErrors) {
     let file = path.child("kubeConfigFile");
     let given = hook.kubeconfig.as_deref();
     match hook.connection.as_str() {
@@ -113,7 +113,8 @@ fn connection(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors)
                 Some(given) => {
                     errors.push(FieldError::invalid(&file, given, "can only be set when type=KubeConfigFile"));
                 }
-                // kube-apiserver accepts it and then fails to start, as an API server does not run in its cluster.
+                // kube-apiserver accepts it and then fails to start, since an API server does not run in its own
+                // cluster.
                 None => {
                     errors.push(FieldError::forbidden(&path.child("type"), "kube-apiserver needs a KubeConfigFile"))
                 }
@@ -153,7 +154,7 @@ fn conditions(expressions: &[String], path: &FieldPath, errors: &mut FieldErrors
             errors.push(FieldError::required(&path, ""));
         } else if expressions[..at].contains(expression) {
             errors.push(FieldError::duplicate(&path, expression.as_str()));
-        } else if let Err(why) = Conditions::compile(std::slice::from_ref(expression)) {
+        } else if let Err(why) = MatchConditions::compile(std::slice::from_ref(expression)) {
             errors.push(FieldError::invalid(&path, expression.as_str(), why));
         }
     }

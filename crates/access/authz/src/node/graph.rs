@@ -1,5 +1,5 @@
-//! The graph of objects that each node needs: from the pods on a node to the objects that they refer to, and further
-//! through claims and volumes. A query costs a few look-ups, whatever the number of pods.
+//! The graph of objects that each node needs: from the pods on a node to the objects that they reference, and on
+//! through claims and volumes. A query takes a few lookups, whatever the number of pods.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use binnacle_work::{charge, pace};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::references::{Referent, of_pod, secrets_of_volume};
+use super::references::{Referent, references_of_pod, secrets_of_volume};
 use crate::by_name::{ByName, take};
-use crate::{Metrics, Ready};
+use crate::{Metrics, Readiness};
 
 /// The graph of a cluster.
 pub struct NodeGraph {
     state: RwLock<State>,
-    /// Ready when each kind has been read once.
-    pub ready: Ready,
-    wanted: watch::Sender<bool>,
+    /// Ready once every kind has been read.
+    pub ready: Readiness,
+    requested: watch::Sender<bool>,
     metrics: Option<Arc<Metrics>>,
 }
 
-/// The kinds from which the graph is made.
+/// The kinds of objects that the graph is built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GraphKind {
     Pod,
@@ -44,30 +44,30 @@ pub(super) enum Vertex {
     PodCertificateRequest,
 }
 
-/// The number of references that are changed at once.
+/// The number of references that are changed in one step.
 const CHUNK: usize = 64;
-/// The steps of changing one.
+/// The cost of changing a reference, in steps.
 const CHANGE: u64 = 50;
 
 #[derive(Default)]
 struct State {
     pods: ByName<Pod>,
-    /// For each kind: the number of pods on each node that need an object.
+    /// For each kind, the number of pods per node that need an object.
     needed: [ByName<HashMap<Text, u32>>; Referent::COUNT],
     volumes: HashMap<Text, Volume>,
     /// The volumes that need a secret.
     secret_volumes: ByName<imbl::HashSet<Text>>,
-    /// The node of each attachment and slice.
+    /// The nodes of attachments and slices.
     attachments: HashMap<Text, Text>,
     slices: HashMap<Text, Text>,
-    /// The node of each request for a certificate of a pod.
+    /// The nodes of PodCertificateRequests.
     certificate_requests: ByName<Text>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 struct Pod {
     node: Text,
-    refers: Arc<[(Referent, Text)]>,
+    references: Arc<[(Referent, Text)]>,
 }
 
 struct Volume {
@@ -80,7 +80,7 @@ impl GraphKind {
     pub const ALL: [Self; 5] =
         [Self::Pod, Self::PersistentVolume, Self::VolumeAttachment, Self::ResourceSlice, Self::PodCertificateRequest];
 
-    /// Group, version and plural.
+    /// Returns group, version and resource.
     pub fn resource(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Pod => ("", "v1", "pods"),
@@ -91,7 +91,7 @@ impl GraphKind {
         }
     }
 
-    /// The labels of metrics.
+    /// Returns the labels of the metrics.
     fn operations(self) -> (&'static str, &'static str) {
         match self {
             Self::Pod => ("AddPod", "DeletePod"),
@@ -105,22 +105,22 @@ impl GraphKind {
 
 impl NodeGraph {
     pub fn new(metrics: Option<Arc<Metrics>>) -> Arc<Self> {
-        let (state, ready) = (RwLock::default(), Ready::new(GraphKind::ALL.len()));
-        Arc::new(Self { state, ready, wanted: watch::Sender::new(false), metrics })
+        let (state, ready) = (RwLock::default(), Readiness::new(GraphKind::ALL.len()));
+        Arc::new(Self { state, ready, requested: watch::Sender::new(false), metrics })
     }
 
-    /// Waits until a node has made a request: a cluster without nodes needs no graph.
+    /// Waits until a node makes a request, since a cluster without nodes needs no graph.
     pub async fn wanted(&self) {
-        // The sender lives as long as the graph.
-        let _ = self.wanted.subscribe().wait_for(|wanted| *wanted).await;
+        // Cannot fail, since the sender lives as long as the graph.
+        let _ = self.requested.subscribe().wait_for(|requested| *requested).await;
     }
 
-    /// Requests the graph, and waits for it for a limited time.
-    pub(super) async fn demand(&self) -> bool {
+    /// Requests the graph and waits for it, up to a timeout.
+    pub(super) async fn request(&self) -> bool {
         if self.ready.is_ready() {
             return true;
         }
-        self.wanted.send_replace(true);
+        self.requested.send_replace(true);
         self.ready.wait().await
     }
 
@@ -132,8 +132,8 @@ impl NodeGraph {
         let changed = match kind {
             GraphKind::Pod => {
                 let node = Text::from(object.str_at(&["spec", "nodeName"]));
-                let refers = if node.is_empty() { Vec::new() } else { of_pod(object) };
-                self.put_pod(namespace, name, Pod { node, refers: refers.into() })
+                let references = if node.is_empty() { Vec::new() } else { references_of_pod(object) };
+                self.put_pod(namespace, name, Pod { node, references: references.into() })
             }
             GraphKind::PersistentVolume => {
                 let claim = object.get("spec").and_then(|spec| spec.get("claimRef")).filter(|claim| !claim.is_null());
@@ -145,15 +145,15 @@ impl NodeGraph {
                 true
             }
             GraphKind::VolumeAttachment => {
-                put_node(&mut self.state.write().attachments, name, object.str_at(&["spec", "nodeName"]))
+                set_node(&mut self.state.write().attachments, name, object.str_at(&["spec", "nodeName"]))
             }
             GraphKind::ResourceSlice => {
-                put_node(&mut self.state.write().slices, name, object.str_at(&["spec", "nodeName"]))
+                set_node(&mut self.state.write().slices, name, object.str_at(&["spec", "nodeName"]))
             }
             GraphKind::PodCertificateRequest => {
                 let mut state = self.state.write();
                 let requests = state.certificate_requests.entry(namespace.into()).or_default();
-                put_node(requests, name, object.str_at(&["spec", "nodeName"]))
+                set_node(requests, name, object.str_at(&["spec", "nodeName"]))
             }
         };
         if changed && let Some(metrics) = &self.metrics {
@@ -164,24 +164,25 @@ impl NodeGraph {
     /// Removes a deleted object.
     pub fn remove(&self, kind: GraphKind, namespace: &str, name: &str) {
         let began = std::time::Instant::now();
-        self.take(kind, namespace, name);
+        self.remove_object(kind, namespace, name);
         if let Some(metrics) = &self.metrics {
             metrics.graph_action(kind.operations().1, began.elapsed());
         }
     }
 
-    /// Removes the objects for which `keep`, by namespace and name, is false.
+    /// Removes the objects for whose namespace and name `keep` returns false.
     pub fn retain(&self, kind: GraphKind, keep: impl Fn(&str, &str) -> bool) {
         let names = self.state.read().names(kind);
         for (namespace, name) in names {
             pace(10);
             if !keep(&namespace, &name) {
-                self.take(kind, &namespace, &name);
+                self.remove_object(kind, &namespace, &name);
             }
         }
     }
 
-    /// Returns true if a node needs one of the volumes of a secret, which may be all volumes of a storage system.
+    /// Returns true if a node needs one of the volumes. There may be many, since all volumes of a storage system may
+    /// use the same secret.
     fn needs_any(&self, volumes: &imbl::HashSet<Text>, node: &str) -> bool {
         let mut volumes = volumes.iter().peekable();
         while volumes.peek().is_some() {
@@ -196,48 +197,48 @@ impl NodeGraph {
         false
     }
 
-    /// Adds a pod; returns true if the graph has changed. Pods without a node are not in it.
+    /// Adds a pod. Returns true if the graph changes. Pods without a node are not part of it.
     fn put_pod(&self, namespace: &str, name: &str, pod: Pod) -> bool {
         let old = self.state.read().pods.get(namespace).and_then(|pods| pods.get(name)).cloned();
         if old.as_ref() == Some(&pod) {
             return false;
         }
-        // First what is added, and last what is removed: the node keeps what it needs all the time.
+        // Additions come first and removals last, so that the node never loses access to what it still needs.
         let is_new = !pod.node.is_empty();
         if is_new {
             let node = &pod.node;
-            self.change_in_chunks(&pod, |state, referent, name| state.need(referent, namespace, name, node));
+            self.change_in_chunks(&pod, |state, referent, name| state.add_need(referent, namespace, name, node));
             self.state.write().pods.entry(namespace.into()).or_default().insert(name.into(), pod.clone());
         } else {
             take(&mut self.state.write().pods, namespace, name);
         }
         if let Some(old) = &old {
-            self.forget(namespace, old);
+            self.remove_references(namespace, old);
         }
         old.is_some() || is_new
     }
 
-    fn take(&self, kind: GraphKind, namespace: &str, name: &str) {
+    fn remove_object(&self, kind: GraphKind, namespace: &str, name: &str) {
         if kind != GraphKind::Pod {
             return self.state.write().remove(kind, namespace, name);
         }
         let pod = take(&mut self.state.write().pods, namespace, name);
         if let Some(pod) = pod {
-            self.forget(namespace, &pod);
+            self.remove_references(namespace, &pod);
         }
     }
 
-    /// Removes what a pod refers to.
-    fn forget(&self, namespace: &str, pod: &Pod) {
-        self.change_in_chunks(pod, |state, referent, name| state.forget(referent, namespace, name, &pod.node));
+    /// Removes the references of a pod.
+    fn remove_references(&self, namespace: &str, pod: &Pod) {
+        self.change_in_chunks(pod, |state, referent, name| state.remove_need(referent, namespace, name, &pod.node));
     }
 
-    /// A pod may refer to any number of objects: between some of them others may use the graph.
+    /// Changes references in chunks. A pod may have any number of them, so the lock is released between chunks.
     fn change_in_chunks(&self, pod: &Pod, mut change: impl FnMut(&mut State, Referent, &Text)) {
-        for chunk in pod.refers.chunks(CHUNK) {
+        for chunk in pod.references.chunks(CHUNK) {
             pace(CHANGE * chunk.len() as u64);
             let mut state = self.state.write();
-            chunk.iter().for_each(|(referent, referred)| change(&mut state, *referent, referred));
+            chunk.iter().for_each(|(referent, name)| change(&mut state, *referent, name));
         }
     }
 
@@ -258,24 +259,24 @@ impl NodeGraph {
             }
             Vertex::Named(referent) => state.needs(referent, namespace, name, node),
             Vertex::PersistentVolume => state.needs_volume(name, node),
-            Vertex::VolumeAttachment => state.attachments.get(name).is_some_and(|of| of == node),
-            Vertex::ResourceSlice => state.slices.get(name).is_some_and(|of| of == node),
+            Vertex::VolumeAttachment => state.attachments.get(name).is_some_and(|owner| owner == node),
+            Vertex::ResourceSlice => state.slices.get(name).is_some_and(|owner| owner == node),
             Vertex::PodCertificateRequest => {
                 let requests = state.certificate_requests.get(namespace);
-                requests.and_then(|requests| requests.get(name)).is_some_and(|of| of == node)
+                requests.and_then(|requests| requests.get(name)).is_some_and(|owner| owner == node)
             }
         }
     }
 }
 
 impl State {
-    /// Counts a pod on a node that needs an object.
-    fn need(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
+    /// Adds a pod to the count of those on a node that need an object.
+    fn add_need(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
         let needed = self.needed[referent as usize].entry(namespace.into()).or_default();
         *needed.entry(name.clone()).or_default().entry(node.clone()).or_default() += 1;
     }
 
-    fn forget(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
+    fn remove_need(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
         let needed = &mut self.needed[referent as usize];
         let Some(nodes) = needed.get_mut(namespace).and_then(|named| named.get_mut(name)) else { return };
         if let Some(count) = nodes.get_mut(node) {
@@ -291,7 +292,7 @@ impl State {
 
     fn put_volume(&mut self, name: &str, volume: Option<Volume>) {
         self.remove(GraphKind::PersistentVolume, "", name);
-        // A volume without a claim has no relations.
+        // A volume without a claim is not needed by any node.
         let Some(volume) = volume else { return };
         for (namespace, secret) in &volume.secrets {
             let volumes = self.secret_volumes.entry(namespace.clone()).or_default().entry(secret.clone()).or_default();
@@ -302,7 +303,7 @@ impl State {
 
     fn remove(&mut self, kind: GraphKind, namespace: &str, name: &str) {
         match kind {
-            // Removed in chunks.
+            // Pods are removed in chunks.
             GraphKind::Pod => {}
             GraphKind::PersistentVolume => {
                 let Some(volume) = self.volumes.remove(name) else { return };
@@ -344,7 +345,7 @@ impl State {
     }
 }
 
-/// Returns namespace and name of each object.
+/// Returns the namespace and name of each object.
 fn namespaced<T>(objects: &ByName<T>) -> Vec<(Text, Text)> {
     let names = |(namespace, named): (&Text, &HashMap<Text, T>)| -> Vec<(Text, Text)> {
         named.keys().map(|name| (namespace.clone(), name.clone())).collect()
@@ -352,8 +353,8 @@ fn namespaced<T>(objects: &ByName<T>) -> Vec<(Text, Text)> {
     objects.iter().flat_map(names).collect()
 }
 
-/// Sets the node of an entry; returns true if it was new.
-fn put_node(map: &mut HashMap<Text, Text>, name: &str, node: &str) -> bool {
+/// Sets the node of an entry. Returns true if it changed.
+fn set_node(map: &mut HashMap<Text, Text>, name: &str, node: &str) -> bool {
     if node.is_empty() {
         return map.remove(name).is_some();
     }

@@ -1,4 +1,4 @@
-//! The objects that a pod or a volume refers to, which the pod's node may read.
+//! The objects that a pod or volume references, which the pod's node may read.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 use binnacle_schema::Value;
 use binnacle_work::pace;
 
-/// Kinds of namespaced objects that pods refer to by name.
+/// The kinds of namespaced objects that pods reference by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Referent {
     ConfigMap,
@@ -22,14 +22,14 @@ impl Referent {
 
 /// Volume sources with a `secretRef`.
 const SECRET_REF_SOURCES: [&str; 7] = ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
-/// The secrets of a CSI volume that a node needs; controllers use others.
+/// The secrets of a CSI volume that nodes need; the other ones are for controllers.
 const CSI_NODE_SECRETS: [&str; 3] = ["nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"];
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Returns the names in the pod's namespace, sorted and unique.
-pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
+/// Returns the referenced objects in the pod's namespace, sorted and without duplicates.
+pub(super) fn references_of_pod(pod: &Value) -> Vec<(Referent, Text)> {
     let mut found = Vec::new();
-    // A node makes its own mirror pods, which must not grant it anything.
+    // A node creates its mirror pods itself, so they must not grant it anything.
     if pod.at(&["metadata", "annotations", MIRROR]).is_some() {
         return found;
     }
@@ -74,14 +74,14 @@ pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
         }
     }
     let status = pod.get("status").unwrap_or(&Value::Null);
-    let mut made: HashMap<&str, &str> = HashMap::new();
+    let mut generated: HashMap<&str, &str> = HashMap::new();
     for claim in status.list_at(&["resourceClaimStatuses"]) {
-        made.entry(claim.str_at(&["name"])).or_insert(claim.str_at(&["resourceClaimName"]));
+        generated.entry(claim.str_at(&["name"])).or_insert(claim.str_at(&["resourceClaimName"]));
     }
     for claim in spec.list_at(&["resourceClaims"]) {
         let name = match claim.str_at(&["resourceClaimName"]) {
-            // Made from a template, with its name in the status.
-            "" => made.get(claim.str_at(&["name"])).copied().unwrap_or_default(),
+            // A claim that is created from a template has its name in the pod's status.
+            "" => generated.get(claim.str_at(&["name"])).copied().unwrap_or_default(),
             name => name,
         };
         add(Referent::ResourceClaim, name);
@@ -96,21 +96,22 @@ pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
 /// Returns the namespaces and names of the secrets that a node needs to mount a persistent volume.
 pub(super) fn secrets_of_volume(volume: &Value) -> Vec<(Text, Text)> {
     let Some(spec) = volume.get("spec") else { return Vec::new() };
-    // In older objects without the namespace of the secret, it is that of the claim.
-    let claimed = spec.str_at(&["claimRef", "namespace"]);
+    // In old objects without a namespace, the secret is in that of the claim.
+    let claim_namespace = spec.str_at(&["claimRef", "namespace"]);
     let mut found = Vec::new();
     let mut add = |namespace: &str, name: &str| {
         if !name.is_empty() {
             found.push((Text::from(namespace), Text::from(name)));
         }
     };
-    let or_claimed = |namespace| if str::is_empty(namespace) { claimed } else { namespace };
+    let or_claim_namespace = |namespace| if str::is_empty(namespace) { claim_namespace } else { namespace };
     let azure = spec.str_at(&["azureFile", "secretNamespace"]);
-    add(or_claimed(azure), spec.str_at(&["azureFile", "secretName"]));
+    add(or_claim_namespace(azure), spec.str_at(&["azureFile", "secretName"]));
     for source in SECRET_REF_SOURCES {
         let namespace = spec.str_at(&[source, "secretRef", "namespace"]);
         // These two have always had a namespace.
-        let namespace = if matches!(source, "cinder" | "storageos") { namespace } else { or_claimed(namespace) };
+        let namespace =
+            if matches!(source, "cinder" | "storageos") { namespace } else { or_claim_namespace(namespace) };
         add(namespace, spec.str_at(&[source, "secretRef", "name"]));
     }
     for secret in CSI_NODE_SECRETS {
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods() {
+    fn finds_all_references_of_a_pod() {
         let pod = value!({
             "metadata": {"name": "p"},
             "spec": {
@@ -157,7 +158,7 @@ mod tests {
                 "extendedResourceClaimStatus": {"resourceClaimName": "rc-x"}}
         });
         let names = |referent| -> Vec<String> {
-            let found = of_pod(&pod).into_iter().filter(|(kind, _)| *kind == referent);
+            let found = references_of_pod(&pod).into_iter().filter(|(kind, _)| *kind == referent);
             found.map(|(_, name)| name.to_string()).collect()
         };
         assert_eq!(
@@ -171,11 +172,11 @@ mod tests {
 
         let mut mirror = pod.clone();
         mirror.make_at(&["metadata", "annotations"]).insert(MIRROR, "");
-        assert!(of_pod(&mirror).is_empty());
+        assert!(references_of_pod(&mirror).is_empty());
     }
 
     #[test]
-    fn volumes() {
+    fn finds_secrets_of_a_volume() {
         for (source, want) in [
             (value!({"azureFile": {"secretName": "s"}}), Some(("claims", "s"))),
             (value!({"azureFile": {"secretName": "s", "secretNamespace": "n"}}), Some(("n", "s"))),

@@ -1,4 +1,4 @@
-//! The rights of nodes in a small cluster.
+//! The permissions of nodes in a small cluster.
 
 use std::sync::Arc;
 
@@ -51,30 +51,30 @@ fn node(name: &str) -> User {
     User::new(format!("system:node:{name}"), &["system:nodes", "system:authenticated"])
 }
 
-fn no(why: &str) -> Result<(), String> {
+fn refused(why: &str) -> Result<(), String> {
     Err(why.to_owned())
 }
 
 fn unrelated() -> Result<(), String> {
-    no("no relationship found between node 'n1' and this object")
+    refused("no relationship found between node 'n1' and this object")
 }
 
-struct Ask {
+struct Fixture {
     graph: Arc<NodeGraph>,
     features: NodeFeatures,
 }
 
-impl From<Arc<NodeGraph>> for Ask {
+impl From<Arc<NodeGraph>> for Fixture {
     fn from(graph: Arc<NodeGraph>) -> Self {
         Self { graph, features: NodeFeatures::default() }
     }
 }
 
-impl Ask {
+impl Fixture {
     async fn decide(&self, user: &User, attributes: Attributes<'_>) -> Result<(), String> {
         let rules = vec![
             Rule::read(&value!({"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["services"]})),
-            // The graph decides about these, regardless of rules.
+            // The graph decides about these regardless of the rules.
             Rule::read(&value!({"verbs": ["*"], "apiGroups": [""], "resources": ["secrets", "pods"]})),
         ];
         let node = Node::new(self.graph.clone(), rules, self.features);
@@ -84,7 +84,7 @@ impl Ask {
     }
 
     /// Authorizes a request, with `resource` as `group/plural/subresource` and `name` as `namespace/name`.
-    async fn ask(&self, user: &User, verb: &str, resource: &str, name: &str, fields: &str) -> Result<(), String> {
+    async fn authorize(&self, user: &User, verb: &str, resource: &str, name: &str, fields: &str) -> Result<(), String> {
         let nobody = User::default();
         let parts: Vec<&str> = resource.split('/').collect();
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
@@ -104,8 +104,8 @@ impl Ask {
 }
 
 #[tokio::test]
-async fn decisions() {
-    let ask = Ask::from(cluster());
+async fn allows_only_requests_for_related_objects() {
+    let fixture = Fixture::from(cluster());
     let n1 = node("n1");
     for (verb, resource, name, fields, want) in [
         ("get", "/secrets", "ns/s1", "", Ok(())),
@@ -113,15 +113,15 @@ async fn decisions() {
         ("get", "/secrets", "ns/s2", "", unrelated()),
         ("get", "/secrets", "ns/s3", "", unrelated()),
         ("get", "/secrets", "other/s1", "", unrelated()),
-        ("list", "/secrets", "ns/", "", no("No Object name found")),
-        ("list", "/secrets", "", "", no("can only read namespaced object of this type")),
-        ("update", "/secrets", "ns/s1", "", no("can only read resources of this type")),
-        ("get", "/secrets/x", "ns/s1", "", no("cannot read subresource")),
+        ("list", "/secrets", "ns/", "", refused("No Object name found")),
+        ("list", "/secrets", "", "", refused("can only read namespaced object of this type")),
+        ("update", "/secrets", "ns/s1", "", refused("can only read resources of this type")),
+        ("get", "/secrets/x", "ns/s1", "", refused("cannot read subresource")),
         ("get", "/configmaps", "ns/s1", "", unrelated()),
         ("get", "/persistentvolumeclaims", "ns/claim", "", Ok(())),
-        ("list", "/persistentvolumeclaims", "ns/claim", "", no("can only get individual resources of this type")),
+        ("list", "/persistentvolumeclaims", "ns/claim", "", refused("can only get individual resources of this type")),
         ("patch", "/persistentvolumeclaims/status", "ns/claim", "", Ok(())),
-        ("get", "/persistentvolumeclaims/status", "ns/claim", "", no("can only get/update/patch this type")),
+        ("get", "/persistentvolumeclaims/status", "ns/claim", "", refused("can only get/update/patch this type")),
         ("get", "/persistentvolumes", "pv", "", Ok(())),
         ("get", "/persistentvolumes", "free", "", unrelated()),
         ("get", "/secrets", "csi/key", "", Ok(())),
@@ -131,8 +131,14 @@ async fn decisions() {
         ("get", "/serviceaccounts", "ns/other", "", unrelated()),
         ("create", "/serviceaccounts/token", "ns/sa", "", Ok(())),
         ("create", "/serviceaccounts/token", "ns/other", "", unrelated()),
-        ("create", "/serviceaccounts/status", "ns/sa", "", no("can only create token subresource of serviceaccount")),
-        ("delete", "/serviceaccounts", "ns/sa", "", no("can only create tokens for individual service accounts")),
+        (
+            "create",
+            "/serviceaccounts/status",
+            "ns/sa",
+            "",
+            refused("can only create token subresource of serviceaccount"),
+        ),
+        ("delete", "/serviceaccounts", "ns/sa", "", refused("can only create tokens for individual service accounts")),
         ("update", "coordination.k8s.io/leases", "kube-node-lease/n1", "", Ok(())),
         ("create", "coordination.k8s.io/leases", "kube-node-lease/", "", Ok(())),
         (
@@ -140,21 +146,21 @@ async fn decisions() {
             "coordination.k8s.io/leases",
             "kube-node-lease/n2",
             "",
-            no("can only access node lease with the same name as the requesting node"),
+            refused("can only access node lease with the same name as the requesting node"),
         ),
         (
             "get",
             "coordination.k8s.io/leases",
             "kube-system/n1",
             "",
-            no("can only access leases in the \"kube-node-lease\" system namespace"),
+            refused("can only access leases in the \"kube-node-lease\" system namespace"),
         ),
         (
             "list",
             "coordination.k8s.io/leases",
             "kube-node-lease/",
             "",
-            no("can only get, create, update, patch, or delete a node lease"),
+            refused("can only get, create, update, patch, or delete a node lease"),
         ),
         ("patch", "storage.k8s.io/csinodes", "n1", "", Ok(())),
         (
@@ -162,7 +168,7 @@ async fn decisions() {
             "storage.k8s.io/csinodes",
             "n2",
             "",
-            no("can only access CSINode with the same name as the requesting node"),
+            refused("can only access CSINode with the same name as the requesting node"),
         ),
         ("get", "resource.k8s.io/resourceslices", "slice", "", Ok(())),
         ("get", "resource.k8s.io/resourceslices", "shared", "", unrelated()),
@@ -172,34 +178,44 @@ async fn decisions() {
             "resource.k8s.io/resourceslices",
             "",
             "spec.nodeName!=n1",
-            no("can only list/watch/deletecollection resourceslices with nodeName field selector"),
+            refused("can only list/watch/deletecollection resourceslices with nodeName field selector"),
         ),
         ("get", "/nodes", "n1", "", Ok(())),
-        ("get", "/nodes", "n2", "", no("node 'n1' cannot read 'n2', only its own Node object")),
-        ("list", "/nodes", "", "", no("node 'n1' cannot read all nodes, only its own Node object")),
+        ("get", "/nodes", "n2", "", refused("node 'n1' cannot read 'n2', only its own Node object")),
+        ("list", "/nodes", "", "", refused("node 'n1' cannot read all nodes, only its own Node object")),
         ("patch", "/nodes/status", "n2", "", Ok(())),
-        ("get", "/nodes/proxy", "n1", "", no("")),
+        ("get", "/nodes/proxy", "n1", "", refused("")),
         ("get", "/pods", "ns/a", "", Ok(())),
         ("get", "/pods", "ns/b", "", unrelated()),
         ("list", "/pods", "", "spec.nodeName=n1", Ok(())),
         ("watch", "/pods", "", "spec.nodeName=n1,status.phase=Running", Ok(())),
-        ("list", "/pods", "", "spec.nodeName=n2", no("can only list/watch pods with spec.nodeName field selector")),
-        ("list", "/pods", "", "spec.nodeName", no("can only list/watch pods with spec.nodeName field selector")),
+        (
+            "list",
+            "/pods",
+            "",
+            "spec.nodeName=n2",
+            refused("can only list/watch pods with spec.nodeName field selector"),
+        ),
+        ("list", "/pods", "", "spec.nodeName", refused("can only list/watch pods with spec.nodeName field selector")),
         ("list", "/pods", "ns/a", "", Ok(())),
         ("patch", "/pods/status", "ns/b", "", Ok(())),
         ("create", "/pods/eviction", "ns/b", "", Ok(())),
-        ("get", "/pods/log", "ns/a", "", no("")),
-        ("deletecollection", "/pods", "ns/", "", no("")),
-        ("list", "certificates.k8s.io/podcertificaterequests", "", "spec.nodeName=n1", no("")),
+        ("get", "/pods/log", "ns/a", "", refused("")),
+        ("deletecollection", "/pods", "ns/", "", refused("")),
+        ("list", "certificates.k8s.io/podcertificaterequests", "", "spec.nodeName=n1", refused("")),
         ("list", "/services", "", "", Ok(())),
-        ("delete", "/services", "ns/x", "", no("")),
+        ("delete", "/services", "ns/x", "", refused("")),
     ] {
-        assert_eq!(ask.ask(&n1, verb, resource, name, fields).await, want, "{verb} {resource} {name} {fields}");
+        assert_eq!(
+            fixture.authorize(&n1, verb, resource, name, fields).await,
+            want,
+            "{verb} {resource} {name} {fields}"
+        );
     }
 }
 
 #[tokio::test]
-async fn what_features_allow() {
+async fn obeys_feature_gates() {
     let n1 = node("n1");
     let (resource, other) = ("certificates.k8s.io/podcertificaterequests", "ns/other");
     let graph = cluster();
@@ -207,17 +223,17 @@ async fn what_features_allow() {
         |name: &str, node: &str| value!({"metadata": {"namespace": "ns", "name": name}, "spec": {"nodeName": node}});
     graph.put(GraphKind::PodCertificateRequest, &of("own", "n1"));
     graph.put(GraphKind::PodCertificateRequest, &of("other", "n2"));
-    let mut ask = Ask::from(graph);
-    assert_eq!(ask.ask(&n1, "create", resource, "ns/", "").await, no(""));
-    assert_eq!(ask.ask(&n1, "get", "/serviceaccounts", "ns/sa", "").await, Ok(()));
-    ask.features.service_accounts = false;
-    let refused = no("not allowed to get service accounts");
-    assert_eq!(ask.ask(&n1, "get", "/serviceaccounts", "ns/sa", "").await, refused);
-    assert_eq!(ask.ask(&n1, "create", "/serviceaccounts/token", "ns/sa", "").await, Ok(()));
+    let mut fixture = Fixture::from(graph);
+    assert_eq!(fixture.authorize(&n1, "create", resource, "ns/", "").await, refused(""));
+    assert_eq!(fixture.authorize(&n1, "get", "/serviceaccounts", "ns/sa", "").await, Ok(()));
+    fixture.features.service_accounts = false;
+    let no_access = refused("not allowed to get service accounts");
+    assert_eq!(fixture.authorize(&n1, "get", "/serviceaccounts", "ns/sa", "").await, no_access);
+    assert_eq!(fixture.authorize(&n1, "create", "/serviceaccounts/token", "ns/sa", "").await, Ok(()));
 
-    ask.features.pod_certificates = true;
+    fixture.features.pod_certificates = true;
     let status = "certificates.k8s.io/podcertificaterequests/status";
-    let unselected = no("can only list/watch podcertificaterequests with nodeName field selector");
+    let unselected = refused("can only list/watch podcertificaterequests with nodeName field selector");
     for (verb, resource, name, fields, want) in [
         ("create", resource, "ns/", "", Ok(())),
         ("get", resource, "ns/own", "", Ok(())),
@@ -225,25 +241,35 @@ async fn what_features_allow() {
         ("list", resource, "", "spec.nodeName=n1", Ok(())),
         ("watch", resource, "", "spec.nodeName=n2", unselected.clone()),
         ("list", resource, "ns/", "", unselected),
-        ("delete", resource, "ns/own", "", no("nodes may not delete podcertificaterequests")),
-        ("patch", status, "ns/own", "", no("nodes may not access the status subresource of PodCertificateRequests")),
+        ("delete", resource, "ns/own", "", refused("nodes may not delete podcertificaterequests")),
+        (
+            "patch",
+            status,
+            "ns/own",
+            "",
+            refused("nodes may not access the status subresource of PodCertificateRequests"),
+        ),
     ] {
-        assert_eq!(ask.ask(&n1, verb, resource, name, fields).await, want, "{verb} {resource} {name} {fields}");
+        assert_eq!(
+            fixture.authorize(&n1, verb, resource, name, fields).await,
+            want,
+            "{verb} {resource} {name} {fields}"
+        );
     }
-    ask.graph.retain(GraphKind::PodCertificateRequest, |_, name| name == "other");
-    assert_eq!(ask.ask(&n1, "get", resource, "ns/own", "").await, unrelated());
+    fixture.graph.retain(GraphKind::PodCertificateRequest, |_, name| name == "other");
+    assert_eq!(fixture.authorize(&n1, "get", resource, "ns/own", "").await, unrelated());
 }
 
 #[tokio::test]
-async fn identities() {
-    let ask = Ask::from(cluster());
+async fn applies_only_to_node_identities() {
+    let fixture = Fixture::from(cluster());
     for (user, want) in [
         (node("n1"), Ok(())),
         (User::new("system:node:n1", &[]), Err("")),
         (User::new("n1", &["system:nodes"]), Err("")),
         (node(""), Err("unknown node for user \"system:node:\"")),
     ] {
-        let got = ask.ask(&user, "get", "/secrets", "ns/s1", "").await;
+        let got = fixture.authorize(&user, "get", "/secrets", "ns/s1", "").await;
         assert_eq!(got, want.map_err(str::to_owned), "{user:?}");
     }
     let listed = Node::new(cluster(), Vec::new(), NodeFeatures::default());
@@ -256,55 +282,57 @@ async fn identities() {
 }
 
 #[tokio::test]
-async fn changes_count_at_once() {
-    let ask = Ask::from(cluster());
+async fn applies_changes_immediately() {
+    let fixture = Fixture::from(cluster());
     let (n1, n2) = (node("n1"), node("n2"));
-    let may = async |user: &User, resource: &str, name: &str| ask.ask(user, "get", resource, name, "").await.is_ok();
-    // Two pods of a node need a secret: after the first is deleted, the second still does.
-    ask.graph.put(GraphKind::Pod, &pod("a2", "n1", with_secret("s1")));
-    ask.graph.remove(GraphKind::Pod, "ns", "a");
+    let may = async |user: &User, resource: &str, name: &str| {
+        fixture.authorize(user, "get", resource, name, "").await.is_ok()
+    };
+    // Two pods on a node need a secret: the second one still does after the first one is deleted.
+    fixture.graph.put(GraphKind::Pod, &pod("a2", "n1", with_secret("s1")));
+    fixture.graph.remove(GraphKind::Pod, "ns", "a");
     assert!(may(&n1, "/secrets", "ns/s1").await);
-    ask.graph.remove(GraphKind::Pod, "ns", "a2");
-    ask.graph.remove(GraphKind::Pod, "ns", "a2");
+    fixture.graph.remove(GraphKind::Pod, "ns", "a2");
+    fixture.graph.remove(GraphKind::Pod, "ns", "a2");
     assert!(!may(&n1, "/secrets", "ns/s1").await && !may(&n1, "/serviceaccounts", "ns/sa").await);
     assert!(may(&n2, "/serviceaccounts", "ns/sa").await);
-    // A pod that was created again, on another node.
-    ask.graph.put(GraphKind::Pod, &pod("b", "n1", with_secret("s2")));
+    // The pod is created again on another node.
+    fixture.graph.put(GraphKind::Pod, &pod("b", "n1", with_secret("s2")));
     assert!(may(&n1, "/secrets", "ns/s2").await && !may(&n2, "/secrets", "ns/s2").await);
     // The volume is bound to another claim.
     assert!(may(&n1, "/secrets", "csi/key").await);
     let other = value!({"metadata": {"name": "pv"}, "spec": {"claimRef": {"namespace": "ns", "name": "other"},
         "csi": {"nodeStageSecretRef": {"namespace": "csi", "name": "key"}}}});
-    ask.graph.put(GraphKind::PersistentVolume, &other);
+    fixture.graph.put(GraphKind::PersistentVolume, &other);
     assert!(!may(&n1, "/secrets", "csi/key").await && !may(&n1, "/persistentvolumes", "pv").await);
-    ask.graph.put(GraphKind::Pod, &pod("d", "n2", claiming("other")));
+    fixture.graph.put(GraphKind::Pod, &pod("d", "n2", claiming("other")));
     assert!(may(&n2, "/secrets", "csi/key").await && may(&n2, "/persistentvolumes", "pv").await);
-    ask.graph.remove(GraphKind::PersistentVolume, "", "pv");
+    fixture.graph.remove(GraphKind::PersistentVolume, "", "pv");
     assert!(!may(&n2, "/secrets", "csi/key").await);
-    // Objects that are not kept are removed.
-    ask.graph.retain(GraphKind::Pod, |_, name| name == "d");
-    ask.graph.retain(GraphKind::VolumeAttachment, |_, _| false);
+    // Objects that are not retained are removed.
+    fixture.graph.retain(GraphKind::Pod, |_, name| name == "d");
+    fixture.graph.retain(GraphKind::VolumeAttachment, |_, _| false);
     assert!(may(&n2, "/persistentvolumeclaims", "ns/other").await && !may(&n1, "/secrets", "ns/s2").await);
     assert!(!may(&n1, "storage.k8s.io/volumeattachments", "va").await);
 }
 
 /// The graph is built when the first node makes a request.
 #[tokio::test]
-async fn made_when_needed() {
+async fn builds_graph_on_the_first_request_of_a_node() {
     let graph = NodeGraph::new(None);
-    let asked = tokio::spawn({
-        let ask = Ask::from(graph.clone());
-        async move { ask.ask(&node("n1"), "get", "/secrets", "ns/s1", "").await }
+    let request = tokio::spawn({
+        let fixture = Fixture::from(graph.clone());
+        async move { fixture.authorize(&node("n1"), "get", "/secrets", "ns/s1", "").await }
     });
     graph.wanted().await;
     graph.put(GraphKind::Pod, &pod("a", "n1", with_secret("s1")));
     graph.ready.all();
-    assert_eq!(asked.await.unwrap(), Ok(()));
+    assert_eq!(request.await.unwrap(), Ok(()));
 }
 
-/// A pod that refers to many objects changes in pieces; what it needs before and after is needed all the time.
+/// A pod with many references is changed in chunks; the node never loses access to those that remain.
 #[test]
-fn what_a_pod_still_needs_is_never_missing() {
+fn keeps_common_references_during_an_update() {
     let graph = NodeGraph::new(None);
     let large = |prefix: &str| {
         let secret = |number: usize| value!({"name": (format!("{prefix}{number:04}"))});
@@ -334,7 +362,7 @@ fn what_a_pod_still_needs_is_never_missing() {
 
 /// All volumes of a storage system may have the same secret.
 #[test]
-fn the_volumes_of_a_secret_are_searched_in_steps() {
+fn charges_the_search_of_the_volumes_of_a_secret() {
     let graph = NodeGraph::new(None);
     for number in 0..2_000 {
         let volume = value!({"metadata": {"name": (format!("pv-{number}"))}, "spec": {

@@ -1,4 +1,4 @@
-//! Bindings, as decisions use them.
+//! Bindings, prepared for decisions.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -19,22 +19,22 @@ pub(super) struct RoleKey {
     pub(super) name: Text,
 }
 
-/// A binding. It stays the same when its subjects change.
+/// A binding. It is not replaced when its subjects change.
 #[derive(Debug)]
 pub(super) struct Binding {
     /// Empty for a ClusterRoleBinding.
     pub(super) namespace: Text,
     pub(super) name: Text,
     pub(super) role: RoleKey,
-    /// For the reason of a decision only.
+    /// Only for the reason of a decision.
     pub(super) subjects: ArcSwap<Subjects>,
 }
 
-/// The subjects of a binding in their order.
+/// The subjects of a binding in order.
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
     list: Box<[Subject]>,
-    /// The positions of subjects by their identity, and then in their order; empty if they are few.
+    /// The positions of the subjects, sorted by identity and position; empty if there are few.
     sorted: Box<[u32]>,
 }
 
@@ -53,7 +53,7 @@ enum SubjectKind {
     Group,
 }
 
-/// The number of subjects up to which each of them is compared.
+/// The number of subjects up to which a linear search is used.
 const FEW: usize = 8;
 const ACCOUNT: &str = "system:serviceaccount:";
 
@@ -87,7 +87,7 @@ impl Binding {
             write!(reason, "RoleBinding {}", go_quote(&format!("{name}/{namespace}")))
         };
         let _ = write!(reason, " of {} {} to ", role.kind, go_quote(&role.name));
-        // The subjects may have changed in the meantime.
+        // The subjects may have changed since the decision.
         if let Some(subject) = subjects.load().first(user) {
             let _ = write!(reason, "{subject}");
         }
@@ -96,7 +96,7 @@ impl Binding {
 }
 
 impl Subjects {
-    /// Reads the subjects of a binding. Invalid ones, which match no user, are left out.
+    /// Reads the subjects of a binding. Invalid ones, which match no user, are skipped.
     pub(super) fn read(binding: &Value, namespace: &str) -> Self {
         let subjects = binding.list_at(&["subjects"]);
         let read = |subject| {
@@ -117,7 +117,7 @@ impl Subjects {
         self.list.iter()
     }
 
-    /// Returns the subjects whose identity is not among the others.
+    /// Returns the subjects whose identity is not in `others`.
     pub(super) fn without(&self, others: &Self) -> Vec<Subject> {
         let is_new = |subject: &&Subject| {
             pace(5);
@@ -128,7 +128,7 @@ impl Subjects {
 
     /// Returns the first subject that matches a user.
     fn first(&self, user: &User) -> Option<&Subject> {
-        // The work of a decision that has an answer already.
+        // The decision has been made already, so this is charged but not limited.
         pace(2 * user.groups.len() as u64);
         let groups = user.groups.iter().map(|group| (true, group.as_str()));
         let identities = std::iter::once((false, user.name.as_str())).chain(groups);
@@ -180,7 +180,7 @@ impl Subject {
     }
 }
 
-/// As in reasons: `Group "x"`.
+/// The format of reasons: `Group "x"`.
 impl std::fmt::Display for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.kind {

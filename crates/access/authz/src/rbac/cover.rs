@@ -1,8 +1,9 @@
-//! Coverage of rules by other rules: limits the rights that a user may grant, and finds the rules that bootstrap roles
-//! lack.
+//! Coverage of rules by other rules: limits the permissions that a user may grant, and finds the rules that bootstrap
+//! roles lack.
 //!
-//! A rule stands for the product of its verbs, groups, resources and names. The product is never built: each held rule
-//! covers a part of every list, so a list falls into few classes of elements that the same held rules cover.
+//! A rule is the Cartesian product of its verbs, groups, resources and names. The product is never built: each held
+//! rule covers a subset of every list, which divides the list into few classes of elements that are covered by the same
+//! held rules.
 
 mod elements;
 mod lines;
@@ -18,109 +19,114 @@ use binnacle_work::Exceeded;
 use super::rule::Rule;
 use elements::{Cover, Elements};
 pub(super) use lines::Lines;
-use missing::Missing;
+use missing::MissingCombinations;
 
-/// The smallest part of a rule.
+/// A single permission of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub(super) enum Permission<'a> {
     Resource { group: &'a Text, resource: &'a Text, verb: &'a Text, name: Option<&'a Text> },
     Path { path: &'a Text, verb: &'a Text },
 }
 
-/// The parts of a rule that nobody holds.
-pub(super) struct Uncovered<'a> {
+/// A rule and its permissions that are not held.
+pub(super) struct UncoveredRule<'a> {
     rule: &'a Rule,
-    resources: Missing,
-    paths: Missing,
+    resources: MissingCombinations,
+    paths: MissingCombinations,
 }
 
-/// Returns the parts of `wanted` that no single rule of `held` allows, each with one verb, group, resource and name, or
-/// one verb and path.
+/// Returns the permissions of `required` that no single rule of `held` grants, each as a rule with one verb, group,
+/// resource and name, or one verb and path.
 ///
 /// # Errors
-/// The limit of the current work budget that is exceeded.
-pub fn uncovered(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, Exceeded> {
-    let mut parts = Vec::new();
-    for uncovered in uncovered_by(held.iter(), wanted)? {
-        let _ = uncovered.visit(&mut |part| {
-            parts.push(part.rule());
+///
+/// Returns the limit of the current work budget that is exceeded.
+pub fn uncovered(held: &[Rule], required: &[Rule]) -> Result<Vec<Rule>, Exceeded> {
+    let mut permissions = Vec::new();
+    for uncovered in uncovered_by(held.iter(), required)? {
+        let _ = uncovered.visit(&mut |permission| {
+            permissions.push(permission.rule());
             ControlFlow::Continue(())
         })?;
     }
-    Ok(parts)
+    Ok(permissions)
 }
 
-/// Returns what is missing of each rule of `wanted` of which something is missing.
+/// Returns the rules of `required` that are not fully covered.
 pub(super) fn uncovered_by<'a, 'h>(
     held: impl Iterator<Item = &'h Rule> + Clone,
-    wanted: &'a [Rule],
-) -> Result<Vec<Uncovered<'a>>, Exceeded> {
+    required: &'a [Rule],
+) -> Result<Vec<UncoveredRule<'a>>, Exceeded> {
     let mut uncovered = Vec::new();
-    for rule in wanted {
-        let of = Uncovered { rule, resources: resources(held.clone(), rule)?, paths: paths(held.clone(), rule)? };
-        if of.count() > 0 {
-            uncovered.push(of);
+    for rule in required {
+        let missing =
+            UncoveredRule { rule, resources: resources(held.clone(), rule)?, paths: paths(held.clone(), rule)? };
+        if missing.count() > 0 {
+            uncovered.push(missing);
         }
     }
     Ok(uncovered)
 }
 
-/// Returns what is missing by group, resource, verb and name.
-fn resources<'h>(held: impl Iterator<Item = &'h Rule>, wanted: &Rule) -> Result<Missing, Exceeded> {
-    if wanted.api_groups.is_empty() || wanted.resources.is_empty() || wanted.verbs.is_empty() {
-        return Ok(Missing::NOTHING);
+/// Returns the missing combinations of group, resource, verb and name.
+fn resources<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, Exceeded> {
+    if required.api_groups.is_empty() || required.resources.is_empty() || required.verbs.is_empty() {
+        return Ok(MissingCombinations::NOTHING);
     }
-    let groups = Elements::new(&wanted.api_groups)?;
-    let resources = Elements::of_resources(&wanted.resources)?;
-    let verbs = Elements::new(&wanted.verbs)?;
-    let names = Elements::new(&wanted.resource_names)?;
+    let groups = Elements::new(&required.api_groups)?;
+    let resources = Elements::of_resources(&required.resources)?;
+    let verbs = Elements::new(&required.verbs)?;
+    let names = Elements::new(&required.resource_names)?;
     let sizes = [groups.len(), resources.len(), verbs.len(), names.len().max(1)];
-    Missing::of(&sizes, held, |rule, dimension| match dimension {
+    MissingCombinations::of(&sizes, held, |rule, dimension| match dimension {
         0 => groups.covered(&rule.api_groups),
         1 => resources.covered_resources(&rule.resources),
         2 => verbs.covered(&rule.verbs),
-        // A rule without names is for all names; one with names is not for all.
+        // A rule without names covers all names, which a rule with names does not.
         _ if rule.resource_names.is_empty() => Ok(Cover::All),
         _ => names.covered_exactly(&rule.resource_names),
     })
 }
 
-/// Returns what is missing by path and verb.
-fn paths<'h>(held: impl Iterator<Item = &'h Rule>, wanted: &Rule) -> Result<Missing, Exceeded> {
-    if wanted.paths.is_empty() || wanted.verbs.is_empty() {
-        return Ok(Missing::NOTHING);
+/// Returns the missing combinations of path and verb.
+fn paths<'h>(held: impl Iterator<Item = &'h Rule>, required: &Rule) -> Result<MissingCombinations, Exceeded> {
+    if required.paths.is_empty() || required.verbs.is_empty() {
+        return Ok(MissingCombinations::NOTHING);
     }
-    let (paths, verbs) = (Elements::new(&wanted.paths)?, Elements::new(&wanted.verbs)?);
-    Missing::of(&[paths.len(), verbs.len()], held, |rule, dimension| match dimension {
+    let (paths, verbs) = (Elements::new(&required.paths)?, Elements::new(&required.verbs)?);
+    MissingCombinations::of(&[paths.len(), verbs.len()], held, |rule, dimension| match dimension {
         0 if !rule.resource_names.is_empty() => Ok(Cover::Nothing),
         0 => paths.covered_paths(&rule.paths),
         _ => verbs.covered(&rule.verbs),
     })
 }
 
-impl<'a> Uncovered<'a> {
-    /// Returns the number of missing parts.
+impl<'a> UncoveredRule<'a> {
+    /// Returns the number of missing permissions.
     pub(super) fn count(&self) -> u64 {
         self.resources.count().saturating_add(self.paths.count())
     }
 
-    /// Visits the missing parts, in the order of the rule's lists.
-    pub(super) fn visit(&self, see: &mut dyn FnMut(Part<'a>) -> ControlFlow<()>) -> Result<ControlFlow<()>, Exceeded> {
+    /// Visits the missing permissions in the order of the rule's lists.
+    pub(super) fn visit(
+        &self,
+        visitor: &mut dyn FnMut(Permission<'a>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Exceeded> {
         let rule = self.rule;
-        let resource = |at: &[usize]| Part::Resource {
+        let resource = |at: &[usize]| Permission::Resource {
             group: &rule.api_groups[at[0]],
             resource: &rule.resources[at[1]],
             verb: &rule.verbs[at[2]],
             name: rule.resource_names.get(at[3]),
         };
-        if self.resources.visit(&mut |at| see(resource(at)))?.is_break() {
+        if self.resources.visit(&mut |at| visitor(resource(at)))?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        self.paths.visit(&mut |at| see(Part::Path { path: &rule.paths[at[0]], verb: &rule.verbs[at[1]] }))
+        self.paths.visit(&mut |at| visitor(Permission::Path { path: &rule.paths[at[0]], verb: &rule.verbs[at[1]] }))
     }
 }
 
-impl Part<'_> {
+impl Permission<'_> {
     fn rule(self) -> Rule {
         let one = |text: &Text| vec![text.clone()];
         match self {

@@ -1,4 +1,5 @@
-//! Prevention of privilege escalation: users may not write roles and bindings that grant rights that they do not have.
+//! Prevention of privilege escalation: users may not write roles and bindings that grant permissions that they do not
+//! have.
 
 use std::sync::Arc;
 
@@ -9,18 +10,18 @@ use binnacle_work::Exceeded;
 use super::cover::{Lines, uncovered_by};
 use super::rule::{RoleRules, Rule, quoted};
 
-/// The reason why a user may not grant rights.
+/// The reason why a user may not grant permissions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Escalation {
-    /// The user does not hold them.
+    /// The user does not have the permissions.
     #[error("{0}")]
     NotHeld(String),
     #[error(transparent)]
     TooMuchWork(#[from] Exceeded),
 }
 
-/// Checks that `held`, the roles of `user` in the scope of the grant, cover `granted`. `unknown` are errors about roles
-/// of the user that could not be read.
+/// Checks that `held`, the roles of `user` in the scope of the grant, cover `granted`. `unknown` are the user's roles
+/// that could not be resolved.
 pub fn confirm_no_escalation(
     user: &User,
     held: &[Arc<RoleRules>],

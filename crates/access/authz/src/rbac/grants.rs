@@ -1,4 +1,4 @@
-//! The bindings of one user or group.
+//! The bindings of a user or group.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -9,25 +9,25 @@ use imbl::OrdSet;
 
 use super::binding::{Binding, RoleKey};
 
-/// The bindings of a user or group, sorted by namespace, role and name. Most have one. A copy shares what it can, and a
-/// change costs the same however many there are.
+/// The bindings of a user or group, sorted by namespace, role and name. Most have only one. Clones share structure, and
+/// the cost of a change does not depend on their number.
 #[derive(Clone, Debug)]
 pub(super) enum Grants {
-    Few(Few),
-    Many(OrdSet<Place>),
+    Few(BindingList),
+    Many(OrdSet<Position>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Few {
+pub(super) enum BindingList {
     One(Arc<Binding>),
     Some(Arc<[Arc<Binding>]>),
 }
 
-/// A place in the order of bindings. Small, as there may be one for each pair of a subject and a binding.
+/// A position in the order of bindings. It must be small, since there may be one for each subject of each binding.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
-    Of(Arc<Binding>),
-    /// Between bindings, for a search.
+pub(super) enum Position {
+    At(Arc<Binding>),
+    /// A position between bindings, for searches.
     Between(Box<Boundary>),
 }
 
@@ -39,10 +39,10 @@ pub(super) struct Boundary {
     is_after: bool,
 }
 
-/// The number of bindings up to which they are in one list.
+/// The number of bindings up to which they are in a list.
 const FEW: usize = 16;
 
-impl Few {
+impl BindingList {
     fn list(&self) -> &[Arc<Binding>] {
         match self {
             Self::One(binding) => std::slice::from_ref(binding),
@@ -51,14 +51,14 @@ impl Few {
     }
 }
 
-impl Place {
-    /// Returns the place before all bindings of a namespace.
+impl Position {
+    /// Returns the position before all bindings of a namespace.
     fn first(namespace: &str) -> Self {
         let role = RoleKey { kind: Text::default(), name: Text::default() };
         Self::Between(Box::new(Boundary { namespace: namespace.into(), role, is_after: false }))
     }
 
-    /// Returns the place after all bindings of a role.
+    /// Returns the position after all bindings of a role.
     fn after(binding: &Binding) -> Self {
         let Binding { namespace, role, .. } = binding;
         Self::Between(Box::new(Boundary { namespace: namespace.clone(), role: role.clone(), is_after: true }))
@@ -66,35 +66,35 @@ impl Place {
 
     fn key(&self) -> (&Text, &RoleKey, bool, &str) {
         match self {
-            Self::Of(binding) => (&binding.namespace, &binding.role, false, &binding.name),
+            Self::At(binding) => (&binding.namespace, &binding.role, false, &binding.name),
             Self::Between(boundary) => (&boundary.namespace, &boundary.role, boundary.is_after, ""),
         }
     }
 }
 
-impl Ord for Place {
+impl Ord for Position {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for Position {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for Position {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Place {}
+impl Eq for Position {}
 
 impl Grants {
     pub(super) fn one(binding: Arc<Binding>) -> Self {
-        Self::Few(Few::One(binding))
+        Self::Few(BindingList::One(binding))
     }
 
     pub(super) fn insert(&mut self, binding: Arc<Binding>) {
@@ -106,16 +106,16 @@ impl Grants {
                     Err(at) => list.insert(at, binding),
                 }
                 *self = if list.len() > FEW {
-                    Self::Many(list.into_iter().map(Place::Of).collect())
+                    Self::Many(list.into_iter().map(Position::At).collect())
                 } else {
-                    Self::Few(Few::Some(list.into()))
+                    Self::Few(BindingList::Some(list.into()))
                 };
             }
-            Self::Many(set) => drop(set.insert(Place::Of(binding))),
+            Self::Many(set) => drop(set.insert(Position::At(binding))),
         }
     }
 
-    /// Removes a binding; returns true if none is left.
+    /// Removes a binding. Returns true if none is left.
     pub(super) fn remove(&mut self, binding: &Arc<Binding>) -> bool {
         match self {
             Self::Few(few) => {
@@ -123,46 +123,47 @@ impl Grants {
                 list.retain(|other| other.order(binding) != Ordering::Equal);
                 *few = match list.pop() {
                     None => return true,
-                    Some(last) if list.is_empty() => Few::One(last),
+                    Some(last) if list.is_empty() => BindingList::One(last),
                     Some(last) => {
                         list.push(last);
-                        Few::Some(list.into())
+                        BindingList::Some(list.into())
                     }
                 };
                 false
             }
             Self::Many(set) => {
-                set.remove(&Place::Of(binding.clone()));
+                set.remove(&Position::At(binding.clone()));
                 set.is_empty()
             }
         }
     }
 
-    /// Visits the first bindings in a set. Further ones of the same role are passed by a search if they are many.
+    /// Visits the first binding of each role in a set. If many bindings have the same role, they are skipped by a
+    /// search.
     fn visit_many<'a>(
-        set: &'a OrdSet<Place>,
+        set: &'a OrdSet<Position>,
         namespace: &str,
-        see: &mut dyn FnMut(&'a Binding) -> ControlFlow<()>,
+        visitor: &mut dyn FnMut(&'a Binding) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         const STEPS: usize = 4;
-        let mut from = Place::first(namespace);
+        let mut from = Position::first(namespace);
         let mut last: Option<&Binding> = None;
         'search: loop {
             let mut same = 0;
-            for place in set.range::<_, Place>(&from..) {
-                // Boundaries are only searched for.
-                let Place::Of(binding) = place else { continue };
+            for position in set.range::<_, Position>(&from..) {
+                // Boundaries are never in the set.
+                let Position::At(binding) = position else { continue };
                 if binding.namespace != namespace {
                     break;
                 }
                 if last.is_none_or(|last| last.role != binding.role) {
-                    see(binding)?;
+                    visitor(binding)?;
                     last = Some(binding);
                     same = 0;
                 } else if same < STEPS {
                     same += 1;
                 } else {
-                    from = Place::after(binding);
+                    from = Position::after(binding);
                     continue 'search;
                 }
             }
@@ -174,19 +175,19 @@ impl Grants {
     pub(super) fn visit<'a>(
         &'a self,
         namespace: &str,
-        mut see: impl FnMut(&'a Binding) -> ControlFlow<()>,
+        mut visitor: impl FnMut(&'a Binding) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         match self {
             Self::Few(few) => {
                 let mut last: Option<&Binding> = None;
                 for binding in few.list().iter().filter(|binding| binding.namespace == namespace) {
                     if last.is_none_or(|last| last.role != binding.role) {
-                        see(binding)?;
+                        visitor(binding)?;
                     }
                     last = Some(binding);
                 }
             }
-            Self::Many(set) => return Self::visit_many(set, namespace, &mut see),
+            Self::Many(set) => return Self::visit_many(set, namespace, &mut visitor),
         }
         ControlFlow::Continue(())
     }
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_empty() {
+    fn reports_removal_of_the_last_binding() {
         for count in [1, 2, FEW, FEW + 1, 100] {
             let bindings: Vec<_> = (0..count).map(|number| binding("n", "r", &number.to_string())).collect();
             let mut grants = Grants::one(bindings[0].clone());

@@ -1,5 +1,5 @@
-//! An index of roles and bindings by subject, updated one by one from the store. A decision looks up the name and the
-//! groups of the caller, in a snapshot that never changes: it holds up no update, and no update holds it up.
+//! An index of roles and bindings by subject, which is updated object by object from the store. A decision looks up the
+//! name and groups of the user in an immutable snapshot, so that decisions and updates do not block each other.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -17,23 +17,23 @@ use parking_lot::Mutex;
 use super::binding::{Binding, RoleKey, Subject, Subjects};
 use super::grants::Grants;
 use super::rule::RoleRules;
-use crate::Ready;
+use crate::Readiness;
 use crate::by_name::{ByName, take};
 
 /// The roles and bindings of a cluster.
 pub struct RbacIndex {
     state: ArcSwap<State>,
-    /// The next state. Held for microseconds.
+    /// The next state. Locked for microseconds.
     next: Mutex<State>,
-    /// True if `next` has changes that `state` has not: many are collected before the first reader comes.
+    /// True if `next` has changes that are not in `state`: before the first reader, many changes are collected.
     is_behind: AtomicBool,
-    /// The cluster role bindings and the role bindings. Each is held while one of them changes; nothing else needs it.
+    /// The cluster role bindings and the role bindings. Each map is only locked by changes to its bindings.
     bindings: [Mutex<ByName<Arc<Binding>>>; 2],
-    /// Ready when each of the four kinds has been read once.
-    pub ready: Ready,
+    /// Ready once each of the four kinds has been read.
+    pub ready: Readiness,
 }
 
-/// The four kinds.
+/// The kinds of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RbacKind {
     ClusterRole,
@@ -59,15 +59,15 @@ impl RbacKind {
     }
 }
 
-/// The number of subjects for which grants are changed at once.
+/// The number of subjects whose grants are changed in one step.
 const CHUNK: usize = 64;
-/// The steps of changing the grants of one subject.
+/// The cost of changing the grants of a subject, in steps.
 const CHANGE: u64 = 200;
 
-/// A snapshot. A copy shares nearly everything.
+/// A snapshot of the index. Clones share nearly everything.
 #[derive(Clone, Default)]
 struct State {
-    /// By namespace and name; cluster roles are under the empty namespace.
+    /// By namespace and name. Cluster roles have the empty namespace.
     roles: HashMap<Text, HashMap<Text, Arc<RoleRules>>>,
     grantees: Grantees,
 }
@@ -86,7 +86,7 @@ pub struct RoleRef<'a> {
     pub name: &'a str,
 }
 
-/// The reason why the rules of a role are unknown.
+/// The reason why a role cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoRole {
     /// There is no role of this name.
@@ -95,20 +95,20 @@ pub enum NoRole {
         name: Text,
     },
     Unsupported(Text),
-    /// There are more such roles than are named.
+    /// There are further roles, which are not listed.
     More(usize),
 }
 
 /// A step of a visit.
 pub(super) enum Visit<'a> {
-    /// A role, and the first binding that grants it to the user or to one group.
+    /// A role, and the first binding that grants it to the user or one of the groups.
     Role(&'a Arc<RoleRules>, &'a Binding),
     Unknown(NoRole),
 }
 
 impl Default for RbacIndex {
     fn default() -> Self {
-        let ready = Ready::new(RbacKind::ALL.len());
+        let ready = Readiness::new(RbacKind::ALL.len());
         let (state, next, is_behind) = (ArcSwap::default(), Mutex::default(), AtomicBool::new(false));
         Self { state, next, is_behind, bindings: Default::default(), ready }
     }
@@ -138,7 +138,7 @@ impl RbacIndex {
         }
     }
 
-    /// Removes the objects for which `keep`, by namespace and name, is false.
+    /// Removes the objects for whose namespace and name `keep` returns false.
     pub fn retain(&self, kind: RbacKind, keep: impl Fn(&str, &str) -> bool) {
         for (namespace, name) in self.names(kind) {
             pace(10);
@@ -148,12 +148,12 @@ impl RbacIndex {
         }
     }
 
-    /// Returns the rules of a role; `namespace` is that of the binding, which a `Role` must be in.
+    /// Returns the rules of a role. `namespace` is that of the binding, which is also that of a `Role`.
     pub fn role_rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<Arc<RoleRules>, NoRole> {
         self.snapshot().rules(role, namespace).cloned()
     }
 
-    /// Returns the roles of a user in a namespace, and the reasons why others are unknown.
+    /// Returns the roles of a user in a namespace, and the reasons why others cannot be resolved.
     pub fn roles_of(&self, user: &User, namespace: &str) -> (Vec<Arc<RoleRules>>, Vec<NoRole>) {
         let (mut roles, mut unknown) = (Vec::new(), UnknownRoles::default());
         self.visit(user, namespace, |visit| {
@@ -166,9 +166,10 @@ impl RbacIndex {
         (roles, unknown.into_list())
     }
 
-    /// Visits the roles of a user: those of cluster role bindings, then those of the namespace; ends early if the
-    /// current work budget is exhausted. A role is visited once for each of the two, however many bindings grant it.
-    pub(super) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
+    /// Visits the roles of a user: first those of cluster role bindings, then those of role bindings in the namespace.
+    /// Ends early if the current work budget is exhausted. In each scope, a role is visited once, however many bindings
+    /// grant it.
+    pub(super) fn visit(&self, user: &User, namespace: &str, mut visitor: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
         if charge(1 + 8 * user.groups.len() as u64).is_err() {
             return;
         }
@@ -178,19 +179,19 @@ impl RbacIndex {
         found.extend(user.groups.iter().filter_map(|group| state.grantees.groups.get(group)));
         let scopes: &[&str] = if namespace.is_empty() { &[""] } else { &["", namespace] };
         for scope in scopes {
-            let mut seen = Seen::default();
+            let mut visited = VisitedRoles::default();
             for grants in &found {
-                let visited = grants.visit(scope, |binding| {
+                let flow = grants.visit(scope, |binding| {
                     charge(10).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
-                    if found.len() > 1 && !seen.insert(&binding.role) {
+                    if found.len() > 1 && !visited.insert(&binding.role) {
                         return ControlFlow::Continue(());
                     }
                     match state.rules(binding.role.as_ref(), scope) {
-                        Ok(rules) => see(Visit::Role(rules, binding)),
-                        Err(why) => see(Visit::Unknown(why)),
+                        Ok(rules) => visitor(Visit::Role(rules, binding)),
+                        Err(why) => visitor(Visit::Unknown(why)),
                     }
                 });
-                if visited.is_break() {
+                if flow.is_break() {
                     return;
                 }
             }
@@ -203,12 +204,12 @@ impl RbacIndex {
         let in_namespace = bindings.entry(namespace.clone()).or_default();
         let before = in_namespace.get(&name).cloned();
         if let Some(binding) = before.as_ref().filter(|before| before.role == role) {
-            // First what is added: whoever is in both versions keeps the grant all the time.
+            // Additions come first, so that subjects of both versions never lose the grant.
             let old = binding.subjects.load_full();
             self.grant(binding, &subjects.without(&old));
-            let gone = old.without(&subjects);
+            let removed = old.without(&subjects);
             binding.subjects.store(Arc::new(subjects));
-            self.revoke_from(binding, &gone);
+            self.revoke_from(binding, &removed);
             return;
         }
         let all: Vec<Subject> = subjects.iter().cloned().collect();
@@ -246,7 +247,7 @@ impl RbacIndex {
     }
 
     fn change_grants(&self, subjects: &[Subject], change: impl Fn(&mut Grantees, &Subject)) {
-        // In one copy each node is copied once; each piece that is published copies some of them again.
+        // Changing one copy copies each tree node once, whereas each published chunk copies some of them again.
         let is_large = subjects.len() > CHUNK && self.ready.is_ready();
         if is_large && self.change_copy(subjects, &change) {
             return;
@@ -257,7 +258,7 @@ impl RbacIndex {
         }
     }
 
-    /// Changes a copy. Returns false if another change came first.
+    /// Changes a copy of the grants. Returns false if there was a concurrent change.
     fn change_copy(&self, subjects: &[Subject], change: &impl Fn(&mut Grantees, &Subject)) -> bool {
         let before = self.next.lock().grantees.clone();
         let mut after = before.clone();
@@ -274,8 +275,8 @@ impl RbacIndex {
         })
     }
 
-    /// Changes the next state, and publishes it once there are readers. Charges nothing, as others may wait for the
-    /// lock.
+    /// Changes the next state, and publishes it once there are readers. Does not charge the work budget, since others
+    /// may wait for the lock.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut next = self.next.lock();
         let result = change(&mut next);
@@ -285,7 +286,7 @@ impl RbacIndex {
         }
         let before = self.publish(&next);
         drop(next);
-        // Only now is what it had alone freed.
+        // Frees the old state after the lock is released.
         drop(before);
         result
     }
@@ -338,14 +339,16 @@ impl State {
     }
 
     fn rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<&Arc<RoleRules>, NoRole> {
-        let (cluster, place) = match role.kind {
+        let (cluster, lookup_namespace) = match role.kind {
             "ClusterRole" => (true, ""),
             "Role" => (false, namespace),
             kind => return Err(NoRole::Unsupported(kind.into())),
         };
         // Cluster roles are stored under the empty namespace.
-        let there = (cluster || !place.is_empty()).then(|| self.roles.get(place)?.get(role.name)).flatten();
-        there.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
+        let found = (cluster || !lookup_namespace.is_empty())
+            .then(|| self.roles.get(lookup_namespace)?.get(role.name))
+            .flatten();
+        found.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
     }
 }
 
@@ -354,28 +357,28 @@ impl Grantees {
         if subject.is_group() { &mut self.groups } else { &mut self.users }
     }
 
-    /// Returns true if nothing has changed.
+    /// Returns true if both share the same maps.
     fn is_same(&self, other: &Self) -> bool {
         self.users.ptr_eq(&other.users) && self.groups.ptr_eq(&other.groups)
     }
 }
 
-/// Roles that were visited. A set is only made for many.
+/// The roles that have been visited. Few are compared one by one; a set is only created for many.
 #[derive(Default)]
-struct Seen<'a> {
+struct VisitedRoles<'a> {
     few: [Option<&'a RoleKey>; 8],
     many: HashSet<&'a RoleKey>,
 }
 
-impl<'a> Seen<'a> {
-    /// Adds a role; returns false if it was there already.
+impl<'a> VisitedRoles<'a> {
+    /// Adds a role. Returns false if it was already visited.
     fn insert(&mut self, role: &'a RoleKey) -> bool {
-        for place in &mut self.few {
-            match place {
-                Some(seen) if *seen == role => return false,
+        for slot in &mut self.few {
+            match slot {
+                Some(visited) if *visited == role => return false,
                 Some(_) => {}
                 None => {
-                    *place = Some(role);
+                    *slot = Some(role);
                     return true;
                 }
             }
@@ -384,7 +387,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The reasons why roles are unknown, up to a number that a message can name.
+/// The reasons why roles cannot be resolved, up to the number that a message lists.
 #[derive(Default)]
 pub(super) struct UnknownRoles {
     named: Vec<NoRole>,
@@ -415,7 +418,7 @@ impl UnknownRoles {
     }
 }
 
-/// As in errors of kube-apiserver's listers.
+/// The messages of kube-apiserver's listers.
 impl std::fmt::Display for NoRole {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

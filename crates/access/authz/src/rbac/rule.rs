@@ -1,4 +1,4 @@
-//! The rules of roles: verbs on resources or paths.
+//! The rules of roles, which allow verbs on resources or paths.
 
 use std::fmt::Write;
 use std::ops::Deref;
@@ -18,13 +18,13 @@ pub struct Rule {
     pub resources: Vec<Text>,
     /// Empty for all names.
     pub resource_names: Vec<Text>,
-    /// `nonResourceURLs`: a `*` at the end is a wildcard.
+    /// `nonResourceURLs`; a trailing `*` is a wildcard.
     pub paths: Vec<Text>,
 }
 
 pub(super) const ANY: &str = "*";
 
-/// The rules of a role, shared by all that use them.
+/// The rules of a role.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RoleRules {
     rules: Box<[Rule]>,
@@ -40,7 +40,7 @@ impl RoleRules {
             bytes += list.iter().map(|text| text.len()).sum::<usize>();
         }
         bytes += texts * size_of::<Value>() + rules.len() * size_of::<Rule>();
-        // Some texts are compared in one step.
+        // A step suffices to compare several strings.
         let steps = 1 + (rules.len() + texts) as u64 / 4;
         Arc::new(Self { rules: rules.into(), steps, bytes })
     }
@@ -50,12 +50,12 @@ impl RoleRules {
         Self::new(Rule::read_all(role))
     }
 
-    /// Returns the steps of comparing a request with all rules.
+    /// Returns the cost of matching a request with all rules, in steps.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Returns the memory that copies of the rules need, as values of an object.
+    /// Returns the memory in bytes of the rules as values of an object.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -70,7 +70,7 @@ impl Deref for RoleRules {
 }
 
 impl Rule {
-    /// Reads a rule of an object.
+    /// Reads a rule of a role object.
     pub fn read(rule: &Value) -> Self {
         let texts = |member: &str| {
             let list = rule.list_at(&[member]);
@@ -95,7 +95,7 @@ impl Rule {
         [&self.verbs, &self.api_groups, &self.resources, &self.resource_names, &self.paths]
     }
 
-    /// Returns the rule as in an object.
+    /// Returns the rule as it is in role objects.
     pub fn write(&self) -> Value {
         let mut rule = Object::new();
         for (member, texts) in [
@@ -112,7 +112,7 @@ impl Rule {
         Value::Object(rule)
     }
 
-    /// Returns two rules that allow everything.
+    /// Returns the two rules that allow everything.
     pub fn everything() -> [Self; 2] {
         let any = || vec![Text::new_static(ANY)];
         [
@@ -134,7 +134,7 @@ impl Rule {
             && (self.resource_names.is_empty() || self.resource_names.iter().any(|name| name == attributes.name))
     }
 
-    /// Formats the rule as in errors about escalation: `{APIGroups:["apps"], Resources:["x"], Verbs:["get" "list"]}`.
+    /// Formats the rule as in escalation errors: `{APIGroups:["apps"], Resources:["x"], Verbs:["get" "list"]}`.
     pub fn compact(&self) -> String {
         let mut shown = String::from("{");
         for (name, texts) in [
@@ -155,7 +155,7 @@ impl Rule {
     }
 }
 
-/// Formats a list of strings as Go's `%q`.
+/// Formats a list of strings like Go's `%q`.
 pub fn quoted(texts: &[Text]) -> String {
     format!("[{}]", texts.iter().map(|text| go_quote(text)).collect::<Vec<_>>().join(" "))
 }
@@ -177,13 +177,14 @@ fn resource_matches(rule: &str, attributes: &Attributes<'_>) -> bool {
     if subresource.is_empty() {
         return rule == attributes.resource;
     }
-    // Compared in parts, as a name with a slash could otherwise match another resource's subresource.
+    // Resource and subresource are compared separately, since a resource with a slash could match another resource's
+    // subresource otherwise.
     let rest = rule.strip_suffix(subresource).and_then(|rest| rest.strip_suffix('/'));
     rest.is_some_and(|resource| resource == ANY || resource == attributes.resource)
 }
 
 pub(super) fn path_matches(pattern: &str, path: &str) -> bool {
-    // Several stars at the end count as one.
+    // Several trailing stars count as one.
     pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
 }
 
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources() {
+    fn matches_resource_requests() {
         let user = User::default();
         let rule = |rule: Value| Rule::read(&rule);
         let pods = rule(value!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log"]}));
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn matches_non_resource_requests() {
         let user = User::default();
         for (pattern, path, want) in [
             ("/healthz", "/healthz", true),
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn shown() {
+    fn formats_as_compact_string() {
         for (rule, want) in [
             (value!({}), "{}"),
             (

@@ -19,7 +19,7 @@ fn role(namespace: &str, name: &str, verbs: &[&str], resource: &str) -> Value {
     })
 }
 
-/// Makes a binding; subjects are `kind:name` or `ServiceAccount:name/namespace`.
+/// Returns a binding; subjects are `kind:name` or `ServiceAccount:name/namespace`.
 fn binding(namespace: &str, name: &str, kind: &str, role: &str, subjects: &[&str]) -> Value {
     let subject = |text: &&str| {
         let (kind, name) = text.split_once(':').unwrap();
@@ -48,14 +48,14 @@ fn index() -> Arc<RbacIndex> {
         ("c", "broken2", "ClusterRole", "gone", &["User:bob"]),
         ("c", "broken3", "Robot", "gone", &["User:bob"]),
     ] {
-        let which = if namespace.is_empty() { RbacKind::ClusterRoleBinding } else { RbacKind::RoleBinding };
-        index.put(which, &binding(namespace, name, kind, role, subjects));
+        let kind_of_binding = if namespace.is_empty() { RbacKind::ClusterRoleBinding } else { RbacKind::RoleBinding };
+        index.put(kind_of_binding, &binding(namespace, name, kind, role, subjects));
     }
     index.ready.all();
     Arc::new(index)
 }
 
-async fn ask(index: &Arc<RbacIndex>, user: &User, verb: &str, namespace: &str) -> (bool, String) {
+async fn authorize(index: &Arc<RbacIndex>, user: &User, verb: &str, namespace: &str) -> (bool, String) {
     let attributes =
         Attributes { verb, is_resource_request: true, resource: "pods", namespace, ..Attributes::nothing(user) };
     let decision = Rbac::new(index.clone()).authorize(&attributes).await.unwrap();
@@ -64,7 +64,7 @@ async fn ask(index: &Arc<RbacIndex>, user: &User, verb: &str, namespace: &str) -
 }
 
 #[tokio::test]
-async fn decisions() {
+async fn decides_with_reasons() {
     let index = index();
     let alice = User::new("alice", &["system:authenticated"]);
     let bob = User::new("bob", &["x"]);
@@ -115,47 +115,47 @@ async fn decisions() {
         (&bob, "get", "a", false, String::new()),
         (&bob, "get", "c", false, broken.into()),
     ] {
-        assert_eq!(ask(&index, user, verb, namespace).await, (allowed, reason), "{user:?} {verb} {namespace}");
+        assert_eq!(authorize(&index, user, verb, namespace).await, (allowed, reason), "{user:?} {verb} {namespace}");
     }
 }
 
 #[tokio::test]
-async fn changes_count_at_once() {
+async fn applies_changes_immediately() {
     let index = index();
     let (bob, dora) = (User::new("bob", &[]), User::new("dora", &["team"]));
-    assert!(ask(&index, &bob, "get", "b").await.0);
+    assert!(authorize(&index, &bob, "get", "b").await.0);
     // The same binding with another subject.
     index.put(RbacKind::RoleBinding, &binding("b", "given", "ClusterRole", "reader", &["Group:team"]));
-    assert!(!ask(&index, &bob, "get", "b").await.0);
-    assert!(ask(&index, &dora, "get", "b").await.0);
-    // The role has other rules.
+    assert!(!authorize(&index, &bob, "get", "b").await.0);
+    assert!(authorize(&index, &dora, "get", "b").await.0);
+    // The rules of the role change.
     index.put(RbacKind::ClusterRole, &role("", "reader", &["list"], "pods"));
-    assert!(!ask(&index, &dora, "get", "b").await.0 && ask(&index, &dora, "list", "b").await.0);
+    assert!(!authorize(&index, &dora, "get", "b").await.0 && authorize(&index, &dora, "list", "b").await.0);
     index.remove(RbacKind::ClusterRole, "", "reader");
     assert_eq!(
-        ask(&index, &dora, "list", "b").await,
+        authorize(&index, &dora, "list", "b").await,
         (false, "RBAC: clusterrole.rbac.authorization.k8s.io \"reader\" not found".into())
     );
     index.put(RbacKind::ClusterRole, &role("", "reader", &["list"], "pods"));
     index.remove(RbacKind::RoleBinding, "b", "given");
     index.remove(RbacKind::RoleBinding, "b", "never");
-    assert!(!ask(&index, &dora, "list", "b").await.0);
-    // Objects that are not kept are removed; those of other kinds stay.
+    assert!(!authorize(&index, &dora, "list", "b").await.0);
+    // Objects that are not retained are removed; those of other kinds stay.
     let alice = User::new("alice", &[]);
     index.retain(RbacKind::ClusterRoleBinding, |_, _| false);
-    assert!(!ask(&index, &alice, "list", "").await.0 && ask(&index, &alice, "create", "a").await.0);
+    assert!(!authorize(&index, &alice, "list", "").await.0 && authorize(&index, &alice, "create", "a").await.0);
     index.retain(RbacKind::Role, |namespace, _| namespace == "b");
-    assert!(!ask(&index, &alice, "create", "a").await.0);
+    assert!(!authorize(&index, &alice, "create", "a").await.0);
     index.put(RbacKind::RoleBinding, &binding("n", "x", "ClusterRole", "reader", &["User:alice"]));
     index.retain(RbacKind::RoleBinding, |namespace, _| namespace == "n");
-    assert!(ask(&index, &alice, "list", "n").await.0);
-    assert_eq!(ask(&index, &alice, "create", "a").await, (false, String::new()));
+    assert!(authorize(&index, &alice, "list", "n").await.0);
+    assert_eq!(authorize(&index, &alice, "create", "a").await, (false, String::new()));
 }
 
 #[tokio::test]
-async fn lists() {
+async fn lists_rules_of_a_user() {
     let index = index();
-    // With both subjects of a binding, its rules are listed once.
+    // The rules are listed once for a user who matches both subjects of a binding.
     let both = User::new("alice", &["ops"]);
     let listed = Rbac::new(index.clone()).rules_for(&both, "a").await;
     let verbs: Vec<&str> = listed.resources().map(|rule| rule.verbs[0].as_str()).collect();
@@ -167,7 +167,7 @@ async fn lists() {
 }
 
 #[test]
-fn escalation() {
+fn prevents_escalation() {
     let index = index();
     let alice = User::new("alice", &["g", "system:authenticated"]);
     let (held, unknown) = index.roles_of(&alice, "a");
@@ -199,7 +199,7 @@ fn group_binding(name: &str, role: &str, groups: &[String]) -> Value {
     binding("n", name, "Role", role, &groups)
 }
 
-/// Returns the decision, its reason, and the steps that it took.
+/// Returns the decision, its reason, and its cost in steps.
 fn decide(index: &Arc<RbacIndex>, user: &User, verb: &str) -> (bool, String, u64) {
     let attributes =
         Attributes { verb, is_resource_request: true, resource: "pods", namespace: "n", ..Attributes::nothing(user) };
@@ -208,9 +208,9 @@ fn decide(index: &Arc<RbacIndex>, user: &User, verb: &str) -> (bool, String, u64
     (decision.is_allow(), decision.reason().to_owned(), budget.steps())
 }
 
-/// Bindings of many groups, and callers in many groups: the work is that of looking up the groups of the caller.
+/// Both the bindings and the users have many groups: the cost is that of looking up the user's groups.
 #[test]
-fn many_subjects_and_many_groups_do_not_multiply() {
+fn cost_is_linear_in_the_groups_of_the_user() {
     let index = RbacIndex::default();
     index.put(RbacKind::Role, &role("n", "reader", &["get"], "pods"));
     let groups = numbered("group-with-a-long-name-", 18_000);
@@ -228,7 +228,7 @@ fn many_subjects_and_many_groups_do_not_multiply() {
     let want = format!("RBAC: allowed by RoleBinding \"b0/n\" of Role \"reader\" to Group \"{own}\"");
     assert!(allowed && steps < 200_000, "{steps}");
     assert_eq!(reason, want);
-    // In all groups: the first subject of the first binding is named, and the role is visited once.
+    // A user in all groups: the reason has the first subject of the first binding, and the role is visited once.
     let everywhere = User { groups: groups.iter().map(Into::into).collect(), ..User::new("e", &[]) };
     let (allowed, reason, steps) = decide(&index, &everywhere, "get");
     assert!(allowed && reason.ends_with(&format!("Group \"{}\"", groups[0])) && steps < 500_000, "{reason} {steps}");
@@ -237,9 +237,9 @@ fn many_subjects_and_many_groups_do_not_multiply() {
     assert_eq!(index.roles_of(&everywhere, "n").0.len(), 1);
 }
 
-/// A role for each group: each is visited once, and compared with those before by its hash.
+/// Each group has a role: each role is visited once and deduplicated by hash.
 #[test]
-fn many_roles_of_many_groups_do_not_multiply() {
+fn visits_each_role_of_many_groups_once() {
     let index = RbacIndex::default();
     let groups = numbered("g", 5_000);
     for group in &groups {
@@ -251,9 +251,9 @@ fn many_roles_of_many_groups_do_not_multiply() {
     assert!(!allowed && steps < 200_000, "{steps}");
 }
 
-/// The change of one subject of many changes the grants of that subject only.
+/// Changing one of many subjects only changes the grants of that subject.
 #[test]
-fn an_update_costs_what_changes() {
+fn update_costs_only_the_changed_subjects() {
     let index = RbacIndex::default();
     index.ready.all();
     index.put(RbacKind::Role, &role("n", "reader", &["get"], "pods"));
@@ -270,7 +270,7 @@ fn an_update_costs_what_changes() {
     assert!(second * 2 < first, "{first} {second}");
     let may = |group: &str| !index.roles_of(&User::new("u", &[group]), "n").0.is_empty();
     assert!(may("new") && may("g0") && may("g17999") && !may("g9000"));
-    // The order of subjects has no effect but on reasons, and a repeated one counts once.
+    // The order of subjects only affects reasons, and duplicates count once.
     groups.reverse();
     groups.push("new".to_owned());
     put(&groups);
@@ -281,9 +281,9 @@ fn an_update_costs_what_changes() {
     assert!(!may("g17999") && !may("new"));
 }
 
-/// Readers are not held up by a change, and see all of it or nothing of it: those who keep the grant keep it.
+/// An update does not block readers, and subjects that are in both versions never lose the grant.
 #[test]
-fn grants_that_stay_are_never_missing() {
+fn keeps_common_grants_during_an_update() {
     let index = RbacIndex::default();
     index.put(RbacKind::Role, &role("n", "reader", &["get"], "pods"));
     let stays = "stays".to_owned();
@@ -309,7 +309,7 @@ fn grants_that_stay_are_never_missing() {
 }
 
 #[test]
-fn a_reason_names_a_limited_number_of_unknown_roles() {
+fn reason_names_a_limited_number_of_unknown_roles() {
     let index = RbacIndex::default();
     for name in numbered("r", 10_000) {
         index.put(RbacKind::RoleBinding, &binding("n", &name, "Role", &name, &["User:u"]));
@@ -318,9 +318,9 @@ fn a_reason_names_a_limited_number_of_unknown_roles() {
     assert!(!allowed && reason.len() < 10_000 && reason.ends_with(" not found, 9900 more]"), "{reason}");
 }
 
-/// Large roles are compared in steps that are charged, and never copied.
+/// Matching the rules of large roles is charged, and the rules are never copied.
 #[test]
-fn large_roles_are_shared() {
+fn shares_large_roles_and_charges_their_comparison() {
     let index = RbacIndex::default();
     let verbs = numbered("verb-with-a-long-name-", 20_000);
     let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! SubjectAccessReviews of webhooks: the request, in two versions, and the response.
+//! SubjectAccessReviews of webhooks: requests in two versions, and responses.
 
 use binnacle_meta::{FieldSelector, LabelSelector, Operator, Text};
 use binnacle_schema::{Object, Value, json, value};
@@ -8,10 +8,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{MAX_ANSWER, MAX_REASON};
+use super::{MAX_REASON, MAX_RESPONSE};
 use crate::Attributes;
 
-/// The bytes of an answer that are parsed in ten nanoseconds.
+/// The bytes of a response that are parsed in ten nanoseconds.
 const BYTES_PER_STEP: usize = 2;
 
 /// The version of the API group `authorization.k8s.io` that a webhook supports.
@@ -22,7 +22,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// Returns `None` for an unknown version.
+    /// Parses a version; `None` if it is unknown.
     pub fn parse(version: &str) -> Option<Self> {
         match version {
             "v1" => Some(Self::V1),
@@ -39,7 +39,7 @@ impl ReviewVersion {
     }
 }
 
-/// The SubjectAccessReviewSpec of a request, in version `v1`.
+/// A `v1` SubjectAccessReviewSpec.
 pub(crate) struct Review {
     pub(crate) spec: Object,
 }
@@ -69,15 +69,15 @@ impl Review {
         Self { spec }
     }
 
-    /// Returns the key of the cached answer. It is hashed, because a review may name any number of groups.
+    /// Returns the cache key. It is a hash, since a review may have any number of groups.
     pub(super) fn key(&self, version: ReviewVersion) -> Bytes {
         let spec = json::to_string(&self.value(version));
         pace(spec.len() as u64);
         Bytes::copy_from_slice(&Sha256::digest(spec))
     }
 
-    /// Returns the body of the request.
-    pub(super) fn document(&self, version: ReviewVersion) -> Bytes {
+    /// Encodes the review as the request body.
+    pub(super) fn to_json(&self, version: ReviewVersion) -> Bytes {
         let spec = self.value(version);
         let review = value!({
             "kind": "SubjectAccessReview", "apiVersion": (version.api_version()), "metadata": {}, "spec": spec,
@@ -86,7 +86,7 @@ impl Review {
         Bytes::from(json::to_string(&review))
     }
 
-    /// Converts the spec: `v1beta1` has another name for the groups.
+    /// Converts the spec: the groups have another name in `v1beta1`.
     fn value(&self, version: ReviewVersion) -> Value {
         let name = |member: &Text| match (version, member.as_str()) {
             (ReviewVersion::V1beta1, "groups") => Text::new_static("group"),
@@ -109,10 +109,10 @@ fn resource(attributes: &Attributes<'_>) -> Object {
     ] {
         put(&mut resource, member, text);
     }
-    // An invalid selector is omitted, which asks for more rights and never for less (KEP-4601).
+    // An invalid selector is omitted, so that the request is for broader access, never for narrower (KEP-4601).
     let fields = FieldSelector::parse(attributes.field_selector).unwrap_or_default();
     let labels = LabelSelector::parse(attributes.label_selector).unwrap_or_default();
-    let of_fields: Vec<Value> = fields
+    let field_requirements: Vec<Value> = fields
         .terms()
         .iter()
         .map(|term| {
@@ -120,8 +120,8 @@ fn resource(attributes: &Attributes<'_>) -> Object {
             value!({"key": (term.field.clone()), "operator": operator, "values": [(term.value.clone())]})
         })
         .collect();
-    let of_labels: Vec<Value> = labels.requirements().iter().filter_map(label).collect();
-    for (member, requirements) in [("fieldSelector", of_fields), ("labelSelector", of_labels)] {
+    let label_requirements: Vec<Value> = labels.requirements().iter().filter_map(label).collect();
+    for (member, requirements) in [("fieldSelector", field_requirements), ("labelSelector", label_requirements)] {
         if !requirements.is_empty() {
             resource.insert(member, value!({"requirements": requirements}));
         }
@@ -180,23 +180,23 @@ struct Said {
 }
 
 impl Status {
-    /// Parses a response, which may omit its kind and version, but must not have others.
+    /// Parses a response, which may omit its kind and version but must not have different ones.
     pub(super) fn read(body: &[u8], version: ReviewVersion) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
-        if body.len() > MAX_ANSWER {
+        if body.len() > MAX_RESPONSE {
             return Err(malformed(format!(
-                "the answer of the authorization webhook is longer than {MAX_ANSWER} bytes"
+                "the answer of the authorization webhook is longer than {MAX_RESPONSE} bytes"
             )));
         }
         pace((body.len() / BYTES_PER_STEP) as u64);
-        let answered: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
-        let kind = answered.kind.as_deref().unwrap_or("SubjectAccessReview");
-        let api_version = answered.api_version.as_deref().unwrap_or(version.api_version());
+        let response: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
+        let kind = response.kind.as_deref().unwrap_or("SubjectAccessReview");
+        let api_version = response.api_version.as_deref().unwrap_or(version.api_version());
         if (kind, api_version) != ("SubjectAccessReview", version.api_version()) {
             return Err(malformed(format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme")));
         }
-        let mut said = answered.status.unwrap_or_default();
-        said.reason.truncate(said.reason.floor_char_boundary(MAX_REASON));
-        Ok(Self { allowed: said.allowed, denied: said.denied, reason: said.reason.into() })
+        let mut status = response.status.unwrap_or_default();
+        status.reason.truncate(status.reason.floor_char_boundary(MAX_REASON));
+        Ok(Self { allowed: status.allowed, denied: status.denied, reason: status.reason.into() })
     }
 }

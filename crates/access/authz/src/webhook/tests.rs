@@ -1,4 +1,4 @@
-//! Webhooks over real HTTPS servers that allow, refuse, answer wrongly, or do not answer.
+//! Webhooks over real HTTPS servers that allow, deny, return invalid responses, or do not respond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use http::{Request, Response};
 use parking_lot::Mutex;
 
 use super::{ReviewVersion, Webhook, WebhookOptions};
-use crate::conditions::Conditions;
+use crate::match_conditions::MatchConditions;
 use crate::{Attributes, Authorizer, AuthzError, Metrics};
 
 fn options() -> WebhookOptions {
@@ -25,7 +25,7 @@ fn options() -> WebhookOptions {
     }
 }
 
-struct Rig {
+struct Fixture {
     webhook: Webhook,
     registry: binnacle_metrics::Registry,
     calls: Arc<AtomicU32>,
@@ -33,9 +33,9 @@ struct Rig {
     _hook: Option<Hook>,
 }
 
-impl Rig {
-    /// Starts a webhook that always returns this response, after a pause.
-    async fn answering(options: WebhookOptions, code: u16, body: &str, pause: Duration) -> Self {
+impl Fixture {
+    /// Starts a webhook that always returns this response, after a delay.
+    async fn responding(options: WebhookOptions, code: u16, body: &str, pause: Duration) -> Self {
         let (calls, bodies) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
         let (counted, kept, body) = (calls.clone(), bodies.clone(), body.as_bytes().to_vec());
         let hook = Hook::start(move |request: Request<Vec<u8>>| {
@@ -49,25 +49,25 @@ impl Rig {
         })
         .await;
         let target = parse("config".as_ref(), hook.kubeconfig("/authorize", "secret").as_bytes()).unwrap();
-        let mut rig = Self::calling(target, options, Duration::from_millis(300));
-        (rig.calls, rig.bodies, rig._hook) = (calls, bodies, Some(hook));
-        rig
+        let mut fixture = Self::calling(target, options, Duration::from_millis(300));
+        (fixture.calls, fixture.bodies, fixture._hook) = (calls, bodies, Some(hook));
+        fixture
     }
 
     fn calling(target: Target, options: WebhookOptions, timeout: Duration) -> Self {
         let registry = binnacle_metrics::Registry::new();
         let metrics = Arc::new(Metrics::register(&registry).unwrap());
         let client = Client::new(target, timeout).unwrap();
-        let webhook = Webhook::new(client, options, Conditions::default(), metrics);
+        let webhook = Webhook::new(client, options, MatchConditions::default(), metrics);
         Self { webhook, registry, calls: Arc::default(), bodies: Arc::default(), _hook: None }
     }
 
-    async fn ask(&self) -> Result<Decision, AuthzError> {
+    async fn authorize(&self) -> Result<Decision, AuthzError> {
         let user = User::new("alice", &["g"]);
         self.webhook.authorize(&list(&user)).await
     }
 
-    fn counted(&self, line: &str) -> bool {
+    fn has_metric(&self, line: &str) -> bool {
         let text = prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         text.lines().any(|counted| counted == line)
     }
@@ -90,20 +90,20 @@ fn list(user: &User) -> Attributes<'_> {
 const OK: Duration = Duration::ZERO;
 
 #[tokio::test]
-async fn long_answers() {
+async fn shortens_long_reasons_and_rejects_long_responses() {
     let reason = "because ".repeat(10_000);
     let body = format!(r#"{{"status":{{"allowed":false,"reason":"{reason}"}}}}"#);
-    let rig = Rig::answering(options(), 200, &body, OK).await;
+    let fixture = Fixture::responding(options(), 200, &body, OK).await;
     let cut = &reason[..super::MAX_REASON];
-    assert_eq!(rig.ask().await, Ok(Decision::NoOpinion(cut.into())));
-    let body = format!(r#"{{"status":{{"x":[1{}]}}}}"#, ",1".repeat(super::MAX_ANSWER / 2));
-    let rig = Rig::answering(options(), 200, &body, OK).await;
+    assert_eq!(fixture.authorize().await, Ok(Decision::NoOpinion(cut.into())));
+    let body = format!(r#"{{"status":{{"x":[1{}]}}}}"#, ",1".repeat(super::MAX_RESPONSE / 2));
+    let fixture = Fixture::responding(options(), 200, &body, OK).await;
     let why = "the answer of the authorization webhook is longer than 1048576 bytes";
-    assert_eq!(rig.ask().await, Err(AuthzError::new(why)));
+    assert_eq!(fixture.authorize().await, Err(AuthzError::new(why)));
 }
 
 #[tokio::test]
-async fn answers() {
+async fn maps_responses_to_decisions() {
     let none = |reason: &str| Ok(Decision::NoOpinion(reason.into()));
     let registered = |kind: &str, version: &str| {
         Err(AuthzError::new(format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme")))
@@ -131,21 +131,21 @@ async fn answers() {
         ),
         ("<html>", Err(AuthzError::new("expected value at line 1 column 1"))),
     ] {
-        let rig = Rig::answering(options(), 200, body, OK).await;
-        assert_eq!(rig.ask().await, want, "{body}");
+        let fixture = Fixture::responding(options(), 200, body, OK).await;
+        assert_eq!(fixture.authorize().await, want, "{body}");
     }
 }
 
 #[tokio::test]
-async fn questions() {
+async fn sends_subject_access_reviews_of_both_versions() {
     let body = r#"{"status":{"allowed":true}}"#;
-    let rig = Rig::answering(options(), 201, body, OK).await;
-    rig.ask().await.unwrap();
+    let fixture = Fixture::responding(options(), 201, body, OK).await;
+    fixture.authorize().await.unwrap();
     let mut user = User::new("bob", &[]);
     user.uid = "u".into();
     user.extra.insert("k".into(), vec!["v".into()]);
-    rig.webhook.authorize(&Attributes { verb: "get", path: "/x", ..Attributes::nothing(&user) }).await.unwrap();
-    let bodies = rig.bodies.lock().clone();
+    fixture.webhook.authorize(&Attributes { verb: "get", path: "/x", ..Attributes::nothing(&user) }).await.unwrap();
+    let bodies = fixture.bodies.lock().clone();
     assert_eq!(
         bodies[0],
         concat!(
@@ -164,8 +164,8 @@ async fn questions() {
             r#""status":{"allowed":false}}"#
         )
     );
-    let old = Rig::answering(WebhookOptions { version: ReviewVersion::V1beta1, ..options() }, 200, body, OK).await;
-    old.ask().await.unwrap();
+    let old = Fixture::responding(WebhookOptions { version: ReviewVersion::V1beta1, ..options() }, 200, body, OK).await;
+    old.authorize().await.unwrap();
     let bodies = old.bodies.lock().clone();
     assert!(
         bodies[0].contains(r#""apiVersion":"authorization.k8s.io/v1beta1""#) && bodies[0].contains(r#""group":["g"]"#)
@@ -173,57 +173,63 @@ async fn questions() {
 }
 
 #[tokio::test]
-async fn failures() {
+async fn retries_and_obeys_the_failure_policy() {
     for deny_on_error in [false, true] {
         let options = || WebhookOptions { deny_on_error, ..options() };
-        // A webhook that is temporarily down is called again; after a refusal it is not.
-        let rig = Rig::answering(options(), 500, "boom", OK).await;
-        let error = rig.ask().await.unwrap_err();
+        // Calls are retried if a webhook fails temporarily, but not if it rejects them.
+        let fixture = Fixture::responding(options(), 500, "boom", OK).await;
+        let error = fixture.authorize().await.unwrap_err();
         assert_eq!(error.message, "an error on the server (\"boom\") has prevented the request from succeeding");
-        assert_eq!((error.denies, rig.calls.load(Ordering::Relaxed)), (deny_on_error, 5));
-        assert!(rig.counted("apiserver_authorization_webhook_evaluations_total{name=\"w\",result=\"error\"} 5"));
+        assert_eq!((error.denies, fixture.calls.load(Ordering::Relaxed)), (deny_on_error, 5));
+        assert!(fixture.has_metric("apiserver_authorization_webhook_evaluations_total{name=\"w\",result=\"error\"} 5"));
         let open = "apiserver_authorization_webhook_evaluations_fail_open_total{name=\"w\",result=\"error\"} 1";
-        assert_eq!(rig.counted(open), !deny_on_error);
-        let rig = Rig::answering(options(), 403, "", OK).await;
-        assert_eq!((rig.ask().await.unwrap_err().denies, rig.calls.load(Ordering::Relaxed)), (deny_on_error, 1));
+        assert_eq!(fixture.has_metric(open), !deny_on_error);
+        let fixture = Fixture::responding(options(), 403, "", OK).await;
+        assert_eq!(
+            (fixture.authorize().await.unwrap_err().denies, fixture.calls.load(Ordering::Relaxed)),
+            (deny_on_error, 1)
+        );
 
-        let rig = Rig::answering(options(), 200, "{}", Duration::from_secs(60)).await;
-        let error = rig.ask().await.unwrap_err();
+        let fixture = Fixture::responding(options(), 200, "{}", Duration::from_secs(60)).await;
+        let error = fixture.authorize().await.unwrap_err();
         assert!(error.message.ends_with("context deadline exceeded"), "{error}");
         assert_eq!(error.denies, deny_on_error);
-        assert!(rig.counted("apiserver_authorization_webhook_evaluations_total{name=\"w\",result=\"timeout\"} 1"));
+        assert!(
+            fixture.has_metric("apiserver_authorization_webhook_evaluations_total{name=\"w\",result=\"timeout\"} 1")
+        );
     }
     let mut gone = Target::new("https://127.0.0.1:1/").unwrap();
     gone.insecure = true;
-    let rig = Rig::calling(gone, options(), Duration::from_secs(5));
-    assert!(rig.ask().await.unwrap_err().message.contains("connection refused"));
+    let fixture = Fixture::calling(gone, options(), Duration::from_secs(5));
+    assert!(fixture.authorize().await.unwrap_err().message.contains("connection refused"));
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves() {
-    let rig = Rig::answering(options(), 200, "{}", Duration::from_secs(60)).await;
-    assert!(tokio::time::timeout(Duration::from_millis(20), rig.ask()).await.is_err());
-    assert!(rig.counted("apiserver_authorization_webhook_evaluations_total{name=\"w\",result=\"canceled\"} 1"));
+async fn counts_cancelled_calls() {
+    let fixture = Fixture::responding(options(), 200, "{}", Duration::from_secs(60)).await;
+    assert!(tokio::time::timeout(Duration::from_millis(20), fixture.authorize()).await.is_err());
+    assert!(fixture.has_metric("apiserver_authorization_webhook_evaluations_total{name=\"w\",result=\"canceled\"} 1"));
 }
 
 #[tokio::test]
-async fn remembering() {
+async fn caches_responses_by_ttl_and_request() {
     let hour = Duration::from_secs(3600);
-    for (body, authorized_ttl, unauthorized_ttl, asked) in [
+    for (body, authorized_ttl, unauthorized_ttl, want) in [
         (r#"{"status":{"allowed":true}}"#, hour, OK, 1),
         (r#"{"status":{"allowed":true}}"#, OK, hour, 2),
         (r#"{"status":{"allowed":false}}"#, hour, OK, 2),
         (r#"{"status":{"denied":true}}"#, OK, hour, 1),
     ] {
-        let rig = Rig::answering(WebhookOptions { authorized_ttl, unauthorized_ttl, ..options() }, 200, body, OK).await;
-        assert_eq!(rig.ask().await, rig.ask().await);
-        assert_eq!(rig.calls.load(Ordering::Relaxed), asked, "{body}");
-        // Answers are not shared between users, and those to long reviews are not cached.
+        let fixture =
+            Fixture::responding(WebhookOptions { authorized_ttl, unauthorized_ttl, ..options() }, 200, body, OK).await;
+        assert_eq!(fixture.authorize().await, fixture.authorize().await);
+        assert_eq!(fixture.calls.load(Ordering::Relaxed), want, "{body}");
+        // Responses are not shared between users, and those to long reviews are not cached.
         let (other, long) = (User::new("alic", &["e", "g"]), "x".repeat(10_000));
-        rig.webhook.authorize(&list(&other)).await.unwrap();
+        fixture.webhook.authorize(&list(&other)).await.unwrap();
         for _ in 0..2 {
-            rig.webhook.authorize(&Attributes { name: &long, ..list(&other) }).await.unwrap();
+            fixture.webhook.authorize(&Attributes { name: &long, ..list(&other) }).await.unwrap();
         }
-        assert_eq!(rig.calls.load(Ordering::Relaxed), asked + 3);
+        assert_eq!(fixture.calls.load(Ordering::Relaxed), want + 3);
     }
 }

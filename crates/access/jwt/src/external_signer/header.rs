@@ -1,4 +1,4 @@
-//! The header of a token from a signer, which may only contain algorithm, key ID and type.
+//! Validates token headers from a signer, which may only contain algorithm, key ID and type.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -6,9 +6,9 @@ use binnacle_meta::go_quote;
 use serde_json::Value;
 
 /// The maximum length of a key ID.
-pub(crate) const LONGEST_ID: usize = 1024;
+pub(crate) const MAX_KEY_ID: usize = 1024;
 
-/// Returns the ID of the signing key, or the reason why the header is refused.
+/// Returns the ID of the signing key, or the reason why the header is invalid.
 pub(crate) fn key_id(header: &str) -> Result<String, String> {
     let json = BASE64_URL_SAFE_NO_PAD.decode(header).map_err(|error| format!("while unwrapping header: {error}"))?;
     let parsed: Value = serde_json::from_slice(&json).map_err(|error| format!("while parsing header JSON: {error}"))?;
@@ -27,7 +27,7 @@ pub(crate) fn key_id(header: &str) -> Result<String, String> {
     match () {
         () if kind != "JWT" => Err("bad type".to_owned()),
         () if id.is_empty() => Err("key id missing".to_owned()),
-        () if id.len() > LONGEST_ID => Err("key id longer than 1 kb".to_owned()),
+        () if id.len() > MAX_KEY_ID => Err("key id longer than 1 kb".to_owned()),
         () if !matches!(algorithm, "RS256" | "ES256" | "ES384" | "ES512") => {
             Err(format!("bad signing algorithm {}", go_quote(algorithm)))
         }
@@ -40,8 +40,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers() {
-        let long = format!(r#"{{"alg":"RS256","kid":"{}","typ":"JWT"}}"#, "k".repeat(LONGEST_ID + 1));
+    fn accepts_only_alg_kid_and_typ() {
+        let long = format!(r#"{{"alg":"RS256","kid":"{}","typ":"JWT"}}"#, "k".repeat(MAX_KEY_ID + 1));
         for (header, want) in [
             (r#"{"alg":"RS256","kid":"k","typ":"JWT"}"#, Ok("k")),
             (r#"{"alg":"ES512","kid":"k","typ":"JWT"}"#, Ok("k")),
@@ -56,8 +56,8 @@ mod tests {
                 Err("while parsing header JSON: json: unknown field \"crit\""),
             ),
         ] {
-            let made = key_id(&BASE64_URL_SAFE_NO_PAD.encode(header));
-            assert_eq!(made, want.map(str::to_owned).map_err(str::to_owned), "{header}");
+            let id = key_id(&BASE64_URL_SAFE_NO_PAD.encode(header));
+            assert_eq!(id, want.map(str::to_owned).map_err(str::to_owned), "{header}");
         }
         assert!(key_id("*").unwrap_err().starts_with("while unwrapping header: "));
         assert!(key_id("bm8").unwrap_err().starts_with("while parsing header JSON: "));

@@ -1,4 +1,4 @@
-//! The messages of `externaljwt/v1`, written by hand: they never change.
+//! The messages of `externaljwt/v1`, written by hand since they are frozen.
 
 use prost::Message;
 

@@ -6,7 +6,7 @@ use binnacle_egress::plugin::{Code, code_name};
 use binnacle_metrics::{HistogramVec, families};
 use prometheus::{GaugeVec, IntCounterVec};
 
-/// The code for failures outside of a gRPC call.
+/// The code of failures outside of a gRPC call.
 const NO_CALL: &str = "unknown-non-grpc";
 
 families! {
@@ -29,13 +29,13 @@ families! {
 }
 
 impl SignerMetrics {
-    pub(crate) fn called(&self, method: &str, begun: Instant, failed: Option<Code>) {
+    pub(crate) fn record_call(&self, method: &str, started: Instant, failed: Option<Code>) {
         let labels = [method, &code_name(failed.unwrap_or(Code::Ok))];
-        self.durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
+        self.durations.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
     }
 
     /// Counts a fetch. A successful result is the `data_at` of the fetched keys.
-    pub(crate) fn fetched(&self, result: Result<f64, Option<Code>>) {
+    pub(crate) fn record_fetch(&self, result: Result<f64, Option<Code>>) {
         self.fetches.with_label_values(&[&label(result.as_ref().err())]).inc();
         if let Ok(data_at) = result {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -44,7 +44,7 @@ impl SignerMetrics {
         }
     }
 
-    pub(crate) fn signed(&self, failed: Option<Option<Code>>) {
+    pub(crate) fn record_signature(&self, failed: Option<Option<Code>>) {
         self.signatures.with_label_values(&[&label(failed.as_ref())]).inc();
     }
 }

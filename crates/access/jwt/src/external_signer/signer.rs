@@ -1,5 +1,5 @@
-//! The client of a signer: its keys are fetched at startup, again after the time that it names, and when a token names
-//! an unknown key; each token is signed by a call.
+//! The client of a signer. Its keys are fetched at startup, after the refresh hint, and when a token has an unknown key
+//! ID. Each token is signed by a call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ use crate::external_signer::messages::{
 };
 use crate::external_signer::metrics::SignerMetrics;
 
-/// The timeouts of calls that fetch keys or metadata, and that sign.
+/// The timeouts of the calls to the signer.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 const SIGN_TIMEOUT: Duration = Duration::from_secs(60);
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause before keys are fetched again after a failed attempt.
-const FETCH_AGAIN: Duration = Duration::from_secs(10);
+/// The delay before keys are fetched again after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The error of a call to a signer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -53,7 +53,8 @@ struct Signer {
 type Fetch = Shared<BoxFuture<'static, Result<(), SignerError>>>;
 
 impl ExternalSigner {
-    /// Fetches the keys of the signer at a socket, and the maximum lifetime in seconds of its tokens.
+    /// Connects to the signer at a socket and fetches its keys. Also returns the maximum lifetime of its tokens in
+    /// seconds.
     pub async fn connect(socket: &str, metrics: SignerMetrics) -> Result<(Self, i64), SignerError> {
         let plugin = Plugin::new(socket);
         let keys = fetch(&plugin, &metrics, None)
@@ -70,24 +71,24 @@ impl ExternalSigner {
         self.0.keys.read().clone()
     }
 
-    /// Returns the keys with this ID, or all for an empty one, and before them the generation of the keys. For an
-    /// unknown ID the keys are fetched again; the result is empty if it remains unknown.
+    /// Returns the generation of the key set, and the keys with this ID, or all keys for an empty ID. For an unknown ID
+    /// the keys are fetched again; the list is empty if it is still unknown.
     pub async fn find(&self, id: &str) -> (u64, Vec<VerificationKey>) {
         let keys = self.keys();
-        let known = keys.find(id);
-        if !known.is_empty() {
-            return (keys.generation, known);
+        let found = keys.find(id);
+        if !found.is_empty() {
+            return (keys.generation, found);
         }
         if let Err(error) = self.refresh().await {
             tracing::error!(err = %error, "Error while syncing keys");
             return (keys.generation, Vec::new());
         }
         let keys = self.keys();
-        let known = keys.find(id);
-        if known.is_empty() {
+        let found = keys.find(id);
+        if found.is_empty() {
             tracing::error!("Key id {id:?} not found after refresh");
         }
-        (keys.generation, known)
+        (keys.generation, found)
     }
 
     /// Returns the seconds for which the keys are valid.
@@ -98,16 +99,16 @@ impl ExternalSigner {
     /// Signs a token with these claims.
     pub async fn sign(&self, claims: &Value) -> Result<String, SignerError> {
         let token = self.sign_claims(claims).await;
-        self.0.metrics.signed(token.as_ref().err().map(|error| error.code));
+        self.0.metrics.record_signature(token.as_ref().err().map(|error| error.code));
         token
     }
 
     async fn sign_claims(&self, claims: &Value) -> Result<String, SignerError> {
         let payload = BASE64_URL_SAFE_NO_PAD.encode(claims.to_string());
         let request = SignRequest { claims: payload.clone() };
-        let answer: Result<SignResponse, SignerError> =
+        let response: Result<SignResponse, SignerError> =
             call(&self.0.plugin, SIGN, request, SIGN_TIMEOUT, &self.0.metrics).await;
-        let SignResponse { header, signature } = answer.map_err(|error| error.within("while signing jwt"))?;
+        let SignResponse { header, signature } = response.map_err(|error| error.within("while signing jwt"))?;
         self.check_header(&header).await.map_err(|error| error.within("while validating header"))?;
         if signature.is_empty() {
             return Err(SignerError::new("empty signature returned"));
@@ -125,7 +126,7 @@ impl ExternalSigner {
         }
     }
 
-    /// Fetches the keys again whenever the time that the signer named has passed.
+    /// Refreshes the keys whenever the signer's refresh hint has passed.
     pub async fn follow(self) {
         let mut wait = self.keys().refresh_at.saturating_duration_since(Instant::now());
         loop {
@@ -134,7 +135,7 @@ impl ExternalSigner {
                 Ok(()) => self.keys().refresh_at.saturating_duration_since(Instant::now()),
                 Err(error) => {
                     tracing::error!("when syncing supported public keys(Stale set of keys will be supported): {error}");
-                    FETCH_AGAIN
+                    RETRY_INTERVAL
                 }
             };
         }
@@ -142,16 +143,16 @@ impl ExternalSigner {
 
     async fn refresh(&self) -> Result<(), SignerError> {
         let fetch = {
-            let mut under_way = self.0.fetch.lock();
-            match &*under_way {
+            let mut current = self.0.fetch.lock();
+            match &*current {
                 Some(fetch) if fetch.peek().is_none() => fetch.clone(),
-                _ => under_way.insert(self.clone().fetch_and_keep().boxed().shared()).clone(),
+                _ => current.insert(self.clone().fetch_and_store().boxed().shared()).clone(),
             }
         };
         fetch.await
     }
 
-    async fn fetch_and_keep(self) -> Result<(), SignerError> {
+    async fn fetch_and_store(self) -> Result<(), SignerError> {
         let former = self.keys();
         let keys = fetch(&self.0.plugin, &self.0.metrics, Some(&former)).await?;
         *self.0.keys.write() = Arc::new(keys);
@@ -160,12 +161,12 @@ impl ExternalSigner {
 }
 
 async fn fetch(plugin: &Plugin, metrics: &SignerMetrics, former: Option<&KeySet>) -> Result<KeySet, SignerError> {
-    let answer: Result<FetchKeysResponse, SignerError> =
+    let response: Result<FetchKeysResponse, SignerError> =
         call(plugin, FETCH_KEYS, FetchKeysRequest {}, FETCH_TIMEOUT, metrics).await;
-    let keys = answer
+    let keys = response
         .map_err(|error| error.within("while getting externally supported jwt signing keys"))
-        .and_then(|answer| KeySet::read(&answer, former).map_err(SignerError::new));
-    metrics.fetched(keys.as_ref().map(|keys| keys.data_at).map_err(|error| error.code));
+        .and_then(|response| KeySet::read(&response, former).map_err(SignerError::new));
+    metrics.record_fetch(keys.as_ref().map(|keys| keys.data_at).map_err(|error| error.code));
     keys.map_err(|error| error.within("while fetching token verification keys"))
 }
 
@@ -181,10 +182,10 @@ where
     Q: Message + Clone + Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
 {
-    let begun = Instant::now();
-    let answer = plugin.call(path, request, timeout).await;
-    metrics.called(path, begun, answer.as_ref().err().map(|error: &CallError| error.code));
-    Ok(answer?)
+    let started = Instant::now();
+    let response = plugin.call(path, request, timeout).await;
+    metrics.record_call(path, started, response.as_ref().err().map(|error: &CallError| error.code));
+    Ok(response?)
 }
 
 // === impl SignerError ===

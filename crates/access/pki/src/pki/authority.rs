@@ -1,4 +1,4 @@
-//! The authorities of a server: the first one, and its successors.
+//! The certificate authorities of a server: the first one and its successors.
 
 use rcgen::{Issuer, KeyPair};
 use rustls_pki_types::CertificateDer;
@@ -6,43 +6,44 @@ use rustls_pki_types::pem::PemObject;
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{Files, Pair, PkiError, issuance, own_id, validity};
+use super::{CertifiedKey, Files, PkiError, issuance, own_id, validity};
 
-/// The time before the newest authority's end at which its successor is added: longer than the life of any certificate
-/// that it signs, so that clients with a certificate from that time know both authorities.
+/// The time before the newest authority expires at which its successor is added: longer than the lifetime of any
+/// certificate that it signs, so that clients with a certificate from that time trust both authorities.
 const OVERLAP: Duration = Duration::days(400);
-/// The time before its end at which an authority stops signing, since clocks differ.
+/// The time before it expires at which an authority stops signing, to allow for clock skew.
 const SKEW: Duration = Duration::hours(1);
-/// The maximum number of authorities, even with a wrong clock.
-const MOST: usize = 16;
+/// The maximum number of authorities, in case of a wrong clock.
+const MAX_AUTHORITIES: usize = 16;
 
-/// All authorities of a directory, the oldest first, at least one: `ca.crt`, `ca-2.crt` and so on.
+/// All authorities of a directory (`ca.crt`, `ca-2.crt` and so on), the oldest first. There is at least one.
 pub(super) struct Authorities(Vec<Authority>);
 
-/// A certificate that signs others, with its key.
+/// A CA certificate with its key.
 pub(super) struct Authority {
-    pair: Pair,
+    pair: CertifiedKey,
     der: CertificateDer<'static>,
     pub(super) begins: OffsetDateTime,
     pub(super) ends: OffsetDateTime,
-    /// The key identifier, by which its certificates reference it.
+    /// The subject key identifier, by which its certificates reference it.
     pub(super) id: Option<Vec<u8>>,
 }
 
 impl Authorities {
-    /// Reads the authorities, creates the first one if there is none, and a successor when it is due.
+    /// Reads the authorities. Creates the first one if there is none, and a successor if one is due.
     pub(super) fn open(files: &Files, now: OffsetDateTime) -> Result<Self, PkiError> {
         let mut all = Vec::new();
-        for n in 1..=MOST {
+        for n in 1..=MAX_AUTHORITIES {
             match read(files, n)? {
                 Some(authority) => all.push(authority),
-                // A certificate is written after its key: if it is missing, it was removed in order to get a new one.
-                None if n == 1 => all.push(make(files, n, now)?),
+                // The key is written before the certificate, so that a missing certificate was removed in order to get
+                // a new one.
+                None if n == 1 => all.push(create(files, n, now)?),
                 None => break,
             }
         }
         let mut all = Self(all);
-        if all.newest_ends() - OVERLAP <= now && all.0.len() < MOST {
+        if all.newest_ends() - OVERLAP <= now && all.0.len() < MAX_AUTHORITIES {
             let next = all.0.len() + 1;
             tracing::warn!(
                 "the authority in {} ends on {} and the clock says {}: {} joins it; both are trusted from now on, so hand out \
@@ -52,7 +53,7 @@ impl Authorities {
                 now.date(),
                 files.path(&format!("{}.crt", name(next))).display(),
             );
-            all.0.push(make(files, next, now)?);
+            all.0.push(create(files, next, now)?);
         }
         if let Some(issuer) = Some(all.issuer(now)).filter(|issuer| issuer.begins > now) {
             tracing::warn!(
@@ -65,19 +66,19 @@ impl Authorities {
         Ok(all)
     }
 
-    /// Returns the authority that signs: the oldest valid one, since most clients trust it. If the clock is before all
-    /// of them, the first that has not ended.
+    /// Returns the authority that signs: the oldest valid one, since most clients trust it. If none is valid yet, the
+    /// first that has not expired.
     pub(super) fn issuer(&self, now: OffsetDateTime) -> &Authority {
         let valid = self.0.iter().find(|authority| authority.begins <= now && now < authority.usable_until());
         valid.or_else(|| self.0.iter().find(|authority| now < authority.usable_until())).unwrap_or(&self.0[0])
     }
 
-    /// Returns the time at which another authority signs, or at which a successor must be created.
+    /// Returns the time at which the next authority starts to sign, or a successor must be created.
     pub(super) fn due(&self, now: OffsetDateTime) -> OffsetDateTime {
         let issuer = self.issuer(now);
-        let turn = if issuer.begins > now { issuer.begins } else { issuer.usable_until() };
+        let next_change = if issuer.begins > now { issuer.begins } else { issuer.usable_until() };
         let successor = self.newest_ends() - OVERLAP;
-        if successor > now { turn.min(successor) } else { turn }
+        if successor > now { next_change.min(successor) } else { next_change }
     }
 
     pub(super) fn bundle(&self) -> String {
@@ -98,7 +99,7 @@ impl Authority {
         Ok(Issuer::from_ca_cert_der(&self.der, KeyPair::from_pem(&self.pair.key)?)?)
     }
 
-    fn parse(pair: Pair, broken: impl Fn(String) -> PkiError) -> Result<Self, PkiError> {
+    fn parse(pair: CertifiedKey, broken: impl Fn(String) -> PkiError) -> Result<Self, PkiError> {
         let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes())
             .map_err(|error| broken(error.to_string()))?
             .into_owned();
@@ -121,7 +122,7 @@ fn read(files: &Files, n: usize) -> Result<Option<Authority>, PkiError> {
     }
 }
 
-fn make(files: &Files, n: usize, now: OffsetDateTime) -> Result<Authority, PkiError> {
+fn create(files: &Files, n: usize, now: OffsetDateTime) -> Result<Authority, PkiError> {
     let files = files.pair(&name(n));
     let pair = issuance::authority(now)?;
     files.write(&pair)?;

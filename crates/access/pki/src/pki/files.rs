@@ -1,4 +1,4 @@
-//! The files of certificates and keys: written atomically, and readable only by their owner.
+//! The files of certificates and keys, which are written atomically and readable only by their owner.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::{Pair, PkiError, fs, io};
+use super::{CertifiedKey, PkiError, fs, io};
 use crate::private_files::{Durability, close_to_others, sync_directory_of, write_private};
 
 /// The directory of all files.
@@ -25,7 +25,7 @@ pub(super) struct PairFiles {
 }
 
 impl Files {
-    /// Uses a directory that exists.
+    /// Uses an existing directory.
     pub fn new(directory: PathBuf, durability: Durability) -> Self {
         Self { directory, durability }
     }
@@ -50,11 +50,11 @@ impl Files {
 }
 
 impl PairFiles {
-    /// Reads the files: none, or a certificate and its key.
-    pub(super) fn read(&self) -> Result<Option<Pair>, PkiError> {
+    /// Reads the certificate and its key; `None` if neither exists.
+    pub(super) fn read(&self) -> Result<Option<CertifiedKey>, PkiError> {
         let Some(certificate) = read(&self.certificate)? else { return Ok(None) };
         let Some(key) = read_key(&self.key)? else { return Ok(None) };
-        let pair = Pair { certificate, key };
+        let pair = CertifiedKey { certificate, key };
         self.parsed(&pair, |certificate| {
             let broken = |error: String| PkiError::Broken { path: self.key.display().to_string(), error };
             let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(|error| broken(error.to_string()))?;
@@ -68,23 +68,23 @@ impl PairFiles {
         Ok(Some(pair))
     }
 
-    pub(super) fn keep_or_make(
+    pub(super) fn read_or_create(
         &self,
-        good: impl Fn(&X509Certificate<'_>) -> bool,
-        make: impl FnOnce() -> Result<Pair, PkiError>,
-    ) -> Result<Pair, PkiError> {
+        is_usable: impl Fn(&X509Certificate<'_>) -> bool,
+        create: impl FnOnce() -> Result<CertifiedKey, PkiError>,
+    ) -> Result<CertifiedKey, PkiError> {
         if let Some(pair) = self.read()?
-            && self.parsed(&pair, good)?
+            && self.parsed(&pair, is_usable)?
         {
             return Ok(pair);
         }
-        let pair = make()?;
+        let pair = create()?;
         self.write(&pair)?;
         Ok(pair)
     }
 
-    pub(super) fn write(&self, pair: &Pair) -> Result<(), PkiError> {
-        // Both are written under other names first, so that a full disk loses nothing.
+    pub(super) fn write(&self, pair: &CertifiedKey) -> Result<(), PkiError> {
+        // Write both under temporary names first, so that a full disk does not destroy the existing ones.
         let [key, certificate] = [&self.key, &self.certificate].map(|path| {
             let mut next = path.clone().into_os_string();
             next.push(".next");
@@ -92,7 +92,7 @@ impl PairFiles {
         });
         write(&key, &pair.key, self.durability)?;
         write(&certificate, &pair.certificate, self.durability)?;
-        // An interruption between the two must not leave a certificate with another one's key.
+        // An interruption between the two must not leave a certificate with a key that does not match.
         match fs::remove_file(&self.certificate) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file_error(&self.certificate, error)),
             _ => {}
@@ -115,7 +115,7 @@ impl PairFiles {
         PkiError::Broken { path: self.certificate.display().to_string(), error: error.to_string() }
     }
 
-    fn parsed<T>(&self, pair: &Pair, read: impl FnOnce(&X509Certificate<'_>) -> T) -> Result<T, PkiError> {
+    fn parsed<T>(&self, pair: &CertifiedKey, read: impl FnOnce(&X509Certificate<'_>) -> T) -> Result<T, PkiError> {
         let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(|error| self.broken(error))?;
         let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| self.broken(error))?;
         Ok(read(&parsed))
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
     }
 }
 
-/// Reads a key file and removes other users' permissions for it.
+/// Reads a key file and restricts its permissions to the owner.
 fn read_key(path: &Path) -> Result<Option<String>, PkiError> {
     let text = read(path)?;
     if text.is_some() {

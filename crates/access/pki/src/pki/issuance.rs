@@ -1,8 +1,8 @@
-//! Creation of certificates so that a wrong clock does no lasting harm.
+//! Issuance of certificates that tolerate a wrong clock.
 //!
-//! An authority begins in the past, and its certificates begin with it: those created while the clock is ahead are
-//! valid after it has been corrected. If the clock is obviously behind (a board without a battery starts in 1970),
-//! certificates are created as if it were [`EARLIEST`], so that they have not expired after the correction.
+//! The validity of an authority starts in the past, and its certificates start with it, so that those issued while the
+//! clock is ahead are valid once it is corrected. If the clock is obviously behind (a board without a battery starts in
+//! 1970), certificates are issued as if it were [`EARLIEST`], so that they have not expired once it is corrected.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -14,7 +14,7 @@ use sec1::{EcParameters, EcPrivateKey, LineEnding};
 use time::{Duration, OffsetDateTime};
 
 use super::authority::Authority;
-use super::{Pair, PkiError};
+use super::{CertifiedKey, PkiError};
 use crate::SubjectAltNames;
 
 /// The earliest time that a correct clock can show.
@@ -29,17 +29,22 @@ const SKEW: Duration = Duration::hours(1);
 const ADMIN_NAME: &str = "kubernetes-admin";
 const ADMIN_GROUP: &str = "system:masters";
 
-/// Creates an authority. All have the same name: clients choose their certificate by the names that the server sends.
-pub(super) fn authority(now: OffsetDateTime) -> Result<Pair, PkiError> {
+/// Creates an authority. All have the same name, since clients choose their certificate by the names that the server
+/// sends.
+pub(super) fn authority(now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
     let mut params = params("binnacle-ca", (now - SKEW).min(EARLIEST), now.max(EARLIEST) + AUTHORITY_LIFETIME);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
-    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(CertifiedKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-pub(super) fn serving(issuer: &Authority, names: &SubjectAltNames, now: OffsetDateTime) -> Result<Pair, PkiError> {
+pub(super) fn serving(
+    issuer: &Authority,
+    names: &SubjectAltNames,
+    now: OffsetDateTime,
+) -> Result<CertifiedKey, PkiError> {
     let mut params = leaf("kube-apiserver", issuer, now);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     for name in &names.dns {
@@ -49,7 +54,7 @@ pub(super) fn serving(issuer: &Authority, names: &SubjectAltNames, now: OffsetDa
     sign(params, issuer)
 }
 
-pub(super) fn admin(issuer: &Authority, now: OffsetDateTime) -> Result<Pair, PkiError> {
+pub(super) fn admin(issuer: &Authority, now: OffsetDateTime) -> Result<CertifiedKey, PkiError> {
     let mut params = leaf(ADMIN_NAME, issuer, now);
     params.distinguished_name.push(DnType::OrganizationName, ADMIN_GROUP);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -72,19 +77,19 @@ fn params(name: &str, begins: OffsetDateTime, ends: OffsetDateTime) -> Certifica
     params
 }
 
-fn sign(params: CertificateParams, issuer: &Authority) -> Result<Pair, PkiError> {
+fn sign(params: CertificateParams, issuer: &Authority) -> Result<CertifiedKey, PkiError> {
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer.issuer()?)?;
-    Ok(Pair { certificate: certificate.pem(), key: sec1_pem(&key)? })
+    Ok(CertifiedKey { certificate: certificate.pem(), key: sec1_pem(&key)? })
 }
 
-/// Returns a key as `EC PRIVATE KEY`, which is how client-go and k3s write theirs. fabric8's Java client takes every
-/// `PRIVATE KEY` for one of RSA.
+/// Returns a key as `EC PRIVATE KEY`, like client-go and k3s: fabric8's Java client takes every `PRIVATE KEY` for an
+/// RSA key.
 fn sec1_pem(key: &KeyPair) -> Result<String, PkiError> {
     let pkcs8 = key.serialize_der();
     let info = PrivateKeyInfo::try_from(pkcs8.as_slice()).map_err(sec1::Error::from)?;
     let mut key = EcPrivateKey::try_from(info.private_key)?;
-    // Without the other form around it, the key itself has to say which curve it is of.
+    // Without the PKCS #8 wrapper, the key itself has to name its curve.
     let curve = info.algorithm.parameters_oid().map_err(|error| sec1::Error::from(sec1::pkcs8::Error::from(error)))?;
     key.parameters = Some(EcParameters::NamedCurve(curve));
     Ok(key.to_pem(LineEnding::LF).map_err(sec1::Error::from)?.to_string())

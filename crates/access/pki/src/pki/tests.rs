@@ -1,4 +1,4 @@
-//! Certificates at different times: the kept ones, the new ones, and clients that still trust them.
+//! Certificates at different times: which ones are reused and renewed, and whether clients still trust them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ fn names(listen: [u8; 4]) -> SubjectAltNames {
     SubjectAltNames::new(listen.into(), [10, 0, 0, 1].into())
 }
 
-struct Place {
+struct PkiDirectory {
     _base: TempDir,
     files: Files,
 }
 
-impl Place {
+impl PkiDirectory {
     fn new() -> Self {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("pki");
@@ -35,7 +35,7 @@ impl Place {
     }
 
     fn error(&self) -> String {
-        Pki::open(&self.files, &names([127, 0, 0, 1]), usual()).unwrap_err().to_string()
+        Pki::open(&self.files, &names([127, 0, 0, 1]), quiet_time()).unwrap_err().to_string()
     }
 
     fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
@@ -46,8 +46,8 @@ impl Place {
     }
 }
 
-/// Returns a time at which nothing is due.
-fn usual() -> OffsetDateTime {
+/// Returns a time at which nothing is due for renewal.
+fn quiet_time() -> OffsetDateTime {
     issuance::EARLIEST + Duration::days(200)
 }
 
@@ -71,8 +71,8 @@ fn count(bundle: &str) -> usize {
 
 #[test]
 fn reuses_files_and_creates_missing_ones() {
-    let place = Place::new();
-    let open = |listen| Pki::open(&place.files, &names(listen), usual()).unwrap();
+    let pki_dir = PkiDirectory::new();
+    let open = |listen| Pki::open(&pki_dir.files, &names(listen), quiet_time()).unwrap();
     let first = open([0, 0, 0, 0]);
     assert_eq!(open([127, 0, 0, 1]), first);
 
@@ -83,7 +83,7 @@ fn reuses_files_and_creates_missing_ones() {
     assert!(first.has_signed(&moved.serving.certificate) && first.has_signed(&first.admin.certificate));
 
     // A new authority, created after the first one was removed, signs all certificates again.
-    fs::remove_file(place.files.path("ca.crt")).unwrap();
+    fs::remove_file(pki_dir.files.path("ca.crt")).unwrap();
     let other = open([127, 0, 0, 1]);
     assert!(!first.has_signed(&other.serving.certificate) && !first.has_signed(&other.admin.certificate));
     assert_ne!(other.bundle, first.bundle);
@@ -102,39 +102,39 @@ fn reuses_files_and_creates_missing_ones() {
         "sa.pub",
     ];
     files.sort_unstable();
-    let present: Vec<_> = place.contents().into_iter().map(|(path, _)| path).collect();
-    assert_eq!(present, files.map(|name| place.files.path(name)));
-    // As clients know keys of this kind.
+    let present: Vec<_> = pki_dir.contents().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(present, files.map(|name| pki_dir.files.path(name)));
+    // The format of client-go.
     for name in ["apiserver.key", "admin.key"] {
-        let pem = fs::read_to_string(place.files.path(name)).unwrap();
+        let pem = fs::read_to_string(pki_dir.files.path(name)).unwrap();
         assert!(pem.starts_with("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEI"), "{name}");
     }
 }
 
 #[test]
-fn broken_files_stop_the_start() {
+fn rejects_broken_files() {
     for file in ["ca.crt", "ca.key", "apiserver.crt", "admin.key", "sa.key"] {
-        let place = Place::new();
-        place.open(usual());
-        fs::write(place.files.path(file), "broken").unwrap();
-        let error = place.error();
-        assert!(error.starts_with(&format!("cannot use {}: ", place.files.path(file).display())), "{error}");
+        let pki_dir = PkiDirectory::new();
+        pki_dir.open(quiet_time());
+        fs::write(pki_dir.files.path(file), "broken").unwrap();
+        let error = pki_dir.error();
+        assert!(error.starts_with(&format!("cannot use {}: ", pki_dir.files.path(file).display())), "{error}");
     }
-    let place = Place::new();
-    place.open(usual());
-    fs::copy(place.files.path("admin.key"), place.files.path("apiserver.key")).unwrap();
-    assert!(place.error().contains("it does not belong to the key beside it"));
-    fs::remove_file(place.files.path("ca.key")).unwrap();
-    let (error, before) = (place.error(), place.contents());
+    let pki_dir = PkiDirectory::new();
+    pki_dir.open(quiet_time());
+    fs::copy(pki_dir.files.path("admin.key"), pki_dir.files.path("apiserver.key")).unwrap();
+    assert!(pki_dir.error().contains("it does not belong to the key beside it"));
+    fs::remove_file(pki_dir.files.path("ca.key")).unwrap();
+    let (error, before) = (pki_dir.error(), pki_dir.contents());
     assert!(error.contains("put the key back"), "{error}");
-    assert_eq!(place.contents(), before);
+    assert_eq!(pki_dir.contents(), before);
 }
 
 /// The server starts with a wrong clock, before or after a start with a correct one.
 #[test]
-fn wrong_clocks_cost_nothing() {
-    let right = usual();
-    for (wrong, what) in [
+fn tolerates_wrong_clocks() {
+    let right = quiet_time();
+    for (wrong, description) in [
         (OffsetDateTime::UNIX_EPOCH + Duration::days(1), "no battery"),
         (issuance::EARLIEST - Duration::days(1000), "some years ago"),
         (right - Duration::days(20), "weeks ago"),
@@ -143,66 +143,66 @@ fn wrong_clocks_cost_nothing() {
         (right + Duration::days(3640), "at the authority's end"),
         (right + Duration::days(9000), "decades ahead"),
     ] {
-        // First wrong, then correct: nothing is created again, and all clients accept it.
-        let place = Place::new();
-        let first = place.open(wrong);
-        let then = place.open(right);
-        assert!(then.bundle.starts_with(&first.bundle), "{what}");
-        assert!(accepts(&first.bundle, &then, right), "{what}");
-        assert_eq!(then.service_account, first.service_account);
+        // First wrong, then correct: nothing is issued again, and all clients accept it.
+        let pki_dir = PkiDirectory::new();
+        let first = pki_dir.open(wrong);
+        let correct_pki = pki_dir.open(right);
+        assert!(correct_pki.bundle.starts_with(&first.bundle), "{description}");
+        assert!(accepts(&first.bundle, &correct_pki, right), "{description}");
+        assert_eq!(correct_pki.service_account, first.service_account);
 
         // First correct, then wrong, then correct again: clients that trust the first authority still accept it.
-        let place = Place::new();
-        let first = place.open(right);
-        let astray = place.open(wrong);
-        assert!(astray.bundle.starts_with(&first.bundle), "{what}");
-        let then = place.open(right);
-        assert!(then.bundle.starts_with(&first.bundle), "{what}");
-        assert!(accepts(&first.bundle, &then, right), "{what}");
+        let pki_dir = PkiDirectory::new();
+        let first = pki_dir.open(right);
+        let wrong_pki = pki_dir.open(wrong);
+        assert!(wrong_pki.bundle.starts_with(&first.bundle), "{description}");
+        let correct_pki = pki_dir.open(right);
+        assert!(correct_pki.bundle.starts_with(&first.bundle), "{description}");
+        assert!(accepts(&first.bundle, &correct_pki, right), "{description}");
         if wrong < right {
-            assert_eq!((&astray.serving, &then.serving), (&first.serving, &first.serving), "{what}");
+            assert_eq!((&wrong_pki.serving, &correct_pki.serving), (&first.serving, &first.serving), "{description}");
         }
     }
 }
 
 #[test]
-fn an_authority_near_its_end_is_joined_by_another() {
-    let place = Place::new();
-    let begin = usual();
-    let first = place.open(begin);
+fn adds_a_successor_before_an_authority_expires() {
+    let pki_dir = PkiDirectory::new();
+    let begin = quiet_time();
+    let first = pki_dir.open(begin);
     let day = |n| begin + Duration::days(n);
-    assert_eq!(count(&place.open(day(3240)).bundle), 1);
-    let old = place.open(day(3240));
+    assert_eq!(count(&pki_dir.open(day(3240)).bundle), 1);
+    let old = pki_dir.open(day(3240));
 
-    // Both are trusted, and clients that know only the first one accept the server's certificate.
-    let joined = place.open(day(3260));
+    // Both are trusted, and clients that only trust the first one accept the server's certificate.
+    let joined = pki_dir.open(day(3260));
     assert_eq!(count(&joined.bundle), 2);
     assert!(joined.bundle.starts_with(&first.bundle));
     assert_eq!(joined.serving, old.serving);
     for n in [3260, 3500, 3600, 3649] {
-        let pki = place.open(day(n));
+        let pki = pki_dir.open(day(n));
         assert_eq!(pki.bundle, joined.bundle);
         assert!(accepts(&first.bundle, &pki, day(n)) && accepts(&joined.bundle, &pki, day(n)), "{n}");
         assert!(pki.due > day(n) && pki.due <= day(3650), "{n}: {}", pki.due);
     }
-    // After its end the second one signs: clients that fetched the bundle in the overlap accept the server.
+    // After it expires the second one signs: clients that fetched the bundle during the overlap accept the server.
     for n in [3650, 3651, 5000, 6800] {
-        let pki = place.open(day(n));
+        let pki = pki_dir.open(day(n));
         assert!(pki.bundle.starts_with(&joined.bundle));
         assert!(accepts(&joined.bundle, &pki, day(n)), "{n}");
         assert!(joined.has_signed(&pki.admin.certificate));
     }
-    assert_eq!(count(&place.open(day(6600)).bundle), 3);
+    assert_eq!(count(&pki_dir.open(day(6600)).bundle), 3);
 }
 
-/// Certificates are renewed a month before their end.
+/// Certificates are renewed a month before they expire.
 #[test]
-fn certificates_are_renewed_before_they_end() {
-    let place = Place::new();
-    let first = place.open(usual());
-    assert_eq!(first.due, usual() + Duration::days(335));
-    assert_eq!(place.open(first.due - Duration::SECOND), first);
-    let second = place.open(first.due);
+fn renews_certificates_before_they_expire() {
+    let pki_dir = PkiDirectory::new();
+    let first = pki_dir.open(quiet_time());
+    assert_eq!(first.due, quiet_time() + Duration::days(335));
+    assert_eq!(pki_dir.open(first.due - Duration::SECOND), first);
+    let second = pki_dir.open(first.due);
     assert_eq!(second.bundle, first.bundle);
     assert_ne!((&second.serving, &second.admin), (&first.serving, &first.admin));
     assert!(second.due > first.due + Duration::days(300));

@@ -1,18 +1,18 @@
-//! The limits on the total cost of the expressions for one request, in addition to the limit of each expression.
+//! The limits of the total cost of a request's expressions, in addition to the limit of each expression.
 
 use std::fmt;
 
-/// The cost limit of all validations of a policy for one request and parameter object.
+/// The cost limit of all validations of a policy for a request and parameter object.
 pub const BUDGET: u64 = 10_000_000;
 
-/// The cost limit of all match conditions of a policy or webhook for one request.
+/// The cost limit of all match conditions of a policy or webhook for a request.
 pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 
 /// The remaining cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget(u64);
 
-/// The error of expressions that exceeded their common budget. All their results are dropped then.
+/// The error of expressions that exceed their common budget, whose results are all discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBudget;
 

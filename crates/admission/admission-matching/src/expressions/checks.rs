@@ -1,4 +1,4 @@
-//! Authorization checks of expressions in admission.
+//! Authorization checks in CEL expressions of admission.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -10,7 +10,7 @@ use binnacle_cel::{Check, CheckOf, Decision, ResourceCheck};
 use binnacle_registry::admission;
 use binnacle_request::{BoxFuture, Deferred, User};
 
-/// The authorization checks of one request's expressions. Each check is made once; clones share the decisions.
+/// The authorization checks of a request's expressions. Each check is made once; clones share the decisions.
 #[derive(Clone)]
 pub struct Checks(Arc<State>);
 
@@ -35,9 +35,9 @@ impl Checks {
         Self(Arc::new(State { authorizer, user: attributes.user.clone(), resource, decisions: Deferred::default() }))
     }
 
-    /// Returns the result of an evaluation with all its authorization checks decided. `evaluate` is called again when
-    /// an authorizer needs time for a decision, which most do not, and must not have side effects.
-    pub async fn settle<T>(&self, evaluate: impl FnMut() -> T) -> T {
+    /// Returns the result of an evaluation once all its authorization checks are decided. `evaluate` is called again if
+    /// an authorizer does not decide immediately, as most do, and must not have side effects.
+    pub async fn resolve<T>(&self, evaluate: impl FnMut() -> T) -> T {
         let decided = async |decision: BoxFuture<'static, Decision>| Ok::<_, Infallible>(decision.await);
         let Ok(result) = self.0.decisions.settle(evaluate, decided).await;
         result
@@ -54,8 +54,8 @@ impl Checks {
 
 impl binnacle_cel::Authorizer for State {
     fn authorize(&self, check: &Check) -> Decision {
-        if let Some(known) = self.decisions.answer_to(check) {
-            return known;
+        if let Some(decision) = self.decisions.answer_to(check) {
+            return decision;
         }
         if self.decisions.is_deferred(check) {
             return Decision::default();
@@ -115,7 +115,7 @@ fn decide(authorizer: Arc<dyn Authorizer>, user: User, check: Check) -> BoxFutur
     })
 }
 
-/// Returns the user of a service account as in kube-apiserver's expressions: not in the group `system:authenticated`.
+/// Returns the user of a service account as in kube-apiserver's expressions: without the group `system:authenticated`.
 fn service_account(namespace: &str, name: &str) -> User {
     let mut user = User::new(User::service_account_name(namespace, name), &["system:serviceaccounts"]);
     user.groups.push(format!("system:serviceaccounts:{namespace}").into());
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::expressions::match_conditions::tests::attributes;
 
-    /// Decides after a pause, and counts its calls.
+    /// Decides after a delay, and counts its calls.
     #[derive(Default)]
     struct Slow(AtomicUsize);
 
@@ -154,26 +154,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_that_take_time() {
+    async fn repeats_evaluation_until_decisions_are_known() {
         let slow = Arc::new(Slow::default());
         let checks = Checks::new(slow.clone(), &attributes());
-        let ask = |verb: &str| {
+        let check_path = |verb: &str| {
             let of = CheckOf::Path("/x".into());
             checks.0.authorize(&Check { service_account: None, verb: verb.into(), of })
         };
         let mut passes = 0;
         let answers = checks
-            .settle(|| {
+            .resolve(|| {
                 passes += 1;
-                ["get", "list", "get", "watch"].map(ask)
+                ["get", "list", "get", "watch"].map(check_path)
             })
             .await;
         assert_eq!(answers.each_ref().map(|answer| answer.allowed), [true, false, true, false]);
         assert_eq!(answers.each_ref().map(|answer| answer.reason.as_str()), ["may", "", "may", "no"]);
         assert_eq!(answers[1].error.as_deref(), Some("broken"));
         assert_eq!((passes, slow.0.load(Ordering::Relaxed)), (2, 3));
-        // A second evaluation has the decisions at once.
-        checks.settle(|| ask("get")).await;
+        // A second evaluation uses the cached decisions.
+        checks.resolve(|| check_path("get")).await;
         assert_eq!(slow.0.load(Ordering::Relaxed), 3);
     }
 }

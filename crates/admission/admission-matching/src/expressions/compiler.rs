@@ -1,4 +1,4 @@
-//! The expressions of one policy or webhook, compiled once.
+//! Compilation of the expressions of a policy or webhook.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -7,12 +7,12 @@ use binnacle_cel::{DeclType, Environment, Program, Shape, Type, Version, escape}
 use binnacle_kinds::expressions::{self, Uses, Variables as Declared};
 use binnacle_meta::Text;
 
-/// Compiles the expressions of one policy or webhook with the environment for stored ones: every known function and
-/// feature can be used.
+/// Compiles the expressions of a policy or webhook in the environment for stored expressions, in which all functions
+/// and features are enabled.
 #[derive(Debug)]
 pub struct Compiler {
     uses: Uses,
-    /// The declared types of the variables so far; `None` where expressions have no `variables` at all.
+    /// The declared types of the variables compiled so far; `None` if expressions have no `variables`.
     declared: Option<Declared>,
     variables: Variables,
 }
@@ -24,13 +24,13 @@ pub struct Expression {
     pub(crate) compiled: Result<Program, String>,
 }
 
-/// The variables of a policy, in their order.
+/// The variables of a policy in order.
 #[derive(Debug, Default)]
 pub struct Variables {
     pub(crate) list: Vec<Variable>,
-    /// The places in the list by the names in expressions.
-    pub(crate) places: HashMap<Text, usize>,
-    pub(crate) numbers: Numbers,
+    /// The positions in the list, by escaped name.
+    pub(crate) positions: HashMap<Text, usize>,
+    pub(crate) indices: VariableIndices,
 }
 
 #[derive(Debug)]
@@ -39,9 +39,9 @@ pub(crate) struct Variable {
     pub(crate) expression: Expression,
 }
 
-/// The indices of the built-in variables, in all environments of one compiler.
+/// The indices of the built-in variables, which are the same in all environments of a compiler.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct VariableIndices {
     pub(crate) count: usize,
     pub(crate) object: Option<usize>,
     pub(crate) old_object: Option<usize>,
@@ -68,7 +68,7 @@ impl Compiler {
         Self { uses, declared, variables: Variables::default() }
     }
 
-    /// Returns the environment for an expression, with the variables that it names.
+    /// Returns the environment for an expression, with the variables that it uses.
     fn environment(&self, expression: &str, uses: Uses) -> Environment {
         let variables = self.declared.as_ref().map(|declared| declared.named_in(expression));
         expressions::admission(Version::STORED, uses, variables.as_deref())
@@ -82,33 +82,33 @@ impl Compiler {
             Err(_) => DeclType::new(Shape::Dyn),
         };
         self.declared.get_or_insert_default().insert(name, ty);
-        // As in kube-apiserver, the last variable of a name wins; validation rejects duplicates.
+        // As in kube-apiserver, the last variable with a name wins; validation rejects duplicates.
         let escaped = escape(name).unwrap_or_else(|| name.into());
-        let Variables { list, places, .. } = &mut self.variables;
-        places.insert(escaped, list.len());
+        let Variables { list, positions, .. } = &mut self.variables;
+        positions.insert(escaped, list.len());
         list.push(Variable { name: name.into(), expression });
     }
 
-    /// Compiles an expression whose result must be of one of these types; any type if there are none.
+    /// Compiles an expression whose result must have one of these types; any type if there are none.
     pub fn compile(&self, expression: &str, types: &[Type]) -> Expression {
         Expression::new(&self.environment(expression, Uses { authorizer: true, ..self.uses }), expression, types)
     }
 
-    /// As [`Compiler::compile`], for an expression that does not see the authorizer.
+    /// Like [`Compiler::compile`], for an expression without access to the authorizer.
     pub fn compile_without_authorizer(&self, expression: &str, types: &[Type]) -> Expression {
         Expression::new(&self.environment(expression, self.uses), expression, types)
     }
 
-    /// As [`Compiler::compile`], for an expression that can make objects and patches.
+    /// Like [`Compiler::compile`], for an expression that can create objects and patches.
     pub fn compile_mutation(&self, expression: &str, types: &[Type]) -> Expression {
         let uses = Uses { authorizer: true, patch_types: true, ..self.uses };
         Expression::new(&self.environment(expression, uses), expression, types)
     }
 
-    /// Returns the variables, after the last expression.
+    /// Returns the variables, once all expressions are compiled.
     pub fn into_variables(self) -> Variables {
-        let numbers = Numbers::of(&self.environment("", Uses { authorizer: true, ..self.uses }));
-        Variables { numbers, ..self.variables }
+        let indices = VariableIndices::of(&self.environment("", Uses { authorizer: true, ..self.uses }));
+        Variables { indices, ..self.variables }
     }
 }
 
@@ -136,9 +136,9 @@ impl Variables {
     }
 }
 
-impl Numbers {
+impl VariableIndices {
     fn of(environment: &Environment) -> Self {
-        let numbers = [
+        let indices = [
             "object",
             "oldObject",
             "namespaceObject",
@@ -149,8 +149,8 @@ impl Numbers {
             "authorizer.requestResource",
         ]
         .map(|name| environment.variable_index(name));
-        let [object, old_object, namespace_object, request, params, variables, authorizer, request_resource] = numbers;
-        let count = numbers.into_iter().flatten().max().map_or(0, |last| last + 1);
+        let [object, old_object, namespace_object, request, params, variables, authorizer, request_resource] = indices;
+        let count = indices.into_iter().flatten().max().map_or(0, |last| last + 1);
         Self { count, object, old_object, namespace_object, request, params, variables, authorizer, request_resource }
     }
 }

@@ -12,10 +12,10 @@ use binnacle_registry::admission::Operation;
 use crate::expressions::budget::{Budget, MATCH_CONDITIONS_BUDGET};
 use crate::expressions::checks::Checks;
 use crate::expressions::compiler::{Compiler, Expression, Variables};
-use crate::expressions::metrics::{MatchConditionMetrics, Subject};
+use crate::expressions::metrics::{ConditionOwner, MatchConditionMetrics};
 use crate::expressions::scope::{Inputs, Scope};
 
-/// The consequence of an error in an expression.
+/// The effect of an error in an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     Fail,
@@ -34,7 +34,7 @@ impl FailurePolicy {
 pub struct MatchConditions {
     conditions: Vec<Condition>,
     failure_policy: FailurePolicy,
-    subject: Subject,
+    owner: ConditionOwner,
 }
 
 #[derive(Debug)]
@@ -43,43 +43,43 @@ struct Condition {
     expression: Expression,
 }
 
-/// The outcome of match conditions.
+/// The result of match conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Matched<'a> {
+pub enum MatchResult<'a> {
     Yes,
-    /// A condition is false; or one failed, the failure policy is `Ignore`, and `condition` is `None`.
+    /// A condition is false, or one failed with the failure policy `Ignore` and `condition` is `None`.
     No {
         condition: Option<&'a str>,
     },
-    /// No condition is false, one failed, and the failure policy is `Fail`.
+    /// No condition is false, and one failed with the failure policy `Fail`.
     Failed(String),
 }
 
-/// An outcome with the values for its metrics.
+/// A result and the values for its metrics.
 #[derive(Debug)]
-pub struct Judged<'a> {
-    matched: Matched<'a>,
+pub struct MatchEvaluation<'a> {
+    matched: MatchResult<'a>,
     errors: usize,
     elapsed: Duration,
 }
 
-impl<'a> Judged<'a> {
-    pub fn matched(&self) -> &Matched<'a> {
+impl<'a> MatchEvaluation<'a> {
+    pub fn matched(&self) -> &MatchResult<'a> {
         &self.matched
     }
 }
 
 impl MatchConditions {
-    /// Compiles `matchConditions` of a webhook, of which a mutating one has all fields of a validating one; `step` is
+    /// Compiles the `matchConditions` of a webhook; a mutating one has all fields of a validating one. `step` is
     /// `admit` or `validating`.
     pub fn of_webhook(webhook: FieldRef<MutatingWebhook>, step: &'static str) -> Self {
-        let subject = Subject { name: webhook.at(MutatingWebhook::NAME).str().into(), kind: "webhook", step };
+        let owner = ConditionOwner { name: webhook.at(MutatingWebhook::NAME).str().into(), kind: "webhook", step };
         let failure_policy = FailurePolicy::of(webhook.at(MutatingWebhook::FAILURE_POLICY));
         let conditions = webhook.at(MutatingWebhook::MATCH_CONDITIONS);
-        Self::compile(&Compiler::of_webhook(), conditions, failure_policy, subject)
+        Self::compile(&Compiler::of_webhook(), conditions, failure_policy, owner)
     }
 
-    /// Compiles `matchConditions` of a policy's spec, with the variables of the compiler.
+    /// Compiles the `matchConditions` of a policy's spec, with the variables of the compiler.
     pub fn of_policy(
         compiler: &Compiler,
         conditions: FieldRef<List<MatchCondition>>,
@@ -87,21 +87,21 @@ impl MatchConditions {
         name: &str,
     ) -> Self {
         // As in kube-apiserver, mutating policies are counted as validating ones.
-        let subject = Subject { name: name.into(), kind: "policy", step: "validate" };
-        Self::compile(compiler, conditions, failure_policy, subject)
+        let owner = ConditionOwner { name: name.into(), kind: "policy", step: "validate" };
+        Self::compile(compiler, conditions, failure_policy, owner)
     }
 
     fn compile(
         compiler: &Compiler,
         conditions: FieldRef<List<MatchCondition>>,
         failure_policy: FailurePolicy,
-        subject: Subject,
+        owner: ConditionOwner,
     ) -> Self {
         let condition = |condition: FieldRef<MatchCondition>| Condition {
             name: condition.at(MatchCondition::NAME).str().into(),
             expression: compiler.compile(condition.at(MatchCondition::EXPRESSION).str(), &[Type::Bool]),
         };
-        Self { conditions: conditions.values().map(condition).collect(), failure_policy, subject }
+        Self { conditions: conditions.values().map(condition).collect(), failure_policy, owner }
     }
 
     /// Returns true if there are no conditions, so that all requests match.
@@ -109,49 +109,54 @@ impl MatchConditions {
         self.conditions.is_empty()
     }
 
-    /// Returns the outcome for a webhook's request, and counts it.
+    /// Evaluates the conditions for a webhook's request and records metrics.
     pub async fn of_request(
         &self,
         inputs: &Inputs<'_>,
         checks: &Checks,
         operation: Operation,
         metrics: &MatchConditionMetrics,
-    ) -> Matched<'_> {
+    ) -> MatchResult<'_> {
         if self.is_empty() {
-            return Matched::Yes;
+            return MatchResult::Yes;
         }
         let variables = Variables::of_webhook();
         let inputs = Inputs { checks: Some(checks), ..*inputs };
-        let judged = checks.settle(|| self.judge(variables, &inputs)).await;
-        self.count(&judged, operation, metrics);
-        judged.matched
+        let evaluation = checks.resolve(|| self.evaluate(variables, &inputs)).await;
+        self.record(&evaluation, operation, metrics);
+        evaluation.matched
     }
 
-    /// Returns the outcome without counting it. `inputs` has no namespace: conditions do not see it, as in
-    /// kube-apiserver.
-    pub fn judge(&self, variables: &Variables, inputs: &Inputs<'_>) -> Judged<'_> {
+    /// Evaluates the conditions without recording metrics. `inputs` must have no namespace: as in kube-apiserver, it is
+    /// not available to match conditions.
+    pub fn evaluate(&self, variables: &Variables, inputs: &Inputs<'_>) -> MatchEvaluation<'_> {
         let began = Instant::now();
         let mut errors = Vec::new();
-        let matched = self.evaluate(variables, inputs, &mut errors);
-        Judged { matched, errors: errors.len(), elapsed: began.elapsed() }
+        let matched = self.evaluate_conditions(variables, inputs, &mut errors);
+        MatchEvaluation { matched, errors: errors.len(), elapsed: began.elapsed() }
     }
 
-    /// Counts a final outcome.
-    pub fn count(&self, judged: &Judged<'_>, operation: Operation, metrics: &MatchConditionMetrics) {
-        metrics.failed(&self.subject, operation, judged.errors);
-        if judged.matched != Matched::Yes {
-            metrics.took(&self.subject, operation, judged.elapsed);
+    /// Records the metrics of a final result.
+    pub fn record(&self, evaluation: &MatchEvaluation<'_>, operation: Operation, metrics: &MatchConditionMetrics) {
+        metrics.failed(&self.owner, operation, evaluation.errors);
+        if evaluation.matched != MatchResult::Yes {
+            metrics.took(&self.owner, operation, evaluation.elapsed);
         }
-        if self.subject.kind == "webhook" && matches!(judged.matched, Matched::No { .. }) {
-            metrics.excluded(&self.subject, operation);
+        if self.owner.kind == "webhook" && matches!(evaluation.matched, MatchResult::No { .. }) {
+            metrics.excluded(&self.owner, operation);
         }
     }
 
-    fn evaluate(&self, variables: &Variables, inputs: &Inputs<'_>, errors: &mut Vec<String>) -> Matched<'_> {
+    fn evaluate_conditions(
+        &self,
+        variables: &Variables,
+        inputs: &Inputs<'_>,
+        errors: &mut Vec<String>,
+    ) -> MatchResult<'_> {
         let inputs = Inputs { namespace: None, ..*inputs };
         let scope = Scope::new(variables, &inputs);
         let mut budget = Budget::new(MATCH_CONDITIONS_BUDGET);
-        // All are evaluated before the first result counts: the budget is for all of them.
+        // All are evaluated even if one is false, since the budget covers all of them.
         let mut results = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
             match scope.evaluate(&condition.expression, &mut budget) {
@@ -161,18 +166,18 @@ impl MatchConditions {
         }
         for (condition, result) in self.conditions.iter().zip(results) {
             match result {
-                Ok(Val::Bool(false)) => return Matched::No { condition: Some(&condition.name) },
+                Ok(Val::Bool(false)) => return MatchResult::No { condition: Some(&condition.name) },
                 Ok(_) => {}
                 Err(why) => errors.push(why),
             }
         }
-        if errors.is_empty() { Matched::Yes } else { self.failure(aggregate(&*errors)) }
+        if errors.is_empty() { MatchResult::Yes } else { self.failure(aggregate(&*errors)) }
     }
 
-    fn failure(&self, why: String) -> Matched<'_> {
+    fn failure(&self, why: String) -> MatchResult<'_> {
         match self.failure_policy {
-            FailurePolicy::Fail => Matched::Failed(why),
-            FailurePolicy::Ignore => Matched::No { condition: None },
+            FailurePolicy::Fail => MatchResult::Failed(why),
+            FailurePolicy::Ignore => MatchResult::No { condition: None },
         }
     }
 }
@@ -181,7 +186,7 @@ impl MatchConditions {
 pub(crate) mod tests {
     use std::sync::Arc;
 
-    use binnacle_authz::{Attributes as Asked, Authorizer, AuthzError};
+    use binnacle_authz::{Attributes as AuthzAttributes, Authorizer, AuthzError};
     use binnacle_meta::{GroupVersionKind, GroupVersionResource};
     use binnacle_registry::admission::{Attributes, OperationOptions, WriteOptions};
     use binnacle_request::{BoxFuture, Decision, User};
@@ -190,7 +195,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::expressions::request_object;
 
-    /// Returns the attributes for the creation of a ConfigMap by a user of the group `dev`.
+    /// Returns the attributes of the creation of a ConfigMap by a user of the group `dev`.
     pub(crate) fn attributes() -> Attributes {
         Attributes {
             operation: Operation::Create,
@@ -211,14 +216,15 @@ pub(crate) mod tests {
     struct Alice;
 
     impl Authorizer for Alice {
-        fn authorize<'a>(&'a self, asked: &'a Asked<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
-            let yes = asked.user.name == "alice" && (asked.verb, asked.resource) == ("create", "configmaps");
+        fn authorize<'a>(&'a self, attributes: &'a AuthzAttributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+            let yes =
+                attributes.user.name == "alice" && (attributes.verb, attributes.resource) == ("create", "configmaps");
             Box::pin(async move { Ok(if yes { Decision::Allow("".into()) } else { Decision::NoOpinion("".into()) }) })
         }
     }
 
     #[tokio::test]
-    async fn outcomes() {
+    async fn match_results_obey_the_failure_policy_and_are_counted() {
         let registry = binnacle_metrics::Registry::new();
         let metrics = MatchConditionMetrics::register(&registry).unwrap();
         let attributes = attributes();
@@ -226,21 +232,21 @@ pub(crate) mod tests {
         let object = value!({"data": {"a": "1"}});
         let failing = "expression 'object.data.b == '1'' resulted in error: no such key: b";
         for (expressions, policy, want) in [
-            (&[][..], "Fail", Matched::Yes),
-            (&["true", "object.data.a == '1' && request.userInfo.groups == ['dev']"], "Fail", Matched::Yes),
-            (&["true", "false"], "Fail", Matched::No { condition: Some("c1") }),
-            (&["object.data.b == '1'", "false"], "Fail", Matched::No { condition: Some("c1") }),
-            (&["object.data.b == '1'", "true"], "Fail", Matched::Failed(failing.into())),
-            (&["object.data.b == '1'", "true"], "Ignore", Matched::No { condition: None }),
+            (&[][..], "Fail", MatchResult::Yes),
+            (&["true", "object.data.a == '1' && request.userInfo.groups == ['dev']"], "Fail", MatchResult::Yes),
+            (&["true", "false"], "Fail", MatchResult::No { condition: Some("c1") }),
+            (&["object.data.b == '1'", "false"], "Fail", MatchResult::No { condition: Some("c1") }),
+            (&["object.data.b == '1'", "true"], "Fail", MatchResult::Failed(failing.into())),
+            (&["object.data.b == '1'", "true"], "Ignore", MatchResult::No { condition: None }),
             (
                 &["object.data.b == '1'", "oldObject.x"],
                 "Fail",
-                Matched::Failed(format!("[{failing}, compilation error: must evaluate to bool but got dyn]")),
+                MatchResult::Failed(format!("[{failing}, compilation error: must evaluate to bool but got dyn]")),
             ),
-            (&["authorizer.requestResource.check('create').allowed()"], "Fail", Matched::Yes),
-            (&["authorizer.requestResource.check('get').allowed()"], "Fail", Matched::No { condition: Some("c0") }),
-            (&["request.options.kind == 'CreateOptions' && request.dryRun == false"], "Fail", Matched::Yes),
-            (&["namespaceObject == null && oldObject == null"], "Fail", Matched::Yes),
+            (&["authorizer.requestResource.check('create').allowed()"], "Fail", MatchResult::Yes),
+            (&["authorizer.requestResource.check('get').allowed()"], "Fail", MatchResult::No { condition: Some("c0") }),
+            (&["request.options.kind == 'CreateOptions' && request.dryRun == false"], "Fail", MatchResult::Yes),
+            (&["namespaceObject == null && oldObject == null"], "Fail", MatchResult::Yes),
         ] {
             let condition = |(i, expression): (usize, &&str)| {
                 let name = format!("c{i}");

@@ -28,9 +28,9 @@ families! {
     }
 }
 
-/// The owner of match conditions, as metrics call it.
+/// The owner of match conditions, for the labels of metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct ConditionOwner {
     /// The name of the webhook or policy.
     pub name: Text,
     /// `webhook` or `policy`
@@ -40,22 +40,22 @@ pub struct Subject {
 }
 
 impl MatchConditionMetrics {
-    pub(crate) fn failed(&self, subject: &Subject, operation: Operation, errors: usize) {
+    pub(crate) fn failed(&self, owner: &ConditionOwner, operation: Operation, errors: usize) {
         if errors > 0 {
-            self.errors.with_label_values(&subject.labels(operation)).inc_by(errors as u64);
+            self.errors.with_label_values(&owner.labels(operation)).inc_by(errors as u64);
         }
     }
 
-    pub(crate) fn excluded(&self, subject: &Subject, operation: Operation) {
-        self.exclusions.with_label_values(&subject.labels(operation)).inc();
+    pub(crate) fn excluded(&self, owner: &ConditionOwner, operation: Operation) {
+        self.exclusions.with_label_values(&owner.labels(operation)).inc();
     }
 
-    pub(crate) fn took(&self, subject: &Subject, operation: Operation, elapsed: Duration) {
-        self.seconds.with_label_values(&subject.labels(operation)).observe(elapsed.as_secs_f64());
+    pub(crate) fn took(&self, owner: &ConditionOwner, operation: Operation, elapsed: Duration) {
+        self.seconds.with_label_values(&owner.labels(operation)).observe(elapsed.as_secs_f64());
     }
 }
 
-impl Subject {
+impl ConditionOwner {
     fn labels(&self, operation: Operation) -> [&str; 4] {
         [self.name.as_str(), self.kind, self.step, operation.as_str()]
     }

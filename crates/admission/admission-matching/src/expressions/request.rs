@@ -1,11 +1,11 @@
-//! The variables `request` and `namespaceObject` of expressions.
+//! The CEL variables `request` and `namespaceObject`.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Text};
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::{Object, Value};
 
-/// Returns `request`: the AdmissionRequest of a webhook, without the objects. `kind` and `resource` are those that the
-/// policy or webhook matched, which may be equivalents of the request's.
+/// Returns `request`: the AdmissionRequest of a webhook without the objects. `kind` and `resource` are those that the
+/// policy or webhook matched, which may be equivalent to the request's own.
 pub fn request_object(attributes: &Attributes, kind: &GroupVersionKind, resource: &GroupVersionResource) -> Value {
     let mut request = Object::with_capacity(14);
     let unless_empty = |request: &mut Object, name: &'static str, text: &Text| {
@@ -31,7 +31,7 @@ pub fn request_object(attributes: &Attributes, kind: &GroupVersionKind, resource
     Value::Object(request)
 }
 
-/// Returns `namespaceObject`: the fields of a namespace that expressions can see.
+/// Returns `namespaceObject`: the fields of a namespace that are available to expressions.
 pub fn namespace_object(namespace: &Value) -> Value {
     const METADATA: [&str; 12] = [
         "name",

@@ -12,34 +12,34 @@ use crate::expressions::budget::{Budget, OutOfBudget};
 use crate::expressions::checks::Checks;
 use crate::expressions::compiler::{Expression, Variables};
 
-/// The variables of a policy without any.
+/// `variables` of a policy that has none.
 static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
 
-/// The objects of a request, in the version that the policy or webhook matches.
+/// The objects of a request in the version that the policy or webhook matched.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// See [`crate::expressions::request_object`].
     pub request: &'a Value,
     /// Absent on delete.
     pub object: Option<&'a Value>,
-    /// On update and delete.
+    /// Present on update and delete.
     pub old_object: Option<&'a Value>,
     pub params: Option<&'a Value>,
-    /// See [`crate::expressions::namespace_object`]; absent for objects in no namespace, and for match conditions.
+    /// See [`crate::expressions::namespace_object`]; absent for cluster-scoped objects and for match conditions.
     pub namespace: Option<&'a Value>,
-    /// Absent for expressions that do not see it.
+    /// Absent for expressions without access to the authorizer.
     pub checks: Option<&'a Checks>,
 }
 
-/// The inputs of some expressions, and the variables that have been evaluated with them.
+/// The inputs of expressions, and the variables that have been evaluated with them.
 pub struct Scope<'a> {
     variables: &'a Variables,
     inputs: Activation<'a>,
     values: Box<[Slot<'a>]>,
-    /// The cost of variables that is not charged yet.
+    /// The cost of variables that has not been charged yet.
     cost: AtomicU64,
-    /// The inputs with the variables, which are evaluated with this activation themselves.
-    whole: OnceLock<Activation<'a>>,
+    /// The inputs and the variables, which are themselves evaluated with this activation.
+    with_variables: OnceLock<Activation<'a>>,
     fields: OnceLock<VariableFields<'a>>,
 }
 
@@ -47,7 +47,7 @@ pub struct Scope<'a> {
 struct Slot<'a> {
     value: OnceLock<Result<Val<'a>, Error>>,
     /// True while the variable's expression is evaluated.
-    busy: AtomicBool,
+    is_evaluating: AtomicBool,
 }
 
 /// The fields of `variables`.
@@ -55,39 +55,41 @@ struct VariableFields<'a>(&'a Scope<'a>);
 
 impl<'a> Scope<'a> {
     pub fn new(variables: &'a Variables, inputs: &Inputs<'a>) -> Self {
-        let numbers = &variables.numbers;
-        let mut activation = Activation::for_variables(numbers.count);
+        let indices = &variables.indices;
+        let mut activation = Activation::for_variables(indices.count);
         let mut set = |number: Option<usize>, value: Val<'a>| {
             if let Some(number) = number {
                 activation.set(number, value);
             }
         };
         let tree = |value: Option<&'a Value>| value.map_or(Val::Null, Val::of);
-        set(numbers.object, tree(inputs.object));
-        set(numbers.old_object, tree(inputs.old_object));
-        set(numbers.namespace_object, tree(inputs.namespace));
-        set(numbers.request, tree(Some(inputs.request)));
-        set(numbers.params, tree(inputs.params));
-        // The policy's variables replace this.
-        set(numbers.variables, Val::Map(Map::Tree(&NOTHING, None)));
+        set(indices.object, tree(inputs.object));
+        set(indices.old_object, tree(inputs.old_object));
+        set(indices.namespace_object, tree(inputs.namespace));
+        set(indices.request, tree(Some(inputs.request)));
+        set(indices.params, tree(inputs.params));
+        // Replaced by the policy's variables.
+        set(indices.variables, Val::Map(Map::Tree(&NOTHING, None)));
         if let Some(checks) = inputs.checks {
-            set(numbers.authorizer, checks.authorizer_value());
-            set(numbers.request_resource, checks.resource_value());
+            set(indices.authorizer, checks.authorizer_value());
+            set(indices.request_resource, checks.resource_value());
         }
         Self {
             variables,
             inputs: activation,
             values: variables.list.iter().map(|_| Slot::default()).collect(),
             cost: AtomicU64::new(0),
-            whole: OnceLock::new(),
+            with_variables: OnceLock::new(),
             fields: OnceLock::new(),
         }
     }
 
-    /// Evaluates an expression; the inner error is kube-apiserver's message.
+    /// Evaluates an expression. The inner error is kube-apiserver's message.
     ///
     /// # Errors
-    /// If the expression, with the variables that it uses first, costs more than the remaining budget.
+    ///
+    /// Returns [`OutOfBudget`] if the expression, including the variables that it uses first, costs more than the
+    /// remaining budget.
     pub fn evaluate(
         &'a self,
         expression: &'a Expression,
@@ -107,24 +109,24 @@ impl<'a> Scope<'a> {
         if self.values.is_empty() {
             return &self.inputs;
         }
-        self.whole.get_or_init(|| {
-            let mut whole = self.inputs.clone();
-            if let Some(number) = self.variables.numbers.variables {
+        self.with_variables.get_or_init(|| {
+            let mut with_variables = self.inputs.clone();
+            if let Some(number) = self.variables.indices.variables {
                 let fields = self.fields.get_or_init(|| VariableFields(self));
-                whole.set(number, Val::Map(Map::Fields(fields)));
+                with_variables.set(number, Val::Map(Map::Fields(fields)));
             }
-            whole
+            with_variables
         })
     }
 
     fn variable(&'a self, name: &str) -> Option<Result<Val<'a>, Error>> {
-        let place = *self.variables.places.get(name)?;
-        let (slot, variable) = (&self.values[place], &self.variables.list[place]);
+        let index = *self.variables.positions.get(name)?;
+        let (slot, variable) = (&self.values[index], &self.variables.list[index]);
         if let Some(known) = slot.value.get() {
             return Some(known.clone());
         }
-        if slot.busy.swap(true, Ordering::Relaxed) {
-            // The type checker allows only earlier variables, but does not see through `dyn()`.
+        if slot.is_evaluating.swap(true, Ordering::Relaxed) {
+            // The type checker only allows earlier variables, but cannot check accesses through `dyn()`.
             return Some(Err(Error::new(format!("composited variable \"{}\" is used by itself", variable.name))));
         }
         let value = match &variable.expression.compiled {
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
     use crate::expressions::compiler::Compiler;
 
-    /// Returns the values of the expressions as texts, in their order.
+    /// Returns the results of the expressions as strings, in order.
     fn evaluate(variables: &[(&str, &str)], expressions: &[&str], budget: u64) -> Result<Vec<String>, OutOfBudget> {
         let mut compiler = Compiler::of_policy(true);
         variables.iter().for_each(|(name, expression)| compiler.variable(name, expression));
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn variables() {
+    fn evaluates_variables_on_first_use_with_errors() {
         let variables = [
             ("spec", "object.spec"),
             ("twice", "variables.spec.replicas * 2"),
@@ -249,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn costs() {
+    fn charges_a_variable_to_its_first_use() {
         let variables = [("large", "[1, 2, 3].map(x, x * 2)")];
-        // The first expression that uses the variable pays for it.
+        // The first expression that uses the variable is charged for it.
         let expressions = ["variables.large.size() == 3", "variables.large.size() == 4"];
         let least = (0..).find(|budget| evaluate(&variables, &expressions[..1], *budget).is_ok()).unwrap();
         let both = (0..).find(|budget| evaluate(&variables, &expressions, *budget).is_ok()).unwrap();

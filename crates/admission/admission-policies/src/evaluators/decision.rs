@@ -1,21 +1,21 @@
-//! The result of evaluating a policy.
+//! The results of policy evaluations.
 
 use std::time::Duration;
 
-use binnacle_admission_matching::expressions::Judged;
+use binnacle_admission_matching::expressions::MatchEvaluation;
 use binnacle_meta::{StatusReason, Text};
 
-/// The result of a policy for one request and parameter object.
+/// The result of evaluating a policy for a request and parameter object.
 #[derive(Debug, Default)]
-pub(crate) struct Evaluated<'p> {
+pub(crate) struct PolicyEvaluation<'p> {
     /// `None` if the policy has no match conditions.
-    pub(crate) conditions: Option<Judged<'p>>,
-    /// One for each validation, or a single error for all.
+    pub(crate) conditions: Option<MatchEvaluation<'p>>,
+    /// One per validation, or a single error for all of them.
     pub(crate) decisions: Vec<Decision>,
     pub(crate) annotations: Vec<Annotation<'p>>,
 }
 
-/// The outcome of one validation.
+/// The result of a validation.
 #[derive(Clone, Debug)]
 pub(crate) struct Decision {
     pub(crate) denies: bool,
@@ -33,7 +33,7 @@ pub(crate) enum Evaluation {
     Error,
 }
 
-/// An audit annotation: its value, none, or the error of its expression.
+/// An audit annotation: its value, if there is one, or the error of its expression.
 #[derive(Debug)]
 pub(crate) struct Annotation<'p> {
     pub(crate) key: &'p Text,

@@ -1,4 +1,4 @@
-//! A compiled mutating policy.
+//! Compiled mutating policies.
 
 use binnacle_admission_matching::expressions::{
     BUDGET, Budget, Compiler, Expression, FailurePolicy, Inputs, MatchConditions, Scope, Variables,
@@ -12,25 +12,25 @@ use binnacle_fields::admissionregistration::v1::{
 use super::patch::{Change, Failure};
 use crate::policy::Evaluator;
 
-/// The expressions of a policy.
+/// The compiled spec of a mutating policy.
 #[derive(Debug)]
 pub(crate) struct Mutating {
     pub(crate) conditions: MatchConditions,
     pub(crate) mutations: Vec<Mutation>,
     pub(crate) variables: Variables,
-    /// True if the policy is evaluated again after others have changed the object.
+    /// True if the policy is evaluated again after other policies or plugins have changed the object.
     pub(crate) reinvocable: bool,
 }
 
-/// A mutation of the object.
+/// A compiled mutation.
 #[derive(Debug)]
 pub(crate) struct Mutation {
-    how: How,
+    patch_type: PatchType,
     expression: Expression,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum PatchType {
     ApplyConfiguration,
     JsonPatch,
 }
@@ -57,19 +57,19 @@ impl Evaluator for Mutating {
 
 impl Mutation {
     fn compile(compiler: &Compiler, mutation: FieldRef<MutationFields>) -> Option<Self> {
-        let (how, expression, ty) = match mutation.at(MutationFields::PATCH_TYPE).str() {
+        let (patch_type, expression, ty) = match mutation.at(MutationFields::PATCH_TYPE).str() {
             "ApplyConfiguration" => {
                 let configuration = mutation.at(MutationFields::APPLY_CONFIGURATION).set()?;
                 let expression = configuration.at(ApplyConfiguration::EXPRESSION).str();
-                (How::ApplyConfiguration, expression, Type::object("Object"))
+                (PatchType::ApplyConfiguration, expression, Type::object("Object"))
             }
             "JSONPatch" => {
                 let expression = mutation.at(MutationFields::JSON_PATCH).set()?.at(JSONPatch::EXPRESSION).str();
-                (How::JsonPatch, expression, Type::list(Type::object("JSONPatch")))
+                (PatchType::JsonPatch, expression, Type::list(Type::object("JSONPatch")))
             }
             _ => return None,
         };
-        Some(Self { how, expression: compiler.compile_mutation(expression, &[ty]) })
+        Some(Self { patch_type, expression: compiler.compile_mutation(expression, &[ty]) })
     }
 
     /// Evaluates the mutation and returns its change.
@@ -81,9 +81,9 @@ impl Mutation {
         let mut budget = Budget::new(BUDGET);
         let evaluated = scope.evaluate(&self.expression, &mut budget);
         let value = evaluated.map_err(|error| Failure::Message(error.to_string()))?.map_err(Failure::Message)?;
-        match self.how {
-            How::ApplyConfiguration => Change::configuration(&value),
-            How::JsonPatch => Change::json_patch(&value),
+        match self.patch_type {
+            PatchType::ApplyConfiguration => Change::configuration(&value),
+            PatchType::JsonPatch => Change::json_patch(&value),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Changes from the value of a mutation: an apply configuration that is merged into the object, or a JSON patch.
+//! Changes that mutations evaluate to: an apply configuration, which is merged into the object, or a JSON patch.
 
 use binnacle_cel::{Val, go_double};
 use binnacle_meta::Status;
@@ -20,11 +20,11 @@ pub(crate) enum Change {
 pub(crate) enum Failure {
     /// The failure policy applies.
     Message(String),
-    /// The request is refused.
+    /// The request is denied with this status.
     Status(Status),
 }
 
-/// The largest integer that JSON has as a number, as in CEL's conversion.
+/// The largest integer that CEL converts to a JSON number.
 const MAX_SAFE: i64 = (1 << 53) - 1;
 
 impl Failure {
@@ -66,16 +66,16 @@ impl Change {
                 }
                 let merged = merge_unowned(schema.message, object, &configuration)
                     .map_err(|why| Failure::Message(format!("error applying patch: {why}")))?;
-                schema.accept(merged).map_err(Failure::Message)
+                schema.decode(merged).map_err(Failure::Message)
             }
             Self::JsonPatch(operations) => {
                 let patched = match Patch::of(&operations).apply_or_say(object.clone()) {
                     Ok(patched) => patched,
-                    // A failed test skips the patch, and is no failure.
+                    // A failed `test` operation skips the patch and is not an error.
                     Err(why) if why.ends_with(": test failed") => return Ok(object.clone()),
                     Err(why) => return Err(Failure::Message(format!("JSON Patch: {why}"))),
                 };
-                schema.accept_strictly(patched).map_err(|why| Failure::Status(Status::internal(why)))
+                schema.decode_strictly(patched).map_err(|why| Failure::Status(Status::internal(why)))
             }
         }
     }
@@ -89,7 +89,7 @@ fn check_names(value: &Val<'_>, root: &str) -> Result<(), Failure> {
 }
 
 fn mismatches(value: &Val<'_>, path: &str, wrong: &mut Vec<String>) {
-    // Values share parts, so that there can be far more ways to a part than parts. The request ends with the budget.
+    // Values may share parts, so that there can be far more paths than values. An exhausted budget fails the request.
     if binnacle_work::charge(1).is_err() {
         return;
     }
@@ -121,7 +121,7 @@ fn mismatches(value: &Val<'_>, path: &str, wrong: &mut Vec<String>) {
     }
 }
 
-/// Converts one operation of a JSON patch.
+/// Converts an operation of a JSON patch.
 fn operation(value: &Val<'_>) -> Result<Object, Failure> {
     let Val::Message(message) = value else {
         let why = "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch";
@@ -153,8 +153,8 @@ fn operation(value: &Val<'_>) -> Result<Object, Failure> {
     Ok(operation)
 }
 
-/// Converts numbers as CEL does for JSON: integers that doubles cannot hold are texts, doubles without a fraction are
-/// integers.
+/// Converts numbers like CEL's conversion to JSON: integers that doubles cannot represent become strings, and doubles
+/// without a fraction become integers.
 fn as_json(value: Value) -> Value {
     match value {
         Value::Int(n) if !(-MAX_SAFE..=MAX_SAFE).contains(&n) => Value::from(n.to_string()),
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the change of a mutation as JSON, or the reason for its failure.
+    /// Returns the change of a mutation as JSON, or the message of its failure.
     fn change(kind: &str, expression: &str) -> String {
         let member = if kind == "JSONPatch" { "jsonPatch" } else { "applyConfiguration" };
         let mut mutation = Object::new();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn configurations() {
+    fn evaluates_apply_configurations() {
         for (expression, want) in [
             ("Object{data: {'a': object.data.k}, spec: Object.spec{n: 1}}", r#"{"data":{"a":"v"},"spec":{"n":1}}"#),
             ("Object{list: [Object.list{name: 'x'}]}", r#"{"list":[{"name":"x"}]}"#),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn json_patches() {
+    fn evaluates_json_patches() {
         for (expression, want) in [
             (
                 "[JSONPatch{op: 'add', path: '/a', value: {'n': 2.0}}, JSONPatch{op: 'remove', path: '/b'}]",

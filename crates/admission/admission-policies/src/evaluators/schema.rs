@@ -29,12 +29,12 @@ impl<'s> Schema<'s> {
     }
 
     /// Decodes a changed object and sets its defaults; unknown fields are dropped.
-    pub(crate) fn accept(&self, changed: Value) -> Result<Value, String> {
+    pub(crate) fn decode(&self, changed: Value) -> Result<Value, String> {
         self.complete(changed, false)
     }
 
-    /// As [`Schema::accept`], but unknown fields and another kind are errors, except in custom resources.
-    pub(crate) fn accept_strictly(&self, changed: Value) -> Result<Value, String> {
+    /// Like [`Schema::decode`], but unknown fields and another kind are errors, except in custom resources.
+    pub(crate) fn decode_strictly(&self, changed: Value) -> Result<Value, String> {
         let changed = if self.is_custom() { changed } else { self.as_kind(changed)? };
         self.complete(changed, true)
     }
@@ -43,13 +43,14 @@ impl<'s> Schema<'s> {
         self.resource.is_some_and(|resource| resource.collection.kind.custom.is_some())
     }
 
-    /// Checks that a changed object is still of its kind, and names it if the object does not.
+    /// Checks that a changed object still has its kind, and sets the kind if it is missing.
     fn as_kind(&self, mut changed: Value) -> Result<Value, String> {
         let kind = self.kind;
         json::check_type_meta(&changed).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
         let version = match changed.str_at(&["apiVersion"]) {
             "" => kind.group_version(),
-            said => GroupVersion::parse(said).ok_or_else(|| format!("unexpected GroupVersion string: {said}"))?,
+            api_version => GroupVersion::parse(api_version)
+                .ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?,
         };
         let name = Some(changed.str_at(&["kind"])).filter(|name| !name.is_empty()).unwrap_or(&kind.kind).to_owned();
         if version == kind.group_version() && name == kind.kind {
@@ -62,7 +63,7 @@ impl<'s> Schema<'s> {
             let (name, version) = (go_quote(&name), go_quote(&version.to_string()));
             return Err(format!("no kind {name} is registered for version {version} in scheme {}", go_quote(SCHEME)));
         };
-        // It is read as the kind that it names, and cannot be brought back to its own.
+        // It is decoded as its new kind, which cannot be converted to the original one.
         let decoded = decode::value(changed, message).map_err(|error| error.to_string())?;
         if let Some(error) = decoded.findings.strict_error() {
             return Err(error);

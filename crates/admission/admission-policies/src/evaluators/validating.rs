@@ -1,9 +1,9 @@
-//! A compiled validating policy.
+//! Compiled validating policies.
 
 use std::time::Instant;
 
 use binnacle_admission_matching::expressions::{
-    BUDGET, Budget, Compiler, Expression, FailurePolicy, Inputs, MatchConditionMetrics, MatchConditions, Matched,
+    BUDGET, Budget, Compiler, Expression, FailurePolicy, Inputs, MatchConditionMetrics, MatchConditions, MatchResult,
     OutOfBudget, Scope, Variables,
 };
 use binnacle_cel::{Type, Val};
@@ -15,18 +15,18 @@ use binnacle_meta::{StatusReason, Text};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::Value;
 
-use super::decision::{Annotation, Decision, Evaluated, Evaluation};
+use super::decision::{Annotation, Decision, Evaluation, PolicyEvaluation};
 use crate::policy::Evaluator;
 
-/// The expressions of a policy.
+/// The compiled spec of a validating policy.
 #[derive(Debug)]
 pub(crate) struct Validating {
     conditions: MatchConditions,
     validations: Vec<Validation>,
     annotations: Vec<(Text, Expression)>,
     variables: Variables,
-    /// True if an error refuses the request.
-    fails: bool,
+    /// True if an error denies the request.
+    denies_on_error: bool,
     /// True if any validation has a `messageExpression`.
     has_messages: bool,
 }
@@ -65,7 +65,7 @@ impl Evaluator for Validating {
             has_messages: validations.iter().any(|validation| validation.message_expression.is_some()),
             validations,
             annotations: spec.at(Spec::AUDIT_ANNOTATIONS).values().map(annotation).collect(),
-            fails: failure_policy == FailurePolicy::Fail,
+            denies_on_error: failure_policy == FailurePolicy::Fail,
             variables: compiler.into_variables(),
         }
     }
@@ -108,17 +108,18 @@ impl Validation {
 }
 
 impl Validating {
-    /// Evaluates the policy for a request. `namespace` is the whole namespace, which only audit annotations see.
-    pub(crate) fn evaluate<'p>(&'p self, inputs: &Inputs<'_>, namespace: Option<&Value>) -> Evaluated<'p> {
-        let mut evaluated = Evaluated::default();
+    /// Evaluates the policy for a request. `namespace` is the full namespace object, which is only available to audit
+    /// annotations.
+    pub(crate) fn evaluate<'p>(&'p self, inputs: &Inputs<'_>, namespace: Option<&Value>) -> PolicyEvaluation<'p> {
+        let mut evaluated = PolicyEvaluation::default();
         if !self.conditions.is_empty() {
-            let judged = self.conditions.judge(&self.variables, inputs);
-            let matched = judged.matched().clone();
-            evaluated.conditions = Some(judged);
+            let evaluation = self.conditions.evaluate(&self.variables, inputs);
+            let matched = evaluation.matched().clone();
+            evaluated.conditions = Some(evaluation);
             match matched {
-                Matched::Yes => {}
-                Matched::No { .. } => return evaluated,
-                Matched::Failed(why) => {
+                MatchResult::Yes => {}
+                MatchResult::No { .. } => return evaluated,
+                MatchResult::Failed(why) => {
                     evaluated.decisions.push(self.error(why));
                     return evaluated;
                 }
@@ -140,15 +141,15 @@ impl Validating {
         evaluated
     }
 
-    /// Counts the outcome of the match conditions.
+    /// Records the metrics of the match conditions.
     pub(crate) fn count_conditions(
         &self,
-        judged: &Evaluated<'_>,
+        evaluation: &PolicyEvaluation<'_>,
         operation: Operation,
         metrics: &MatchConditionMetrics,
     ) {
-        if let Some(judged) = &judged.conditions {
-            self.conditions.count(judged, operation, metrics);
+        if let Some(evaluation) = &evaluation.conditions {
+            self.conditions.record(evaluation, operation, metrics);
         }
     }
 
@@ -160,7 +161,7 @@ impl Validating {
             let result = scope.evaluate(&validation.expression, budget)?;
             results.push((result, began.elapsed()));
         }
-        // Messages are also evaluated for validations that hold: their cost counts.
+        // Messages are evaluated even for successful validations, since their cost is charged.
         let inputs = Inputs { checks: None, ..*inputs };
         let scope = Scope::new(&self.variables, &inputs);
         let messages = match self.has_messages {
@@ -169,8 +170,10 @@ impl Validating {
         };
         let decided = self.validations.iter().zip(results).enumerate();
         let decisions = decided.map(|(at, (validation, (result, elapsed)))| match (result, &messages) {
-            (Err(why), _) => Decision::error(why, self.fails, elapsed),
-            (_, Err(error)) => Decision::error(format!("failed messageExpression: {error}"), self.fails, elapsed),
+            (Err(why), _) => Decision::error(why, self.denies_on_error, elapsed),
+            (_, Err(error)) => {
+                Decision::error(format!("failed messageExpression: {error}"), self.denies_on_error, elapsed)
+            }
             (Ok(Val::Bool(true)), _) => Decision::admit(),
             (Ok(_), Ok(messages)) => Decision {
                 denies: true,
@@ -216,7 +219,7 @@ impl Validating {
                     true,
                     began.elapsed(),
                 )),
-                Err(why) if self.fails => Err(Decision::error(why, true, began.elapsed())),
+                Err(why) if self.denies_on_error => Err(Decision::error(why, true, began.elapsed())),
                 Err(_) => Ok(None),
             };
             annotations.push(Annotation { key, value });
@@ -225,7 +228,7 @@ impl Validating {
     }
 
     fn error(&self, message: String) -> Decision {
-        Decision::error(message, self.fails, std::time::Duration::ZERO)
+        Decision::error(message, self.denies_on_error, std::time::Duration::ZERO)
     }
 }
 
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn messages() {
+    fn chooses_the_message_of_a_failed_validation() {
         let object = value!({"metadata": {"name": "n"}});
         for (validation, want) in [
             (value!({"expression": "true", "message": "no"}), (false, "")),
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_failures() {
+    fn obeys_match_conditions_and_failure_policy() {
         let object = value!({"spec": {"replicas": 3}});
         let validations = value!([{"expression": "variables.r > 3", "message": "few"}, {"expression": "object.x"}]);
         let variables = value!([{"name": "r", "expression": "object.spec.replicas"}]);
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations() {
+    fn evaluates_audit_annotations() {
         let policy = Validating::compile(
             "p",
             FieldRef::root(&value!({"auditAnnotations": [
@@ -319,8 +322,8 @@ mod tests {
             checks: None,
         };
         let annotations = policy.evaluate(&inputs, None).annotations;
-        let told = annotations.into_iter().map(|annotation| annotation.value.map_err(|decision| decision.message));
+        let values = annotations.into_iter().map(|annotation| annotation.value.map_err(|decision| decision.message));
         let wrong = "expression ''' + object.x' resulted in error: no such key: x";
-        assert_eq!(told.collect::<Vec<_>>(), [Ok(Some("n".into())), Ok(None), Ok(None), Err(wrong.into())]);
+        assert_eq!(values.collect::<Vec<_>>(), [Ok(Some("n".into())), Ok(None), Ok(None), Err(wrong.into())]);
     }
 }

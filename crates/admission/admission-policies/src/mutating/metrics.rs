@@ -21,7 +21,7 @@ families! {
 }
 
 impl MutatingMetrics {
-    /// Counts a mutation and why it failed, if it did.
+    /// Records a mutation, with the error type of its failure, if any.
     pub(crate) fn observe(&self, policy: &str, binding: &str, failure: Option<&str>, elapsed: Duration) {
         let labels = [policy, binding, failure.map_or("no_error", error_type)];
         self.checks.with_label_values(&labels).inc();

@@ -1,12 +1,13 @@
-//! The reasons to refuse a request.
+//! The failures of policies that deny a request.
 
 use binnacle_meta::{FieldErrors, Status, StatusReason};
 
-/// As many reasons as a refusal reports, bounded as errors of validation are. There may be one for each mutation and parameter.
+/// The failures that a denial reports. Their number is bounded as for validation errors, since there may be one for
+/// each mutation and parameter.
 #[derive(Default)]
 pub(super) struct Refusals {
     list: Vec<Refusal>,
-    /// The size of all messages.
+    /// The size of all messages in bytes.
     bytes: usize,
 }
 
@@ -25,7 +26,7 @@ impl Refusals {
         }
     }
 
-    /// Returns the refusal with the first message, and all of them as causes.
+    /// Returns a denial with the first message and all of them as causes, if there are any.
     pub(super) fn refuse(&self, forbidden: impl FnOnce() -> Status) -> Result<(), Status> {
         let Some(first) = self.list.first() else { return Ok(()) };
         let mut status = forbidden().with_message(&first.message);
@@ -49,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn many_refusals_are_cut() {
+    fn bounds_number_and_size_of_reported_refusals() {
         let causes = |status: &Status| status.details().map_or(0, |details| details.causes.len());
         let few = refused(3, 0);
         assert_eq!((few.message(), causes(&few)), ("0000", 3));

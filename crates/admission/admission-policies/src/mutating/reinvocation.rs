@@ -22,14 +22,14 @@ pub(crate) fn key(policy: &Policy<Mutating>, binding: &Binding, param: Option<&V
     (policy.name.clone(), binding.name.clone(), param)
 }
 
-/// The state of the first pass that the second pass uses.
+/// The state that is passed from the first pass to the second.
 #[derive(Default)]
 struct State {
-    /// The object after the policies.
+    /// The object after the last policy.
     last: Option<Value>,
-    /// Reinvocable policies that were invoked since the last change of the object.
+    /// The reinvocable policies that were invoked since the last change of the object.
     invoked: HashSet<Key>,
-    /// Policies to invoke again.
+    /// The policies to reinvoke.
     due: HashSet<Key>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Invocations<'a> {
         Self { reinvocation: request.reinvocation() }
     }
 
-    /// Begins a pass; other plugins may have changed the object since the last one.
+    /// Begins a pass. Other plugins may have changed the object since the previous one.
     pub(crate) fn begin(&self, object: &Value) {
         self.with(|state| {
             if self.is_second() && state.last.as_ref() != Some(object) {
@@ -87,7 +87,7 @@ impl<'a> Invocations<'a> {
         self.reinvocation.is_some_and(Reinvocation::is_second)
     }
 
-    fn with<R: Default>(&self, use_it: impl FnOnce(&mut State) -> R) -> R {
-        self.reinvocation.map(|reinvocation| reinvocation.with_state(NAME, use_it)).unwrap_or_default()
+    fn with<R: Default>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        self.reinvocation.map(|reinvocation| reinvocation.with_state(NAME, f)).unwrap_or_default()
     }
 }

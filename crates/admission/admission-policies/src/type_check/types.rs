@@ -1,4 +1,4 @@
-//! CEL types from the schemas of kinds, as kube-apiserver makes them from its OpenAPI documents.
+//! CEL types from the schemas of kinds, which equal those that kube-apiserver derives from its OpenAPI documents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,39 +7,39 @@ use binnacle_cel::{DeclField, DeclType, ObjectType, Shape, escape};
 use binnacle_meta::Text;
 use binnacle_schema::{Message, Ty};
 
-/// Returns the type of a resource; types within it are named by their paths.
+/// Returns the type of a resource. Nested types are named by their paths.
 pub(super) fn of_resource(kind: &str, message: &Message) -> DeclType {
     of_message(message, kind, &mut Vec::new())
 }
 
-/// Returns the type of a message. kube-apiserver ends a recursive one with an object without fields.
-fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -> DeclType {
+/// Returns the type of a message. As in kube-apiserver, recursion ends with an object without fields.
+fn of_message(message: &Message, name: &str, ancestors: &mut Vec<*const Message>) -> DeclType {
     let own = std::ptr::from_ref(message);
-    if around.contains(&own) {
+    if ancestors.contains(&own) {
         return object(name, BTreeMap::new());
     }
-    around.push(own);
+    ancestors.push(own);
     let mut fields = BTreeMap::new();
     for field in message.fields.iter() {
-        let ty = of_ty(&field.ty, &format!("{name}.{}", field.name), around);
+        let ty = of_ty(&field.ty, &format!("{name}.{}", field.name), ancestors);
         if let (Some(escaped), Some(ty)) = (escape(&field.name), ty) {
             fields.insert(escaped, DeclField { name: field.name.clone(), ty, required: field.required });
         }
     }
-    around.pop();
+    ancestors.pop();
     object(name, fields)
 }
 
-/// Returns the type of a value; `None` for types that the documents do not describe, which expressions cannot use.
-fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclType> {
+/// Returns the type of a value; `None` for types without an OpenAPI schema, which expressions cannot use.
+fn of_ty(ty: &Ty, name: &str, ancestors: &mut Vec<*const Message>) -> Option<DeclType> {
     if let Some(element) = ty.element() {
-        return of_ty(element, &format!("{name}.@idx"), around).map(DeclType::list);
+        return of_ty(element, &format!("{name}.@idx"), ancestors).map(DeclType::list);
     }
     if let Some(value) = ty.map_value() {
         return match value {
-            // Any value is allowed, so its fields are unknown.
+            // Any value is allowed, so the fields are unknown.
             Ty::Json => Some(object(name, BTreeMap::new())),
-            value => of_ty(value, &format!("{name}.@elem"), around).map(DeclType::map),
+            value => of_ty(value, &format!("{name}.@elem"), ancestors).map(DeclType::map),
         };
     }
     Some(match ty {
@@ -50,9 +50,9 @@ fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclTy
         Ty::Bytes => DeclType::new(Shape::Bytes),
         Ty::Time | Ty::MicroTime => DeclType::new(Shape::DateTime),
         Ty::IntOrString => DeclType::new(Shape::IntOrString),
-        Ty::Message(message) => of_message(message, name, around),
+        Ty::Message(message) => of_message(message, name, ancestors),
         Ty::RawExtension | Ty::FieldsV1 => object(name, BTreeMap::new()),
-        // A quantity is a string or a number, and has no type in the documents.
+        // A quantity is a string or a number, and has no type in OpenAPI documents.
         _ => return None,
     })
 }
@@ -67,7 +67,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Compiles expressions over a value of the type; each is correct, or has a problem that contains the text.
+    /// Compiles expressions over a value of the type. Each must be valid or have an error that contains the text.
     pub(crate) fn check(ty: &DeclType, cases: &[(&str, Option<&str>)]) {
         let environment = binnacle_cel::Environment::new(binnacle_cel::Version::STORED).with_data("self", ty);
         for (expression, problem) in cases {
@@ -80,9 +80,9 @@ pub(super) mod tests {
         }
     }
 
-    /// kube-apiserver replaces a reference to a schema around it by an object without fields.
+    /// kube-apiserver replaces a reference to an enclosing schema with an object without fields.
     #[test]
-    fn recursive_types_end_with_an_object() {
+    fn ends_recursive_types_with_an_empty_object() {
         let definition = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
         let message = binnacle_kinds::tables::message(definition).unwrap();
         let ty = of_resource("Schema", message);
@@ -96,7 +96,7 @@ pub(super) mod tests {
                 ("self.not == 1", Some("found no matching overload for '_==_' applied to '(Schema.not, int)'")),
                 ("self.allOf == 1", Some("'(list(Schema.allOf.@idx), int)'")),
                 ("self.properties == 1", Some("'(map(string, Schema.properties.@elem), int)'")),
-                // These have no type in the documents.
+                // These have no type in OpenAPI documents.
                 ("self.items == 1", Some("undefined field 'items'")),
                 ("self.additionalProperties == 1", Some("undefined field 'additionalProperties'")),
                 ("self.default == 1", Some("undefined field 'default'")),
@@ -105,7 +105,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn kinds() {
+    fn derives_types_from_fields() {
         let inner = Message::new("", vec![Field::new("at", Ty::Time), Field::new("limit", Ty::Quantity)]);
         let fields = vec![
             Field::new("name", Ty::String),

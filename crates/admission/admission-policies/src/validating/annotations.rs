@@ -1,4 +1,4 @@
-//! The audit annotations of policies.
+//! The audit annotations of validating policies.
 
 use binnacle_admission::Request;
 use binnacle_meta::Text;
@@ -10,12 +10,12 @@ use crate::policy::Binding;
 /// The maximum length of a value in bytes.
 const MAX_VALUE: usize = 10 * 1024;
 
-/// The audit annotations of one policy with all its bindings.
+/// The audit annotations of a policy with all its bindings.
 #[derive(Debug, Default)]
 pub(crate) struct Annotations<'p>(Vec<(&'p Text, Vec<String>)>);
 
 impl<'p> Annotations<'p> {
-    /// Adds a value. If further bindings or parameters have other values, these are kept as well.
+    /// Adds a value. Different values of other bindings or parameters are kept as well.
     pub(crate) fn add(&mut self, key: &'p Text, mut value: String) {
         if value.len() > MAX_VALUE {
             value.truncate(value.floor_char_boundary(MAX_VALUE));
@@ -25,7 +25,7 @@ impl<'p> Annotations<'p> {
             self.0.len() - 1
         });
         let values = &mut self.0[at].1;
-        // There may be a value for each parameter. The request ends with the budget.
+        // There may be a value for each parameter. An exhausted budget fails the request.
         if charge(1 + values.len() as u64).is_err() || values.contains(&value) || allocate(2 * value.len()).is_err() {
             return;
         }
@@ -58,16 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_many_parameters_are_bounded() {
+    fn bounds_values_of_many_parameters() {
         let budget = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 16 << 20 });
         let key = Text::from("k");
-        let kept = budget.enter(|| {
+        let count = budget.enter(|| {
             let mut annotations = Annotations::default();
             (0..10_000).for_each(|n| annotations.add(&key, format!("{n}{}", "x".repeat(9000))));
             annotations.add(&key, format!("0{}", "x".repeat(9000)));
             annotations.0[0].1.len()
         });
-        assert!((800..1000).contains(&kept), "{kept}");
+        assert!((800..1000).contains(&count), "{count}");
         assert!(budget.check().is_err());
     }
 }

@@ -45,7 +45,7 @@ impl ValidatingMetrics {
     }
 }
 
-/// Returns the error type for the metrics, which follows from the message, as in kube-apiserver; a refusal counts as
+/// Returns the error type for metrics, which is derived from the message, as in kube-apiserver. A denial counts as
 /// `invalid_error`.
 fn error_type(decision: &Decision) -> &'static str {
     if decision.evaluation == Evaluation::Admit {

@@ -1,4 +1,4 @@
-//! AlwaysAdmit admits every request, AlwaysDeny refuses every request. Both are deprecated.
+//! AlwaysAdmit and AlwaysDeny, which admit and reject every request. Both are deprecated.
 
 use binnacle_meta::Status;
 use binnacle_registry::WriteObject;
@@ -54,7 +54,7 @@ mod tests {
     use crate::testing::{admit, pods};
 
     #[tokio::test]
-    async fn as_they_are_called() {
+    async fn admits_or_denies_every_request() {
         let pod = value!({"metadata": {"name": "x"}});
         for operation in [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect] {
             let attributes = pods(operation);

@@ -1,4 +1,4 @@
-//! AlwaysPullImages: images are pulled with the pod's own credentials each time, so that no pod uses an image that
+//! AlwaysPullImages: images are always pulled with the pod's own credentials, so that no pod can use an image that
 //! another user's pod pulled to the node.
 
 use std::collections::HashSet;
@@ -49,7 +49,7 @@ fn pull_always(pod: &mut Value) {
     }
     let ephemeral = spec.items(PodSpec::EPHEMERAL_CONTAINERS);
     ephemeral.for_each(|mut container| container.set(EphemeralContainer::IMAGE_PULL_POLICY, ALWAYS));
-    // KEP-4639
+    // Image volumes (KEP-4639).
     for mut volume in spec.items(PodSpec::VOLUMES) {
         if let Some(mut image) = volume.structure(Volume::IMAGE) {
             image.set(ImageVolumeSource::PULL_POLICY, ALWAYS);
@@ -57,14 +57,14 @@ fn pull_always(pod: &mut Value) {
     }
 }
 
-/// Checks that no later plugin has changed the pull policies; if so, an error of unknown kind, as in kube-apiserver.
+/// Checks that no later plugin has changed the pull policies. As in kube-apiserver, the error has no specific reason.
 fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     let object = FieldRef::<Pod>::root(pod);
     let spec = object.at(Pod::SPEC);
-    let mut wrong: Vec<FieldError> = Vec::new();
+    let mut errors: Vec<FieldError> = Vec::new();
     let mut expect = |policy: FieldRef<Str>| {
         if policy.str() != ALWAYS {
-            wrong.push(policy.not_supported(&[ALWAYS]));
+            errors.push(policy.not_supported(&[ALWAYS]));
         }
     };
     let [init, containers] = [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS].map(|list| spec.at(list));
@@ -80,7 +80,7 @@ fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
         }
     }
     let refusals: Vec<String> =
-        wrong.iter().map(|error| forbidden(attributes, pod, error).message().to_owned()).collect();
+        errors.iter().map(|error| forbidden(attributes, pod, error).message().to_owned()).collect();
     match &refusals[..] {
         [] => Ok(()),
         [one] => Err(Status::unknown(500, one)),
@@ -109,7 +109,7 @@ mod tests {
     use crate::testing::{admit, pods};
 
     #[tokio::test]
-    async fn pull_policies() {
+    async fn sets_and_checks_pull_policies_of_new_images() {
         let pod = |policy: &str, image: &str| {
             value!({"spec": {
                 "initContainers": [{"name": "i", "image": image, "imagePullPolicy": policy}],

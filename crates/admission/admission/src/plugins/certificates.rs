@@ -1,6 +1,6 @@
-//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: permission, for
-//! each signer, to approve certificate signing requests, to sign them and to write trust bundles, and the subjects that
-//! no request may have.
+//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: the permissions
+//! to approve and sign certificate signing requests and to write trust bundles of a signer, and subjects that must not
+//! be requested.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
-/// Signs client certificates for API servers.
+/// The signer of client certificates for API servers.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-/// Permission for a signer: approvers need the verb `approve`, signers the verb `sign`.
+/// Checks permissions for signers: the verb `approve` to approve, and `sign` to sign.
 pub(crate) struct SignerPermission {
     authorizer: Arc<dyn Authorizer>,
     name: &'static str,
@@ -63,7 +63,7 @@ impl Plugin for SignerPermission {
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // The signer of the old object counts, since the caller may have changed it in the new one.
+            // The signer of the old object is used, since the client may have changed it in the new one.
             let Some(old) = request.old else { return Ok(()) };
             let [new, old] = [object, old].map(FieldRef::<Csr>::root);
             if self.subresource == "status" && !changes_result(new, old) {
@@ -79,7 +79,7 @@ impl Plugin for SignerPermission {
     }
 }
 
-/// Returns true if an update changes the certificate or the conditions of a request.
+/// Returns true if an update changes the certificate or the conditions of a CSR.
 fn changes_result(new: FieldRef<Csr>, old: FieldRef<Csr>) -> bool {
     let (new, old) = (new.at(Csr::STATUS), old.at(Csr::STATUS));
     new.at(CertificateSigningRequestStatus::CERTIFICATE).value()
@@ -88,16 +88,16 @@ fn changes_result(new: FieldRef<Csr>, old: FieldRef<Csr>) -> bool {
             != old.at(CertificateSigningRequestStatus::CONDITIONS).value()
 }
 
-/// Permission to write a signer's trust bundle: the verb `attest` for the signer (KEP-3257).
+/// Checks the permission to write a signer's trust bundle: the verb `attest` for the signer (KEP-3257).
 pub(crate) struct TrustBundleAttest {
     authorizer: Arc<dyn Authorizer>,
-    /// True when the feature gate `ClusterTrustBundle` is on.
-    on: bool,
+    /// True if the feature gate `ClusterTrustBundle` is enabled.
+    enabled: bool,
 }
 
 impl TrustBundleAttest {
-    pub(crate) fn new(authorizer: Arc<dyn Authorizer>, on: bool) -> Self {
-        Self { authorizer, on }
+    pub(crate) fn new(authorizer: Arc<dyn Authorizer>, enabled: bool) -> Self {
+        Self { authorizer, enabled }
     }
 }
 
@@ -110,12 +110,12 @@ impl Plugin for TrustBundleAttest {
         stage == Stage::Validate
             && matches!(attributes.operation, Operation::Create | Operation::Update)
             && is_any_of(attributes, GROUP, "clustertrustbundles")
-            && self.on
+            && self.enabled
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // The new object counts: validation keeps the signer unchanged.
+            // The signer of the new object is used, since validation rejects changes to it.
             let bundle = FieldRef::<ClusterTrustBundle>::root(object);
             let signer = bundle.at(ClusterTrustBundle::SPEC).at(ClusterTrustBundleSpec::SIGNER_NAME).str();
             let unchanged = request.old.is_some_and(|old| only_for_the_garbage_collector(object, old));
@@ -130,7 +130,7 @@ impl Plugin for TrustBundleAttest {
     }
 }
 
-/// Refuses requests for client certificates of members of `system:masters`.
+/// Rejects requests for client certificates of members of `system:masters`.
 pub(crate) struct SubjectRestriction;
 
 impl Plugin for SubjectRestriction {
@@ -155,7 +155,7 @@ fn restrict(object: &Value) -> Result<(), String> {
     if FieldRef::<Csr>::root(object).at(Csr::SPEC).at(Spec::SIGNER_NAME).str() != CLIENT_SIGNER {
         return Ok(());
     }
-    // An unreadable organization may be the group.
+    // An organization that cannot be decoded may be the group.
     let is_masters =
         |organization: &AttributeTypeAndValue<'_>| organization.as_str().map_or(true, |name| name == User::MASTERS);
     let becomes_master = of_subject(object, |subject| subject.iter_organization().any(is_masters));
@@ -165,7 +165,7 @@ fn restrict(object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Calls `read` with the certificate subject that a CertificateSigningRequest requests.
+/// Calls `read` with the subject of a CertificateSigningRequest.
 pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T, &'static str> {
     let request = FieldRef::<Csr>::root(object).at(Csr::SPEC).at(Spec::REQUEST).str();
     let pem = BASE64_STANDARD.decode(request).unwrap_or_default();
@@ -187,9 +187,9 @@ mod tests {
     use super::*;
     use crate::testing::attributes;
 
-    struct Allows(&'static str);
+    struct AccessListAuthorizer(&'static str);
 
-    impl Authorizer for Allows {
+    impl Authorizer for AccessListAuthorizer {
         fn authorize<'a>(&'a self, access: &'a Access<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
             let allowed = format!("{} {} {}", access.verb, access.resource, access.name) == self.0;
             let decision = if allowed { Decision::Allow("".into()) } else { Decision::NoOpinion("".into()) };
@@ -197,8 +197,13 @@ mod tests {
         }
     }
 
-    async fn ask(allows: &'static str, subresource: &str, object: &Value, old: Option<&Value>) -> Result<(), String> {
-        let authorizer: Arc<dyn Authorizer> = Arc::new(Allows(allows));
+    async fn validate_all(
+        allows: &'static str,
+        subresource: &str,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), String> {
+        let authorizer: Arc<dyn Authorizer> = Arc::new(AccessListAuthorizer(allows));
         let plugins: Vec<Arc<dyn Plugin>> = vec![
             Arc::new(SignerPermission::to_approve(authorizer.clone())),
             Arc::new(SignerPermission::to_sign(authorizer)),
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn signers() {
+    async fn requires_permission_for_the_signer() {
         let old = value!({"spec": {"signerName": "a.b/c"}});
         let signed = value!({"spec": {"signerName": "x.y/z"}, "status": {"certificate": "Zm9v"}});
         let refused = |verb: &str| {
@@ -238,12 +243,12 @@ mod tests {
             ("", "status", &old, Ok(())),
             ("", "", &signed, Ok(())),
         ] {
-            assert_eq!(ask(allows, subresource, object, Some(&old)).await, want, "{allows} {subresource}");
+            assert_eq!(validate_all(allows, subresource, object, Some(&old)).await, want, "{allows} {subresource}");
         }
     }
 
     #[tokio::test]
-    async fn trust_bundles() {
+    async fn requires_permission_to_attest() {
         let bundle = |signer: &str, text: &str| value!({"metadata": {"name": "b"}, "spec": {"signerName": signer, "trustBundle": text}});
         let mut collected = bundle("a.b/c", "x");
         collected.make_at(&["metadata"]).insert("finalizers", value!(["d.e/f"]));
@@ -256,7 +261,7 @@ mod tests {
             ("", Some(bundle("a.b/c", "x")), bundle("a.b/c", "y"), false),
             ("", Some(bundle("a.b/c", "x")), collected, true),
         ] {
-            let plugin = TrustBundleAttest::new(Arc::new(Allows(allows)), true);
+            let plugin = TrustBundleAttest::new(Arc::new(AccessListAuthorizer(allows)), true);
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             let bundles = [GROUP, "v1beta1", "clustertrustbundles"];
             let attributes =
@@ -264,13 +269,13 @@ mod tests {
             let outcome = plugin
                 .validate(Request::new(&attributes, old.as_ref(), &RequestNotes::default()), &new.clone().into())
                 .await;
-            let told = outcome.err().map(|status| status.message().to_owned());
-            assert_eq!(told, (!want).then(|| refused.to_owned()), "{allows} {new:?}");
+            let message = outcome.err().map(|status| status.message().to_owned());
+            assert_eq!(message, (!want).then(|| refused.to_owned()), "{allows} {new:?}");
         }
     }
 
     #[tokio::test]
-    async fn subjects() {
+    async fn rejects_client_certificates_of_masters() {
         let request = |organization: &str, signer: &str| {
             let mut params = CertificateParams::default();
             params.distinguished_name = DistinguishedName::new();
@@ -291,7 +296,7 @@ mod tests {
                 Err("failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"),
             ),
         ] {
-            assert_eq!(ask("", "", &object, None).await, want.map_err(|why| format!("{prefix}{why}")));
+            assert_eq!(validate_all("", "", &object, None).await, want.map_err(|why| format!("{prefix}{why}")));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! DefaultStorageClass and DefaultIngressClass: claims and ingresses without a class get the class that is marked as
-//! the default, the newest of several.
+//! DefaultStorageClass and DefaultIngressClass: claims and ingresses without a class get the default class, or the
+//! newest if there are several.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ struct Rule {
     plural: &'static str,
     /// The deprecated annotation for the class.
     annotation: &'static str,
-    /// Returns true if an object names a class, possibly an empty one, which means no class at all.
+    /// Returns true if an object has a class, possibly an empty one, which means no class.
     is_set: fn(&Value) -> bool,
     set: fn(&mut Value, Text),
     class: LookupKind,
-    /// The annotations that mark a class as the default.
+    /// The annotations of default classes.
     marks: &'static [&'static str],
 }
 
@@ -102,7 +102,7 @@ impl Plugin for DefaultClass {
     }
 }
 
-/// Returns the newest class that is marked as default, or the first of them by name.
+/// Returns the newest default class, or the first of them by name.
 fn default_of(classes: &[Arc<Value>], marks: &[&str]) -> Option<Text> {
     let marked = |class: &FieldRef<ObjectMeta>| {
         let annotations = class.at(ObjectMeta::ANNOTATIONS);
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_default_wins() {
+    fn newest_default_class_wins() {
         let class = |name: &str, at: &str, mark: &str| {
             Arc::new(value!({"metadata": {
                 "name": name, "creationTimestamp": at,

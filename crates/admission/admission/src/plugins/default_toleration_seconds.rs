@@ -1,4 +1,4 @@
-//! DefaultTolerationSeconds: the time that pods stay on nodes that are not ready or unreachable.
+//! DefaultTolerationSeconds: the default time for which pods stay on nodes that are not ready or unreachable.
 
 use binnacle_fields::core::v1::{Pod, PodSpec, Toleration};
 use binnacle_fields::{FieldMut, FieldRef};
@@ -14,7 +14,7 @@ use crate::plugin::{Plugin, Request, Stage, is_resource};
 const NO_EXECUTE: &str = "NoExecute";
 
 pub(crate) struct DefaultTolerationSeconds {
-    /// Keys of taints, and seconds.
+    /// Taint keys and seconds.
     defaults: [(&'static str, i64); 2],
 }
 
@@ -60,7 +60,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-/// Returns true if a toleration covers the key; an empty key or effect covers all.
+/// Returns true if a toleration matches the taint key. An empty key or effect matches all.
 fn tolerates(toleration: FieldRef<Toleration>, key: &str) -> bool {
     ["", key].contains(&toleration.at(Toleration::KEY).str())
         && ["", NO_EXECUTE].contains(&toleration.at(Toleration::EFFECT).str())

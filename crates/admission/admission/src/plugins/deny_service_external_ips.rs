@@ -1,4 +1,4 @@
-//! DenyServiceExternalIPs: services cannot add external IPs (CVE-2020-8554). Existing ones may stay.
+//! DenyServiceExternalIPs: external IPs cannot be added to services (CVE-2020-8554). Existing ones may remain.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Service, ServiceSpec};
@@ -45,7 +45,7 @@ mod tests {
     use crate::testing::{admit, attributes};
 
     #[tokio::test]
-    async fn only_fewer() {
+    async fn allows_only_removal_of_external_ips() {
         let service = |addresses: &[&str]| value!({"spec": {"externalIPs": (addresses.to_vec())}});
         let refused =
             Err((403, "services \"x\" is forbidden: Use of external IPs is denied by admission control".to_owned()));
@@ -59,8 +59,8 @@ mod tests {
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             let attributes = attributes(operation, ["", "v1", "services"], "Service", "");
             let old = old.map(service);
-            let made = admit(Arc::new(DenyServiceExternalIps), &attributes, &service(new), old.as_ref()).await;
-            assert_eq!(made, if allowed { Ok(service(new)) } else { refused.clone() }, "{new:?}");
+            let admitted = admit(Arc::new(DenyServiceExternalIps), &attributes, &service(new), old.as_ref()).await;
+            assert_eq!(admitted, if allowed { Ok(service(new)) } else { refused.clone() }, "{new:?}");
         }
     }
 }

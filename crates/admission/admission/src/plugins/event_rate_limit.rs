@@ -1,4 +1,4 @@
-//! EventRateLimit: limits the rate of written events: all together, by namespace, by user, or by source and object.
+//! EventRateLimit: limits the rate of events, in total, by namespace, by user, or by source and object.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use parking_lot::Mutex;
 
 use crate::plugin::{Plugin, Request, Stage};
 
-/// The default number of buckets of a limit.
+/// The default cache size of a limit.
 const BUCKETS: usize = 4096;
 
-/// One limit.
+/// A limit of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLimit {
     pub kind: EventLimitKind,
-    /// Sustained rate per second, more than 0.
+    /// The sustained rate per second, greater than 0.
     pub qps: u32,
-    /// More than 0.
+    /// Greater than 0.
     pub burst: u32,
     /// The maximum number of buckets; 0 for 4,096.
     pub cache_size: usize,
@@ -47,7 +47,7 @@ struct Limiter {
     buckets: Mutex<HashMap<String, Bucket>>,
 }
 
-/// A token bucket at a point in time; tokens grow with the time since.
+/// A token bucket at a point in time.
 struct Bucket {
     tokens: f64,
     at: Instant,
@@ -94,7 +94,7 @@ impl EventRateLimit {
         Self { limits: limits.map(|limit| Limiter { limit, buckets: Mutex::default() }).collect() }
     }
 
-    /// Checks every limit, so that each counts the event even if another refuses it.
+    /// Checks all limits, so that each one counts the event even if another one rejects it.
     fn check(&self, attributes: &Attributes, event: &Value, now: Instant) -> Result<(), Status> {
         let mut reached = Vec::new();
         for limiter in &self.limits {
@@ -118,20 +118,20 @@ impl Limiter {
     fn accepts(&self, key: &str, now: Instant) -> bool {
         let (qps, burst) = (f64::from(self.limit.qps), f64::from(self.limit.burst));
         let mut buckets = self.buckets.lock();
-        let most = if self.limit.cache_size == 0 { BUCKETS } else { self.limit.cache_size };
-        if !buckets.contains_key(key) && buckets.len() >= most {
-            // Full buckets are dropped without loss; if there is none, the least recently used bucket is dropped.
-            let whole = Duration::from_secs_f64(burst / qps);
-            buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < whole);
-            if buckets.len() >= most
+        let max_buckets = if self.limit.cache_size == 0 { BUCKETS } else { self.limit.cache_size };
+        if !buckets.contains_key(key) && buckets.len() >= max_buckets {
+            // Full buckets can be dropped without effect. If there are none, the least recently used bucket is dropped.
+            let refill_time = Duration::from_secs_f64(burst / qps);
+            buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < refill_time);
+            if buckets.len() >= max_buckets
                 && let Some(oldest) = buckets.iter().min_by_key(|(_, bucket)| bucket.at).map(|(key, _)| key.clone())
             {
                 buckets.remove(&oldest);
             }
         }
         let bucket = buckets.entry(key.to_owned()).or_insert(Bucket { tokens: burst, at: now });
-        let grown = now.saturating_duration_since(bucket.at).as_secs_f64() * qps;
-        bucket.tokens = (bucket.tokens + grown).min(burst);
+        let refilled = now.saturating_duration_since(bucket.at).as_secs_f64() * qps;
+        bucket.tokens = (bucket.tokens + refilled).min(burst);
         bucket.at = now;
         if bucket.tokens < 1.0 {
             return false;
@@ -147,7 +147,7 @@ impl Plugin for EventRateLimit {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        // Selects by kind: events of `events.k8s.io` have another kind, which kube-apiserver does not count either.
+        // Compares the kind: events of `events.k8s.io` have another one, which kube-apiserver does not limit either.
         stage == Stage::Validate
             && matches!(attributes.operation, Operation::Create | Operation::Update)
             && (attributes.kind.group.as_str(), attributes.kind.kind.as_str()) == ("", "Event")
@@ -173,20 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn buckets_fill_again() {
+    fn buckets_refill_over_time() {
         let plugin = EventRateLimit::new(&[limit(EventLimitKind::Server, 2, 3)]);
         let request = attributes(Operation::Create, ["", "v1", "events"], "Event", "");
         let start = Instant::now();
         let accepted = |after: u64| plugin.check(&request, &Value::Null, start + Duration::from_millis(after)).is_ok();
-        let answers = [0, 0, 0, 0, 400, 500, 501, 1000, 9000, 9000, 9000, 9000].map(accepted);
+        let outcomes = [0, 0, 0, 0, 400, 500, 501, 1000, 9000, 9000, 9000, 9000].map(accepted);
         let want = [true, true, true, false, false, true, false, true, true, true, true, false];
-        assert_eq!(answers, want);
-        let told = plugin.check(&request, &Value::Null, start + Duration::from_millis(9000)).unwrap_err();
-        assert_eq!((told.code(), told.message()), (429, "Too many requests: limit reached on type Server for key "));
+        assert_eq!(outcomes, want);
+        let error = plugin.check(&request, &Value::Null, start + Duration::from_millis(9000)).unwrap_err();
+        assert_eq!((error.code(), error.message()), (429, "Too many requests: limit reached on type Server for key "));
     }
 
     #[test]
-    fn each_has_its_own() {
+    fn buckets_are_separate_by_kind_of_limit() {
         let event =
             |name: &str| value!({"involvedObject": {"kind": "Pod", "name": name}, "source": {"component": "c"}});
         let request = |namespace: &str, user: &str| Attributes {
@@ -212,18 +212,18 @@ mod tests {
         let accepted = |(after, namespace): (u64, &str)| {
             plugin.check(&request(namespace, "u"), &Value::Null, start + Duration::from_millis(after)).is_ok()
         };
-        let answers = [(0, "a"), (1, "b"), (2, "c"), (3, "b"), (4, "a")].map(accepted);
-        assert_eq!(answers, [true, true, true, false, true]);
+        let outcomes = [(0, "a"), (1, "b"), (2, "c"), (3, "b"), (4, "a")].map(accepted);
+        assert_eq!(outcomes, [true, true, true, false, true]);
         assert_eq!(plugin.limits[0].buckets.lock().len(), 2);
     }
 
     #[test]
-    fn only_events() {
+    fn handles_only_written_events() {
         let plugin = EventRateLimit::new(&[limit(EventLimitKind::Server, 1, 1)]);
         let events = attributes(Operation::Create, ["", "v1", "events"], "Event", "");
-        let tried = Attributes { dry_run: true, ..events.clone() };
+        let dry_run_events = Attributes { dry_run: true, ..events.clone() };
         let pods = attributes(Operation::Create, ["", "v1", "pods"], "Pod", "");
-        let handles = [&events, &tried, &pods].map(|attributes| plugin.handles(Stage::Validate, attributes));
+        let handles = [&events, &dry_run_events, &pods].map(|attributes| plugin.handles(Stage::Validate, attributes));
         assert_eq!(handles, [true, false, false]);
     }
 }

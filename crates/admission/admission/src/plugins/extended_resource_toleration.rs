@@ -1,4 +1,4 @@
-//! ExtendedResourceToleration: pods that request a device tolerate the taint of the nodes with such devices.
+//! ExtendedResourceToleration: pods that request extended resources tolerate the taints of nodes with these resources.
 
 use std::collections::BTreeSet;
 
@@ -34,17 +34,17 @@ impl Plugin for ExtendedResourceToleration {
         let requests =
             containers.filter_map(|c| c.at(Container::RESOURCES).at(ResourceRequirements::REQUESTS).object());
         let names = requests.flat_map(Object::iter).map(|(name, _)| name.as_str());
-        let wanted: BTreeSet<String> = names.filter(|name| is_extended(name)).map(str::to_owned).collect();
-        if !wanted.is_empty() {
-            tolerate(object, wanted);
+        let resources: BTreeSet<String> = names.filter(|name| is_extended(name)).map(str::to_owned).collect();
+        if !resources.is_empty() {
+            tolerate(object, resources);
         }
         Box::pin(async { Ok(()) })
     }
 }
 
-/// Adds tolerations for the resources to a pod, and replaces existing ones, regardless of their seconds.
+/// Adds tolerations for the resources to a pod. Existing ones are replaced regardless of their seconds.
 fn tolerate(pod: &mut Value, mut resources: BTreeSet<String>) {
-    let wanted = |resource: &str| value!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
+    let toleration_for = |resource: &str| value!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
     let mut pod = FieldMut::<Pod>::root(pod);
     let mut spec = pod.entry(Pod::SPEC);
     let mut all = spec.read().at(PodSpec::TOLERATIONS).list().to_vec();
@@ -55,12 +55,12 @@ fn tolerate(pod: &mut Value, mut resources: BTreeSet<String>) {
         let [key, operator, effect, value] = fields.map(|field| given.at(field).str());
         if (operator, effect, value) == ("Exists", "NoSchedule", "") && resources.contains(key) {
             let key = key.to_owned();
-            *toleration = wanted(&key);
+            *toleration = toleration_for(&key);
             found.insert(key);
         }
     }
     resources.retain(|resource| !found.contains(resource));
-    all.extend(resources.iter().map(|resource| wanted(resource)));
+    all.extend(resources.iter().map(|resource| toleration_for(resource)));
     spec.set(PodSpec::TOLERATIONS, all);
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use crate::testing::{admit, pods};
 
     #[tokio::test]
-    async fn tolerations() {
+    async fn adds_tolerations_for_extended_resources() {
         let pod = |tolerations: Value| {
             value!({"spec": {
                 "containers": [{"resources": {"requests": {"cpu": "1", "b.test/gpu": "1"}}}],
@@ -92,8 +92,8 @@ mod tests {
             (value!([(other.clone())]), vec![other, nic, gpu]),
         ] {
             let plugin = Arc::new(ExtendedResourceToleration);
-            let made = admit(plugin, &pods(Operation::Create), &pod(given), None).await;
-            assert_eq!(made.expect("admitted").list_at(&["spec", "tolerations"]), want);
+            let admitted = admit(plugin, &pods(Operation::Create), &pod(given), None).await;
+            assert_eq!(admitted.expect("admitted").list_at(&["spec", "tolerations"]), want);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! LimitPodHardAntiAffinityTopology: required anti-affinity may keep pods from a node, but not from a whole zone.
+//! LimitPodHardAntiAffinityTopology: required anti-affinity may exclude other pods from a node, but not from a whole
+//! zone.
 
 use binnacle_fields::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity, PodSpec};
 use binnacle_fields::meta::v1::ObjectMeta;
@@ -51,7 +52,7 @@ mod tests {
     use crate::testing::{admit, pods};
 
     #[tokio::test]
-    async fn topology_keys() {
+    async fn rejects_other_topology_keys_in_required_terms() {
         for (rule, key, allowed) in [
             ("requiredDuringSchedulingIgnoredDuringExecution", HOSTNAME, true),
             ("requiredDuringSchedulingIgnoredDuringExecution", "zone", false),

@@ -17,11 +17,11 @@ use binnacle_webhook::{Answers, Backoff, WebhookError};
 
 use crate::lookup::Lookup;
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
-use review::{Answer, Review};
+use review::{Review, ReviewResponse};
 pub use settings::ImagePolicySettings;
 
-/// The maximum number of cached answers, as in kube-apiserver.
-const MOST_REMEMBERED: usize = 1024;
+/// The maximum number of cached responses, as in kube-apiserver.
+const MAX_CACHED_RESPONSES: usize = 1024;
 /// The prefix of this plugin's audit annotations.
 const PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
 const EPHEMERAL: &str = "ephemeralcontainers";
@@ -29,20 +29,20 @@ const EPHEMERAL: &str = "ephemeralcontainers";
 pub(crate) struct ImagePolicyWebhook {
     settings: ImagePolicySettings,
     lookup: Arc<dyn Lookup>,
-    answers: Answers<Answer>,
+    responses: Answers<ReviewResponse>,
 }
 
 impl ImagePolicyWebhook {
     pub(crate) fn new(settings: ImagePolicySettings, lookup: Arc<dyn Lookup>) -> Self {
-        Self { settings, lookup, answers: Answers::new(MOST_REMEMBERED) }
+        Self { settings, lookup, responses: Answers::new(MAX_CACHED_RESPONSES) }
     }
 
-    async fn judge(&self, request: Request<'_>, pod: &Value) -> Result<(), Status> {
+    async fn review_images(&self, request: Request<'_>, pod: &Value) -> Result<(), Status> {
         let attributes = request.attributes;
         let refused = |why: String| Err(forbidden(attributes, pod, why));
         let review = Review::of(pod, &attributes.namespace, attributes.subresource == EPHEMERAL);
-        let answer = match self.answer(&review).await {
-            Ok(answer) => answer,
+        let response = match self.response(&review).await {
+            Ok(response) => response,
             Err(error) if self.settings.default_allow => {
                 tracing::warn!(%error, "images are allowed although nobody could be asked about them");
                 request.annotate(&format!("{PREFIX}failed-open"), "true");
@@ -52,7 +52,7 @@ impl ImagePolicyWebhook {
             Err(WebhookError::Status { forbidden: Some(status), .. }) => return Err(*status),
             Err(error) => return refused(error.to_string()),
         };
-        for (name, value) in &answer.annotations {
+        for (name, value) in &response.annotations {
             let key = format!("{PREFIX}{name}");
             let problems = label_key(&key);
             if problems.is_empty() {
@@ -61,26 +61,26 @@ impl ImagePolicyWebhook {
                 tracing::warn!(key, value, problems = problems.join("; "), "failed to set admission audit annotation");
             }
         }
-        match (answer.allowed, answer.reason.as_str()) {
+        match (response.allowed, response.reason.as_str()) {
             (true, _) => Ok(()),
             (false, "") => refused("one or more images rejected by webhook backend".to_owned()),
             (false, why) => refused(format!("image policy webhook backend denied one or more images: {why}")),
         }
     }
 
-    async fn answer(&self, review: &Review) -> Result<Answer, WebhookError> {
-        let question = review.spec();
-        if let Some(answer) = self.answers.get(&question) {
-            return Ok(answer);
+    async fn response(&self, review: &Review) -> Result<ReviewResponse, WebhookError> {
+        let key = review.spec();
+        if let Some(response) = self.responses.get(&key) {
+            return Ok(response);
         }
         let settings = &self.settings;
-        let document = review.document();
+        let document = review.to_json();
         let posted =
             Backoff::starting_at(settings.retry_backoff).run(|| settings.client.post(document.clone())).await?;
-        let answer = Answer::read(&posted, &*self.lookup)?;
-        let ttl = if answer.allowed { settings.allow_ttl } else { settings.deny_ttl };
-        self.answers.put(question, answer.clone(), ttl);
-        Ok(answer)
+        let response = ReviewResponse::read(&posted, &*self.lookup)?;
+        let ttl = if response.allowed { settings.allow_ttl } else { settings.deny_ttl };
+        self.responses.put(key, response.clone(), ttl);
+        Ok(response)
     }
 }
 
@@ -97,6 +97,6 @@ impl Plugin for ImagePolicyWebhook {
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(self.judge(request, object))
+        Box::pin(self.review_images(request, object))
     }
 }

@@ -1,4 +1,4 @@
-//! JobValidation: a job with gang-scheduled pods keeps its parallelism (KEP-4671).
+//! JobValidation: the parallelism of a job with gang-scheduled pods cannot change (KEP-4671).
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct JobValidation {
     lookup: Arc<dyn Lookup>,
-    /// True if pod groups are enabled (feature gate `GenericWorkload`).
-    on: bool,
+    /// True if the feature gate `GenericWorkload` is enabled.
+    enabled: bool,
 }
 
 impl JobValidation {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>, on: bool) -> Self {
-        Self { lookup, on }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, enabled: bool) -> Self {
+        Self { lookup, enabled }
     }
 
-    /// Returns the name of the pod group that gang-schedules the job's pods: the group that the pod template names, or
-    /// else one that the job controls. An unreadable group counts as none.
+    /// Returns the name of the pod group that gang-schedules the job's pods: that of the pod template, or else one that
+    /// the job controls; `None` if it cannot be read.
     async fn gang(&self, namespace: &str, job: &Value) -> Option<String> {
         let template = FieldRef::<Job>::root(job).at(Job::SPEC).at(JobSpec::TEMPLATE).detached();
         let group = template.at(PodTemplateSpec::SPEC).at(PodSpec::SCHEDULING_GROUP).detached();
@@ -58,7 +58,7 @@ impl Plugin for JobValidation {
         stage == Stage::Validate
             && attributes.operation == Operation::Update
             && is_resource(attributes, "batch", "jobs")
-            && self.on
+            && self.enabled
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
@@ -89,17 +89,17 @@ mod tests {
     use binnacle_registry::RequestNotes;
 
     use super::*;
-    use crate::testing::{Known, attributes};
+    use crate::testing::{FixedLookup, attributes};
 
     #[tokio::test]
-    async fn parallelism() {
+    async fn rejects_changed_parallelism_of_gang_jobs() {
         let group = |name: &str, owner: &str, policy: Value| {
             let owners = value!([{"uid": owner, "controller": true}]);
             let metadata = value!({"name": name, "namespace": "ns", "ownerReferences": owners});
             (LookupKind::PodGroup, value!({"metadata": metadata, "spec": {"schedulingPolicy": policy}}))
         };
         let plugin = JobValidation::new(
-            Known::new(vec![
+            FixedLookup::new(vec![
                 group("basic", "1", value!({"basic": {}})),
                 group("gang", "2", value!({"gang": {"minCount": 2i64}})),
             ]),

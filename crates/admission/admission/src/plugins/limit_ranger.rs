@@ -1,4 +1,4 @@
-//! LimitRanger: limits on the resources of a namespace's containers, pods and claims, and defaults for absent values.
+//! LimitRanger: limits and defaults for the resources of a namespace's containers, pods and claims.
 
 mod constraints;
 
@@ -42,11 +42,11 @@ impl LimitRanger {
         let attributes = request.attributes;
         let listed = self.lookup.list(LookupKind::LimitRange, &attributes.namespace, Freshness::Cached).await;
         listed.map_err(|_| {
-            let what = &attributes.resource;
+            let resource = &attributes.resource;
             let operation = if request.is_create() { "CREATE" } else { "UPDATE" };
             let why = format!(
                 "unable to {operation} {}/{}, Resource={} at this time because there was an error enforcing limit ranges",
-                what.group, what.version, what.resource
+                resource.group, resource.version, resource.resource
             );
             forbidden(attributes, object, why)
         })
@@ -67,7 +67,7 @@ impl Plugin for LimitRanger {
                 _ => false,
             };
         }
-        // Claims have no defaults, so they need no mutation.
+        // There are no defaults for claims, so they are not mutated.
         stage == Stage::Validate
             && is_any_of(attributes, "", "persistentvolumeclaims")
             && subresource.is_empty()
@@ -77,7 +77,7 @@ impl Plugin for LimitRanger {
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             for range in self.ranges(request, object).await? {
-                fill_in(object, &range);
+                set_defaults(object, &range);
             }
             Ok(())
         })
@@ -87,11 +87,11 @@ impl Plugin for LimitRanger {
         Box::pin(async move {
             let pods = is_any_of(request.attributes, "", "pods");
             for range in self.ranges(request, object).await? {
-                let broken: Vec<String> = items(&range)
+                let violations: Vec<String> = items(&range)
                     .flat_map(|limit| if pods { check_pod(limit, object) } else { check_claim(limit, object) })
                     .collect();
-                if !broken.is_empty() {
-                    return Err(forbidden(request.attributes, object, aggregate(broken)));
+                if !violations.is_empty() {
+                    return Err(forbidden(request.attributes, object, aggregate(violations)));
                 }
             }
             Ok(())
@@ -103,8 +103,8 @@ fn items(range: &Value) -> impl Iterator<Item = FieldRef<'static, '_, LimitRange
     FieldRef::<LimitRange>::root(range).at(LimitRange::SPEC).at(LimitRangeSpec::LIMITS).values()
 }
 
-/// Sets the defaults of a limit range in containers, and lists them in an annotation.
-fn fill_in(pod: &mut Value, range: &Value) {
+/// Sets the defaults of a limit range in containers, and records them in an annotation.
+fn set_defaults(pod: &mut Value, range: &Value) {
     let (mut requests, mut limits) = (Object::new(), Object::new());
     for limit in items(range).filter(|limit| limit.at(LimitRangeItem::TYPE).str() == "Container") {
         for (field, into) in [(LimitRangeItem::DEFAULT_REQUEST, &mut requests), (LimitRangeItem::DEFAULT, &mut limits)]
@@ -117,29 +117,29 @@ fn fill_in(pod: &mut Value, range: &Value) {
     if requests.is_empty() && limits.is_empty() {
         return;
     }
-    let mut said = Vec::new();
+    let mut changes = Vec::new();
     let mut pod = FieldMut::<Pod>::root(pod);
     let Some(mut spec) = pod.structure(Pod::SPEC) else { return };
-    for (list, what) in [(PodSpec::CONTAINERS, "container"), (PodSpec::INIT_CONTAINERS, "init container")] {
+    for (list, kind) in [(PodSpec::CONTAINERS, "container"), (PodSpec::INIT_CONTAINERS, "init container")] {
         for mut container in spec.items(list) {
             let name = container.str(Container::NAME).to_owned();
-            for (field, word, defaults) in [(REQUESTS, "request", &requests), (LIMITS, "limit", &limits)] {
+            for (field, field_name, defaults) in [(REQUESTS, "request", &requests), (LIMITS, "limit", &limits)] {
                 let set = set_missing(&mut container, field, defaults);
                 if !set.is_empty() {
-                    said.push(format!("{} {word} for {what} {name}", set.join(", ")));
+                    changes.push(format!("{} {field_name} for {kind} {name}", set.join(", ")));
                 }
             }
         }
     }
-    if !said.is_empty() {
-        // The pod-level resources follow from the containers, as in kube-apiserver when it reads the pod again.
+    if !changes.is_empty() {
+        // Defaults the pod-level resources again, as kube-apiserver does when it decodes the pod again.
         binnacle_validation::pod_resources::default_pod_resources(spec.object());
-        let text = format!("LimitRanger plugin set: {}", said.join("; "));
+        let text = format!("LimitRanger plugin set: {}", changes.join("; "));
         pod.entry(Pod::METADATA).map_entry(ObjectMeta::ANNOTATIONS).insert(ANNOTATION, text);
     }
 }
 
-/// Sets missing defaults; returns their names, sorted.
+/// Sets missing defaults. Returns their names, sorted.
 fn set_missing(container: &mut FieldMut<Container>, field: AmountsField, defaults: &Object) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults.iter() {
@@ -184,20 +184,20 @@ fn check(
     requests: &Resources,
     limits: &Resources,
 ) -> Vec<String> {
-    let what = limit.at(LimitRangeItem::TYPE).str();
-    let mut broken = Vec::new();
+    let kind = limit.at(LimitRangeItem::TYPE).str();
+    let mut violations = Vec::new();
     for constraint in constraints {
         for (name, enforced) in amounts(limit.at(constraint.field())) {
             let (request, limit) = (requests.get(&name), limits.get(&name));
-            broken.extend(constraint.broken(what, &name, &enforced, request, limit));
+            violations.extend(constraint.violation(kind, &name, &enforced, request, limit));
         }
     }
-    broken
+    violations
 }
 
-/// Converts the amounts to a common unit, thousandths if all of them fit.
+/// Converts the quantities to a common unit: thousandths if all of them fit, or else units.
 fn comparable(amounts: [&Quantity; 3]) -> [i64; 3] {
-    /// The largest amount whose thousandths fit into an `i64`.
+    /// The largest value whose thousandths fit into an `i64`.
     const MAX_MILLI: i64 = i64::MAX / 1000;
     if amounts.iter().all(|amount| amount.value() <= MAX_MILLI) {
         amounts.map(Quantity::milli_value)
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults() {
+    fn sets_defaults_and_annotation() {
         let range = value!({"spec": {"limits": [
             {"type": "Container", "defaultRequest": {"cpu": "100m"}, "default": {"cpu": "500m", "memory": "1Gi"}},
             {"type": "Pod", "default": {"cpu": "9"}}
@@ -229,7 +229,7 @@ mod tests {
         let half = value!({"limits": {"memory": "1Mi"}});
         let half_filled = value!({"limits": {"memory": "1Mi", "cpu": "500m"}, "requests": {"cpu": "100m"}});
         let requests = value!({"limits": {"cpu": "2"}, "requests": {"cpu": "100m"}});
-        for (object, want, said) in [
+        for (object, want, changes) in [
             (
                 pod(Value::Null, value!({})),
                 pod(Value::Null, all.clone()),
@@ -248,10 +248,13 @@ mod tests {
             ),
         ] {
             let mut filled = object;
-            fill_in(&mut filled, &range);
-            let told = filled.str_at(&["metadata", "annotations", ANNOTATION]).to_owned();
+            set_defaults(&mut filled, &range);
+            let annotation = filled.str_at(&["metadata", "annotations", ANNOTATION]).to_owned();
             assert_eq!(filled.at(&["spec"]), want.at(&["spec"]));
-            assert_eq!(told, said.map(|said| format!("LimitRanger plugin set: {said}")).unwrap_or_default());
+            assert_eq!(
+                annotation,
+                changes.map(|changes| format!("LimitRanger plugin set: {changes}")).unwrap_or_default()
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! NamespaceExists and NamespaceAutoProvision: requests in an absent namespace are refused, or the namespace is
-//! created. NamespaceLifecycle, which is on by default, includes NamespaceExists.
+//! NamespaceExists and NamespaceAutoProvision: requests in a namespace that does not exist are rejected, or the
+//! namespace is created. NamespaceLifecycle, which is enabled by default, includes NamespaceExists.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Plugin for NamespaceAutoProvision {
             if self.lookup.namespace(name, Freshness::Cached).await.map_err(refused)? != NamespaceState::Absent {
                 return Ok(());
             }
-            match self.lookup.make_namespace(name).await {
+            match self.lookup.create_namespace(name).await {
                 Err(status) if !status.is(StatusReason::AlreadyExists) => Err(refused(status)),
                 _ => Ok(()),
             }
@@ -94,34 +94,34 @@ mod tests {
 
     use super::*;
     use crate::lookup::LookupKind;
-    use crate::testing::{Known, admit, attributes, pods};
+    use crate::testing::{FixedLookup, admit, attributes, pods};
 
     #[tokio::test]
-    async fn what_does_not_exist() {
+    async fn rejects_or_creates_absent_namespaces() {
         let pod = value!({"metadata": {"name": "x"}});
-        let there = || Known::new(vec![(LookupKind::Namespace, value!({"metadata": {"name": "ns"}}))]);
+        let existing = || FixedLookup::new(vec![(LookupKind::Namespace, value!({"metadata": {"name": "ns"}}))]);
         let absent = Err((404, "namespaces \"ns\" not found".to_owned()));
         for operation in [Operation::Create, Operation::Update, Operation::Delete] {
             let attributes = pods(operation);
-            let plugin = Arc::new(NamespaceExists::new(there()));
+            let plugin = Arc::new(NamespaceExists::new(existing()));
             assert_eq!(admit(plugin, &attributes, &pod, None).await, Ok(pod.clone()));
-            let plugin = Arc::new(NamespaceExists::new(Known::new(Vec::new())));
+            let plugin = Arc::new(NamespaceExists::new(FixedLookup::new(Vec::new())));
             assert_eq!(admit(plugin, &attributes, &pod, None).await, absent);
         }
         let own = attributes(Operation::Create, ["", "v1", "namespaces"], "Namespace", "");
-        let plugin = Arc::new(NamespaceExists::new(Known::new(Vec::new())));
+        let plugin = Arc::new(NamespaceExists::new(FixedLookup::new(Vec::new())));
         assert_eq!(admit(plugin, &own, &pod, None).await, Ok(pod.clone()));
 
-        for (known, operation, dry_run, made) in [
-            (there(), Operation::Create, false, false),
-            (Known::new(Vec::new()), Operation::Create, false, true),
-            (Known::new(Vec::new()), Operation::Create, true, false),
-            (Known::new(Vec::new()), Operation::Update, false, false),
+        for (lookup, operation, dry_run, created) in [
+            (existing(), Operation::Create, false, false),
+            (FixedLookup::new(Vec::new()), Operation::Create, false, true),
+            (FixedLookup::new(Vec::new()), Operation::Create, true, false),
+            (FixedLookup::new(Vec::new()), Operation::Update, false, false),
         ] {
             let attributes = Attributes { dry_run, ..pods(operation) };
-            let plugin = Arc::new(NamespaceAutoProvision::new(known.clone()));
+            let plugin = Arc::new(NamespaceAutoProvision::new(lookup.clone()));
             assert_eq!(admit(plugin, &attributes, &pod, None).await, Ok(pod.clone()));
-            assert_eq!(*known.made.lock() == ["ns"], made, "{operation:?}");
+            assert_eq!(*lookup.created.lock() == ["ns"], created, "{operation:?}");
         }
     }
 }

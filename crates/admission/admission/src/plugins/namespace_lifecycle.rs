@@ -1,4 +1,4 @@
-//! NamespaceLifecycle: objects are created only in namespaces that exist and are not terminating, and the system
+//! NamespaceLifecycle: objects can only be created in namespaces that exist and are not terminating, and system
 //! namespaces cannot be deleted.
 
 use std::collections::HashMap;
@@ -18,46 +18,46 @@ use crate::plugin::{Plugin, Request, Stage, forbidden};
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 /// The time after a delete during which the cached state `Active` of a namespace is not trusted.
-const DOUBT: Duration = Duration::from_secs(30);
-/// The maximum number of recent deletes that are recorded; the cache is never that far behind.
-const DOUBTED_MAX: usize = 100;
+const DISTRUST_PERIOD: Duration = Duration::from_secs(30);
+/// The maximum number of recorded deletes; the cache never lags behind that many.
+const MAX_RECENT_DELETES: usize = 100;
 
 pub(crate) struct NamespaceLifecycle {
     lookup: Arc<dyn Lookup>,
     /// Namespaces whose deletion was requested, with the time of the request.
-    doubted: Mutex<HashMap<Text, Instant>>,
+    recent_deletes: Mutex<HashMap<Text, Instant>>,
 }
 
 impl NamespaceLifecycle {
     pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup, doubted: Mutex::new(HashMap::new()) }
+        Self { lookup, recent_deletes: Mutex::new(HashMap::new()) }
     }
 
     async fn state(&self, name: &str) -> Result<NamespaceState, Status> {
         let cached = self.lookup.namespace(name, Freshness::Cached).await?;
-        let sure = match cached {
+        let is_certain = match cached {
             NamespaceState::Absent => false,
-            NamespaceState::Active => !self.is_doubted(name),
+            NamespaceState::Active => !self.is_recently_deleted(name),
             NamespaceState::Terminating => true,
         };
-        if sure { Ok(cached) } else { self.lookup.namespace(name, Freshness::Consistent).await }
+        if is_certain { Ok(cached) } else { self.lookup.namespace(name, Freshness::Consistent).await }
     }
 
-    fn doubt(&self, name: &str) {
-        let mut doubted = self.doubted.lock();
-        if doubted.len() >= DOUBTED_MAX {
-            doubted.retain(|_, at| at.elapsed() < DOUBT);
+    fn record_delete(&self, name: &str) {
+        let mut recent_deletes = self.recent_deletes.lock();
+        if recent_deletes.len() >= MAX_RECENT_DELETES {
+            recent_deletes.retain(|_, at| at.elapsed() < DISTRUST_PERIOD);
         }
-        if doubted.len() >= DOUBTED_MAX
-            && let Some(oldest) = doubted.iter().min_by_key(|(_, at)| **at).map(|(name, _)| name.clone())
+        if recent_deletes.len() >= MAX_RECENT_DELETES
+            && let Some(oldest) = recent_deletes.iter().min_by_key(|(_, at)| **at).map(|(name, _)| name.clone())
         {
-            doubted.remove(&oldest);
+            recent_deletes.remove(&oldest);
         }
-        doubted.insert(name.into(), Instant::now());
+        recent_deletes.insert(name.into(), Instant::now());
     }
 
-    fn is_doubted(&self, name: &str) -> bool {
-        self.doubted.lock().get(name).is_some_and(|at| at.elapsed() < DOUBT)
+    fn is_recently_deleted(&self, name: &str) -> bool {
+        self.recent_deletes.lock().get(name).is_some_and(|at| at.elapsed() < DISTRUST_PERIOD)
     }
 }
 
@@ -72,7 +72,7 @@ impl Plugin for NamespaceLifecycle {
         }
         match attributes.operation {
             Operation::Delete => is_namespace(attributes),
-            // LocalSubjectAccessReviews are answered for absent namespaces too.
+            // LocalSubjectAccessReviews can be created in namespaces that do not exist.
             Operation::Create | Operation::Update => {
                 !attributes.namespace.is_empty()
                     && !is_namespace(attributes)
@@ -90,7 +90,7 @@ impl Plugin for NamespaceLifecycle {
                     let why = "this namespace may not be deleted";
                     return Err(Status::forbidden(&attributes.resource.group_resource(), &attributes.name, why));
                 }
-                self.doubt(&attributes.name);
+                self.record_delete(&attributes.name);
                 return Ok(());
             }
             let namespace = attributes.namespace.as_str();

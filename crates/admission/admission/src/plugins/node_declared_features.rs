@@ -1,4 +1,4 @@
-//! NodeDeclaredFeatureValidator: changes of a running pod need features that its node declares (KEP-5328).
+//! NodeDeclaredFeatureValidator: changes to a running pod may require features that its node declares (KEP-5328).
 
 use std::sync::Arc;
 
@@ -15,31 +15,31 @@ use super::pod;
 use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
-/// Returns true if the change from the first pod to the second needs a feature.
-type Needs = fn(FieldRef<PodSpec>, FieldRef<PodSpec>) -> bool;
+/// Returns true if the change from the first spec to the second requires a feature.
+type FeatureCheck = fn(FieldRef<PodSpec>, FieldRef<PodSpec>) -> bool;
 
-/// Features that a change may need, each with its check. Other declared features matter only to scheduling.
-const FEATURES: [(&str, Needs); 2] = [
+/// The features that updates may require, and their checks. Other declared features only affect scheduling.
+const FEATURES: [(&str, FeatureCheck); 2] = [
     ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
     ("InPlacePodVerticalScalingInitContainers", resizes_init_containers),
 ];
 
 pub(crate) struct NodeDeclaredFeatures {
     lookup: Arc<dyn Lookup>,
-    /// True if the feature gate of the same name is on.
-    on: bool,
+    /// True if the feature gate of the same name is enabled.
+    enabled: bool,
 }
 
 impl NodeDeclaredFeatures {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>, on: bool) -> Self {
-        Self { lookup, on }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, enabled: bool) -> Self {
+        Self { lookup, enabled }
     }
 
     async fn check(&self, pod: &Value, old: &Value) -> Result<(), String> {
         let (spec, old_spec) = (pod::spec(pod), pod::spec(old));
         let node = spec.at(PodSpec::NODE_NAME).str();
         let generation = |pod| metadata(pod).at(ObjectMeta::GENERATION).int();
-        // Every change of the spec changes the generation.
+        // Every change to the spec changes the generation.
         if node.is_empty() || generation(pod) == generation(old) {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl Plugin for NodeDeclaredFeatures {
             && attributes.operation == Operation::Update
             && ["", "resize"].contains(&attributes.subresource.as_str())
             && is_any_of(attributes, "", "pods")
-            && self.on
+            && self.enabled
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
@@ -90,7 +90,7 @@ fn resizes_pod(old: FieldRef<PodSpec>, new: FieldRef<PodSpec>) -> bool {
     old.at(PodSpec::RESOURCES).value() != new.at(PodSpec::RESOURCES).value()
 }
 
-/// Returns true if resources of init containers change; sidecars count as containers.
+/// Returns true if the resources of init containers change. Sidecars do not count as init containers.
 fn resizes_init_containers(old: FieldRef<PodSpec>, new: FieldRef<PodSpec>) -> bool {
     let mut pairs = old.at(PodSpec::INIT_CONTAINERS).values().zip(new.at(PodSpec::INIT_CONTAINERS).values());
     pairs.any(|(old, new)| {
@@ -104,10 +104,10 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
-    use crate::testing::{Known, admit, attributes};
+    use crate::testing::{FixedLookup, admit, attributes};
 
     #[tokio::test]
-    async fn what_nodes_support() {
+    async fn rejects_changes_that_the_node_does_not_support() {
         let pod = |node: &str, generation: i64, own: &str, init: &str, policy: &str| {
             value!({"metadata": {"name": "x", "generation": generation}, "spec": {
                 "nodeName": node,
@@ -119,7 +119,7 @@ mod tests {
             let features = features.to_vec();
             (LookupKind::Node, value!({"metadata": {"name": name}, "status": {"declaredFeatures": features}}))
         };
-        let known = Known::new(vec![
+        let lookup = FixedLookup::new(vec![
             node("old", &[]),
             node("new", &["InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "X"]),
         ]);
@@ -137,10 +137,10 @@ mod tests {
             let old = pod(node, 1, "1", "1", policy);
             let new = pod(node, generation, own, init, policy);
             let attributes = attributes(Operation::Update, ["", "v1", "pods"], "Pod", "resize");
-            let made =
-                admit(Arc::new(NodeDeclaredFeatures::new(known.clone(), true)), &attributes, &new, Some(&old)).await;
+            let admitted =
+                admit(Arc::new(NodeDeclaredFeatures::new(lookup.clone(), true)), &attributes, &new, Some(&old)).await;
             let want = want.map_or(Ok(new), |why| Err((403, format!("pods \"x\" is forbidden: {why}"))));
-            assert_eq!(made, want, "{node} {own} {init} {policy}");
+            assert_eq!(admitted, want, "{node} {own} {init} {policy}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! NodeRestriction: restricts the writes of kubelets. The node authorizer decides by the objects that a node needs, but
-//! does not see contents: here a node may change only itself, the status of its pods and its own lease, and cannot give
-//! itself workloads, rights or tokens.
+//! does not see their contents. This plugin only lets a node change its own Node, the status of its pods and its own
+//! lease, and prevents it from attracting workloads and obtaining permissions or tokens.
 
 mod nodes;
 mod pod_certificates;
@@ -39,17 +39,17 @@ pub(crate) struct NodeRestriction {
     features: Arc<Features>,
 }
 
-/// The reason of a refusal.
+/// The reason why a request is rejected.
 enum Refusal {
-    /// 403 that names the object.
+    /// A 403 with the name of the object.
     Forbidden(String),
-    /// The status as it is.
+    /// The status as is.
     Status(Status),
 }
 
 type Verdict = Result<(), Refusal>;
 
-/// A request of a node, with the node's name.
+/// A request of a node.
 #[derive(Clone, Copy)]
 struct NodeRequest<'a> {
     node: &'a str,
@@ -71,17 +71,17 @@ impl From<&str> for Refusal {
     }
 }
 
-fn no(why: impl Into<Refusal>) -> Verdict {
+fn refuse(why: impl Into<Refusal>) -> Verdict {
     Err(why.into())
 }
 
-/// Returns an error without a code of its own, so that clients retry: this server's cache may lag behind the node's.
-fn not_yet(why: impl AsRef<str>) -> Refusal {
+/// Returns an error without a specific code, so that clients retry: this server's cache may lag behind the node's.
+fn retryable(why: impl AsRef<str>) -> Refusal {
     Refusal::Status(Status::unknown(500, why.as_ref()))
 }
 
-/// Returns the operation in Go's spelling.
-fn shown(operation: Operation) -> &'static str {
+/// Returns the operation in kube-apiserver's spelling.
+fn operation_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
         Operation::Update => "UPDATE",
@@ -95,95 +95,103 @@ impl NodeRestriction {
         Self { lookup, authorizer, features }
     }
 
-    async fn judge(&self, asked: NodeRequest<'_>) -> Verdict {
-        let NodeRequest { node, attributes, .. } = asked;
+    async fn check(&self, node_request: NodeRequest<'_>) -> Verdict {
+        let NodeRequest { node, attributes, .. } = node_request;
         if node.is_empty() {
             let user = go_quote(&attributes.user.name);
-            return no(format!("could not determine node from user {user}"));
+            return refuse(format!("could not determine node from user {user}"));
         }
         match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {
             ("", "pods") => match attributes.subresource.as_str() {
-                "" => self.pod(asked).await,
-                "status" => pods::status(asked),
-                "eviction" => self.eviction(asked).await,
-                other => no(format!(
+                "" => self.pod(node_request).await,
+                "status" => pods::status(node_request),
+                "eviction" => self.eviction(node_request).await,
+                other => refuse(format!(
                     "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
                     go_quote(other)
                 )),
             },
-            ("", "nodes") => nodes::check(asked),
+            ("", "nodes") => nodes::check(node_request),
             ("", "persistentvolumeclaims") => match attributes.subresource.as_str() {
-                "status" => nodes::claim_status(&self.features, asked),
-                _ => no("may only update PVC status"),
+                "status" => nodes::claim_status(&self.features, node_request),
+                _ => refuse("may only update PVC status"),
             },
-            ("", "serviceaccounts") => self.token(asked).await,
-            ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate(asked).await,
-            ("certificates.k8s.io", "certificatesigningrequests") => csr(&self.features, asked),
-            ("coordination.k8s.io", "leases") => lease(asked),
+            ("", "serviceaccounts") => self.token(node_request).await,
+            ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate(node_request).await,
+            ("certificates.k8s.io", "certificatesigningrequests") => csr(&self.features, node_request),
+            ("coordination.k8s.io", "leases") => lease(node_request),
             ("storage.k8s.io", "csinodes") => {
-                own_name(asked, "can only access CSINode with the same name as the requesting node")
+                own_name(node_request, "can only access CSINode with the same name as the requesting node")
             }
-            ("resource.k8s.io", "resourceslices") => slice(asked),
+            ("resource.k8s.io", "resourceslices") => slice(node_request),
             _ => Ok(()),
         }
     }
 
-    /// Returns an object of the cache. `singular` is the name of its kind in errors.
-    async fn known(&self, kind: LookupKind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
+    /// Returns an object from the cache. `singular` is the name of its kind in errors.
+    async fn cached_object(
+        &self,
+        kind: LookupKind,
+        singular: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Value>, Status> {
         let group = if kind == LookupKind::CsiDriver { "storage.k8s.io" } else { "" };
         let found = self.lookup.get(kind, namespace, name, Freshness::Cached).await?;
         found.ok_or_else(|| Status::not_found(&GroupResource::new(group, singular), name))
     }
 }
 
-/// Checks that the request is for an object with the node's name; on create, the name in the object counts.
-fn own_name(asked: NodeRequest<'_>, why: &str) -> Verdict {
-    let name = match asked.attributes.operation {
-        Operation::Create => metadata(asked.object).at(ObjectMeta::NAME).str(),
-        _ => asked.attributes.name.as_str(),
+/// Checks that the request is for an object with the node's name. On create, the name in the object is used.
+fn own_name(node_request: NodeRequest<'_>, why: &str) -> Verdict {
+    let name = match node_request.attributes.operation {
+        Operation::Create => metadata(node_request.object).at(ObjectMeta::NAME).str(),
+        _ => node_request.attributes.name.as_str(),
     };
-    if name == asked.node { Ok(()) } else { no(why) }
+    if name == node_request.node { Ok(()) } else { refuse(why) }
 }
 
-fn lease(asked: NodeRequest<'_>) -> Verdict {
-    if asked.attributes.namespace != LEASES {
-        return no(format!("can only access leases in the {} system namespace", go_quote(LEASES)));
+fn lease(node_request: NodeRequest<'_>) -> Verdict {
+    if node_request.attributes.namespace != LEASES {
+        return refuse(format!("can only access leases in the {} system namespace", go_quote(LEASES)));
     }
-    own_name(asked, "can only access node lease with the same name as the requesting node")
+    own_name(node_request, "can only access node lease with the same name as the requesting node")
 }
 
-/// Checks creates and deletes of a ResourceSlice; for updates the node authorizer checks the slice's node.
-fn slice(asked: NodeRequest<'_>) -> Verdict {
-    let (slice, verb) = match asked.attributes.operation {
-        Operation::Create => (Some(asked.object), "create"),
-        Operation::Delete => (asked.old, "delete"),
+/// Checks creates and deletes of a ResourceSlice. For updates, the node authorizer checks the node of the slice.
+fn slice(node_request: NodeRequest<'_>) -> Verdict {
+    let (slice, verb) = match node_request.attributes.operation {
+        Operation::Create => (Some(node_request.object), "create"),
+        Operation::Delete => (node_request.old, "delete"),
         _ => return Ok(()),
     };
     let slice = slice.map(FieldRef::<ResourceSlice>::root);
-    if slice.is_some_and(|slice| slice.at(ResourceSlice::SPEC).at(ResourceSliceSpec::NODE_NAME).str() == asked.node) {
+    if slice
+        .is_some_and(|slice| slice.at(ResourceSlice::SPEC).at(ResourceSliceSpec::NODE_NAME).str() == node_request.node)
+    {
         return Ok(());
     }
-    no(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"))
+    refuse(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"))
 }
 
-fn csr(features: &Features, asked: NodeRequest<'_>) -> Verdict {
-    let request = FieldRef::<CertificateSigningRequest>::root(asked.object);
+fn csr(features: &Features, node_request: NodeRequest<'_>) -> Verdict {
+    let request = FieldRef::<CertificateSigningRequest>::root(node_request.object);
     let signer = request.at(CertificateSigningRequest::SPEC).at(CertificateSigningRequestSpec::SIGNER_NAME).str();
-    if asked.attributes.operation != Operation::Create
+    if node_request.attributes.operation != Operation::Create
         || !KUBELET_SIGNERS.contains(&signer)
         || features.enabled("AllowInsecureKubeletCertificateSigningRequests")
     {
         return Ok(());
     }
-    let wanted = format!("system:node:{}", asked.node);
-    // Go uses the last common name.
-    let is_own = of_subject(asked.object, |subject| {
-        subject.iter_common_name().last().is_some_and(|name| name.as_str().is_ok_and(|name| name == wanted))
+    let common_name = format!("system:node:{}", node_request.node);
+    // As in Go, the last common name is used.
+    let is_own = of_subject(node_request.object, |subject| {
+        subject.iter_common_name().last().is_some_and(|name| name.as_str().is_ok_and(|name| name == common_name))
     });
     match is_own {
         Ok(true) => Ok(()),
-        Ok(false) => no(format!("can only create a node CSR with CN={wanted}")),
-        Err(why) => no(format!("unable to parse csr: {why}")),
+        Ok(false) => refuse(format!("can only create a node CSR with CN={common_name}")),
+        Err(why) => refuse(format!("unable to parse csr: {why}")),
     }
 }
 
@@ -192,7 +200,7 @@ impl Plugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    /// Handles the mutating stage, to precede all other decisions about the object, as in kube-apiserver.
+    /// Handles the mutating stage, so that the checks precede those of other plugins, as in kube-apiserver.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
         stage == Stage::Mutate
             && attributes.operation != Operation::Connect
@@ -203,8 +211,8 @@ impl Plugin for NodeRestriction {
         Box::pin(async move {
             let attributes = request.attributes;
             let Some(node) = Node::identity(&attributes.user) else { return Ok(()) };
-            let asked = NodeRequest { node, attributes, object, old: request.old };
-            match self.judge(asked).await {
+            let node_request = NodeRequest { node, attributes, object, old: request.old };
+            match self.check(node_request).await {
                 Ok(()) => Ok(()),
                 Err(Refusal::Forbidden(why)) => Err(forbidden(attributes, object, why)),
                 Err(Refusal::Status(status)) => Err(status),

@@ -26,8 +26,8 @@ impl OwnerReferences {
         Self { lookup, authorizer }
     }
 
-    /// Checks an access; if it is not allowed, returns the reason and the error in kube-apiserver's notation.
-    async fn ask(&self, access: &Access<'_>) -> Result<(), String> {
+    /// Authorizes an access. If it is not allowed, returns the reason and the error in kube-apiserver's format.
+    async fn check_access(&self, access: &Access<'_>) -> Result<(), String> {
         match self.authorizer.authorize(access).await {
             Ok(Decision::Allow(_)) => Ok(()),
             Ok(Decision::Deny(reason) | Decision::NoOpinion(reason)) => Err(format!("{reason}, <nil>")),
@@ -49,7 +49,7 @@ impl OwnerReferences {
                 name: &attributes.name,
                 ..Access::nothing(user)
             };
-            self.ask(&delete)
+            self.check_access(&delete)
                 .await
                 .map_err(|why| format!("cannot set an ownerRef on a resource you can't delete: {why}"))?;
         }
@@ -64,7 +64,7 @@ impl OwnerReferences {
             name: "*",
             ..Access::nothing(user)
         };
-        if blocking.is_empty() || self.ask(&anything).await.is_ok() {
+        if blocking.is_empty() || self.check_access(&anything).await.is_ok() {
             return Ok(());
         }
         for owner in blocking {
@@ -99,7 +99,7 @@ impl OwnerReferences {
             name: owner.at(OwnerReference::NAME).str(),
             ..*access
         };
-        self.ask(&finalize).await.map_err(|why| {
+        self.check_access(&finalize).await.map_err(|why| {
             format!("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: {why}")
         })
     }
@@ -111,7 +111,7 @@ impl Plugin for OwnerReferences {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        // A write of a pod's status cannot change its owners, and old kubelets sent garbled ones.
+        // Writes of a pod's status cannot change its owners, and old kubelets send invalid ones.
         let resource = &attributes.resource;
         let pod_status = resource.group.is_empty() && resource.resource == "pods" && attributes.subresource == "status";
         stage == Stage::Validate && matches!(attributes.operation, Operation::Create | Operation::Update) && !pod_status
@@ -132,7 +132,7 @@ fn owners(object: &Value) -> FieldRef<'static, '_, List<OwnerReference>> {
     metadata(object).at(ObjectMeta::OWNER_REFERENCES).detached()
 }
 
-/// Returns the owners whose `blockOwnerDeletion` is newly set.
+/// Returns the owners whose `blockOwnerDeletion` the request sets.
 fn newly_blocking<'a>(object: &'a Value, old: Option<&Value>) -> Vec<FieldRef<'static, 'a, OwnerReference>> {
     let blocks = |owner: FieldRef<OwnerReference>| owner.at(OwnerReference::BLOCK_OWNER_DELETION).bool();
     let old = old.map(owners);
@@ -148,10 +148,10 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
-    use crate::testing::{Allows, Known, admit, attributes};
+    use crate::testing::{AccessListAuthorizer, FixedLookup, admit, attributes};
 
     #[tokio::test]
-    async fn permissions() {
+    async fn requires_permission_to_delete_or_to_finalize() {
         let owned = |owners: &[Value]| value!({"metadata": {"name": "x", "ownerReferences": (owners.to_vec())}});
         let owner = |api: &str, kind: &str, blocks: bool| value!({"apiVersion": api, "kind": kind, "name": "o", "uid": "u", "blockOwnerDeletion": blocks});
         let set = owner("apps/v1", "ReplicaSet", false);
@@ -179,16 +179,16 @@ mod tests {
         ] {
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             let attributes = attributes(operation, ["", "v1", "pods"], "Pod", "");
-            let known: Arc<dyn Lookup> = Known::new(Vec::new());
-            let told = format!("{allows:?} {old:?} {new:?}");
-            let plugin = Arc::new(OwnerReferences::new(known, Arc::new(Allows(allows))));
+            let lookup: Arc<dyn Lookup> = FixedLookup::new(Vec::new());
+            let case = format!("{allows:?} {old:?} {new:?}");
+            let plugin = Arc::new(OwnerReferences::new(lookup, Arc::new(AccessListAuthorizer(allows))));
             let old = old.map(owned);
-            let made = admit(plugin, &attributes, &owned(new), old.as_ref()).await;
+            let admitted = admit(plugin, &attributes, &owned(new), old.as_ref()).await;
             let want = match want {
                 None => Ok(owned(new)),
                 Some(why) => Err((403, format!("pods \"x\" is forbidden: {why}"))),
             };
-            assert_eq!(made, want, "{told}");
+            assert_eq!(admitted, want, "{case}");
         }
     }
 }

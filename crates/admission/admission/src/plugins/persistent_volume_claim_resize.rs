@@ -1,4 +1,4 @@
-//! PersistentVolumeClaimResize: a claim can grow only if it is bound and its class allows volume expansion.
+//! PersistentVolumeClaimResize: a claim can only grow if it is bound and its class allows volume expansion.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct PersistentVolumeClaimResize {
@@ -31,7 +31,7 @@ impl PersistentVolumeClaimResize {
         if class.is_empty() || class != old_class {
             return Ok(false);
         }
-        let class = get_surely(&*self.lookup, LookupKind::StorageClass, "", class).await?;
+        let class = get_cached_or_stored(&*self.lookup, LookupKind::StorageClass, "", class).await?;
         Ok(class.is_some_and(|class| {
             FieldRef::<StorageClass>::root(&class).at(StorageClass::ALLOW_VOLUME_EXPANSION).bool()
         }))
@@ -69,7 +69,7 @@ impl Plugin for PersistentVolumeClaimResize {
     }
 }
 
-/// Returns the requested storage; zero counts as `None`, which is less than any amount.
+/// Returns the requested storage; `None`, which is less than any quantity, if it is zero.
 fn requested(claim: FieldRef<Claim>) -> Option<Quantity> {
     let resources = claim.at(Claim::SPEC).at(Spec::RESOURCES).detached();
     let storage = resources.at(VolumeResourceRequirements::REQUESTS).key("storage").str();

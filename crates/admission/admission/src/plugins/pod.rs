@@ -1,4 +1,4 @@
-//! The parts of pods that several plugins read.
+//! Accessors of pods that several plugins share.
 
 use binnacle_fields::core::v1::{
     AzureFileVolumeSource, CSIVolumeSource, CephFSVolumeSource, CinderVolumeSource, Container, FlexVolumeSource,
@@ -8,7 +8,7 @@ use binnacle_fields::core::v1::{
 use binnacle_fields::{FieldRef, Route, route};
 use binnacle_schema::Value;
 
-/// The names of secrets in volumes other than projected ones.
+/// The fields for the names of secrets in volumes other than projected ones.
 pub(crate) const VOLUME_SECRETS: [Route<Volume>; 10] = [
     route![Volume::AZURE_FILE, AzureFileVolumeSource::SECRET_NAME],
     route![Volume::CEPHFS, CephFSVolumeSource::SECRET_REF, LocalObjectReference::NAME],

@@ -1,4 +1,4 @@
-//! PodGroupProtection and PodGroupWorkloadExists: a pod group is not deleted while it has pods, and its workload
+//! PodGroupProtection and PodGroupWorkloadExists: a pod group cannot be deleted while it has pods, and its workload
 //! template must exist (KEP-4671).
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
@@ -24,15 +24,15 @@ fn is_new_group(attributes: &Attributes) -> bool {
     attributes.operation == Operation::Create && is_resource(attributes, "scheduling.k8s.io", "podgroups")
 }
 
-/// Adds a finalizer, which a controller removes when no pod refers to the group any more.
+/// Adds a finalizer, which a controller removes once no pod references the group.
 pub(crate) struct PodGroupProtection {
-    /// True if pod groups are enabled (feature gate `GenericWorkload`).
-    on: bool,
+    /// True if the feature gate `GenericWorkload` is enabled.
+    enabled: bool,
 }
 
 impl PodGroupProtection {
-    pub(crate) fn new(on: bool) -> Self {
-        Self { on }
+    pub(crate) fn new(enabled: bool) -> Self {
+        Self { enabled }
     }
 }
 
@@ -42,7 +42,7 @@ impl Plugin for PodGroupProtection {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Mutate && is_new_group(attributes) && self.on
+        stage == Stage::Mutate && is_new_group(attributes) && self.enabled
     }
 
     fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
@@ -57,13 +57,13 @@ impl Plugin for PodGroupProtection {
 
 pub(crate) struct PodGroupWorkloadExists {
     lookup: Arc<dyn Lookup>,
-    /// True if pod groups are enabled (feature gate `GenericWorkload`).
-    on: bool,
+    /// True if the feature gate `GenericWorkload` is enabled.
+    enabled: bool,
 }
 
 impl PodGroupWorkloadExists {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>, on: bool) -> Self {
-        Self { lookup, on }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, enabled: bool) -> Self {
+        Self { lookup, enabled }
     }
 
     async fn check(&self, namespace: &str, group: &Value) -> Result<Result<(), String>, Status> {
@@ -73,7 +73,7 @@ impl PodGroupWorkloadExists {
         let name = reference.at(Reference::WORKLOAD_NAME).str();
         let template = reference.at(Reference::POD_GROUP_TEMPLATE_NAME).str();
         let quoted = go_quote(name);
-        let workload = get_surely(&*self.lookup, LookupKind::Workload, namespace, name).await;
+        let workload = get_cached_or_stored(&*self.lookup, LookupKind::Workload, namespace, name).await;
         let workload = workload.map_err(|status| Status::internal(status.message()))?;
         let Some(workload) = workload else {
             return Ok(Err(format!("PodGroup rejected: Workload {quoted} not found")));
@@ -97,7 +97,7 @@ impl Plugin for PodGroupWorkloadExists {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Validate && is_new_group(attributes) && self.on
+        stage == Stage::Validate && is_new_group(attributes) && self.enabled
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
@@ -115,14 +115,14 @@ mod tests {
     use binnacle_registry::RequestNotes;
 
     use super::*;
-    use crate::testing::{Known, attributes};
+    use crate::testing::{FixedLookup, attributes};
 
     fn request() -> Attributes {
         attributes(Operation::Create, ["scheduling.k8s.io", "v1alpha2", "podgroups"], "PodGroup", "")
     }
 
     #[tokio::test]
-    async fn a_finalizer_is_added_once() {
+    async fn adds_finalizer_once() {
         let attributes = request();
         assert!(!PodGroupProtection::new(false).handles(Stage::Mutate, &attributes), "the gate is off by default");
         let mut group = WriteObject::from(value!({"metadata": {"name": "x", "finalizers": ["a.test/b"]}}));
@@ -136,12 +136,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn workloads() {
+    async fn requires_existing_workload_and_template() {
         let workload = |name: &str| value!({"metadata": {"name": name, "namespace": "ns"}, "spec": {"podGroupTemplates": [{"name": "t"}]}});
-        let mut going = workload("going");
-        going.make_at(&["metadata"]).insert("deletionTimestamp", "2026-01-01T00:00:00Z");
+        let mut terminating = workload("going");
+        terminating.make_at(&["metadata"]).insert("deletionTimestamp", "2026-01-01T00:00:00Z");
         let plugin = PodGroupWorkloadExists::new(
-            Known::new(vec![(LookupKind::Workload, workload("w")), (LookupKind::Workload, going)]),
+            FixedLookup::new(vec![(LookupKind::Workload, workload("w")), (LookupKind::Workload, terminating)]),
             true,
         );
         for (name, template, want) in [

@@ -1,4 +1,4 @@
-//! PodNodeSelector: pods run only on the nodes that their namespace's node selector selects.
+//! PodNodeSelector: pods only run on the nodes that their namespace's node selector matches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use binnacle_schema::{Object, Value};
 use binnacle_validation::names::{label_key, label_value};
 
 use super::pod;
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
-/// The key of the selector for namespaces without the annotation.
+/// The key of the default selector for namespaces without the annotation.
 const DEFAULT: &str = "clusterDefaultNodeSelector";
 
 type Selector = BTreeMap<String, String>;
 
-/// Selectors as text (`a=b,c=d`): by name of namespace, the labels that its pods may select nodes by; under
+/// Selectors as text (`a=b,c=d`): by namespace, the labels that its pods may use in node selectors; under
 /// `clusterDefaultNodeSelector`, the selector for namespaces without one.
 pub type NodeSelectors = BTreeMap<String, String>;
 
@@ -38,32 +38,32 @@ impl PodNodeSelector {
     }
 
     async fn of_namespace(&self, name: &str) -> Result<Selector, Status> {
-        let found = get_surely(&*self.lookup, LookupKind::Namespace, "", name).await;
+        let found = get_cached_or_stored(&*self.lookup, LookupKind::Namespace, "", name).await;
         let namespace = match found.map_err(|status| Status::internal(status.message()))? {
             Some(namespace) => namespace,
             None => return Err(Status::internal(format!("namespace {name} does not exist"))),
         };
         let own = metadata(&namespace).at(ObjectMeta::ANNOTATIONS).key(ANNOTATION).get_str();
-        self.parsed(own.or_else(|| self.selectors.get(DEFAULT).map(String::as_str)))
+        self.parse_selector(own.or_else(|| self.selectors.get(DEFAULT).map(String::as_str)))
     }
 
-    fn parsed(&self, text: Option<&str>) -> Result<Selector, Status> {
-        // kube-apiserver reports an error that is not a Status as one of unknown kind.
+    fn parse_selector(&self, text: Option<&str>) -> Result<Selector, Status> {
+        // kube-apiserver returns errors other than Status without a specific reason.
         parse(text.unwrap_or("")).map_err(|why| Status::unknown(500, &why))
     }
 
-    /// Checks that the pod's own selector does not contradict its namespace's selector.
-    fn compare(&self, wanted: &Selector, pod: &Value) -> Result<(), Status> {
+    /// Checks that the pod's own selector does not conflict with its namespace's selector.
+    fn compare(&self, namespace_selector: &Selector, pod: &Value) -> Result<(), Status> {
         let own = selector_of(pod);
-        if wanted.iter().any(|(key, value)| own.get(key).is_some_and(|own| own != value)) {
+        if namespace_selector.iter().any(|(key, value)| own.get(key).is_some_and(|own| own != value)) {
             return Err(refused(pod, "pod node label selector conflicts with its namespace node label selector"));
         }
         Ok(())
     }
 
-    fn check(&self, attributes: &Attributes, wanted: &Selector, pod: &Value) -> Result<(), Status> {
-        self.compare(wanted, pod)?;
-        let allowed = self.parsed(self.selectors.get(attributes.namespace.as_str()).map(String::as_str))?;
+    fn check(&self, attributes: &Attributes, namespace_selector: &Selector, pod: &Value) -> Result<(), Status> {
+        self.compare(namespace_selector, pod)?;
+        let allowed = self.parse_selector(self.selectors.get(attributes.namespace.as_str()).map(String::as_str))?;
         if allowed.is_empty() || selector_of(pod).iter().all(|(key, value)| allowed.get(key) == Some(value)) {
             return Ok(());
         }
@@ -86,21 +86,21 @@ impl Plugin for PodNodeSelector {
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let wanted = self.of_namespace(&request.attributes.namespace).await?;
-            self.compare(&wanted, object)?;
-            if !wanted.is_empty() {
-                let merged = wanted.clone().into_iter().chain(selector_of(object)).collect::<Selector>();
+            let namespace_selector = self.of_namespace(&request.attributes.namespace).await?;
+            self.compare(&namespace_selector, object)?;
+            if !namespace_selector.is_empty() {
+                let merged = namespace_selector.clone().into_iter().chain(selector_of(object)).collect::<Selector>();
                 let merged: Object = merged.into_iter().map(|(key, value)| (key, Value::from(value))).collect();
                 FieldMut::<Pod>::root(object).entry(Pod::SPEC).set(PodSpec::NODE_SELECTOR, Value::Object(merged));
             }
-            self.check(request.attributes, &wanted, object)
+            self.check(request.attributes, &namespace_selector, object)
         })
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let wanted = self.of_namespace(&request.attributes.namespace).await?;
-            self.check(request.attributes, &wanted, object)
+            let namespace_selector = self.of_namespace(&request.attributes.namespace).await?;
+            self.check(request.attributes, &namespace_selector, object)
         })
     }
 }
@@ -111,7 +111,7 @@ fn selector_of(pod: &Value) -> Selector {
     selector.entries().map(|(key, value)| (key.to_owned(), value.str().to_owned())).collect()
 }
 
-/// Parses a selector: equality requirements only.
+/// Parses a selector, which may only have equality requirements.
 fn parse(text: &str) -> Result<Selector, String> {
     let mut selector = Selector::new();
     if text.is_empty() {
@@ -139,10 +139,10 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
-    use crate::testing::{Known, admit, pods};
+    use crate::testing::{FixedLookup, admit, pods};
 
     #[tokio::test]
-    async fn selectors() {
+    async fn merges_and_checks_node_selectors() {
         let whitelist = "pods \"p\" is forbidden: pod node label selector labels conflict with its namespace whitelist";
         let conflict =
             "pods \"p\" is forbidden: pod node label selector conflicts with its namespace node label selector";
@@ -175,14 +175,14 @@ mod tests {
             if let Some(annotation) = annotation {
                 namespace.make_at(&["metadata", "annotations"]).insert(ANNOTATION, annotation);
             }
-            let told = format!("{annotation:?} {configured:?} {own:?}");
-            let plugin = PodNodeSelector::new(Known::new(vec![(LookupKind::Namespace, namespace)]), configured);
+            let case = format!("{annotation:?} {configured:?} {own:?}");
+            let plugin = PodNodeSelector::new(FixedLookup::new(vec![(LookupKind::Namespace, namespace)]), configured);
             let pod = value!({"metadata": {"name": "p"}, "spec": {"nodeSelector": own}});
-            let made = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
-            let made = made.map(|pod| pod.at(&["spec", "nodeSelector"]).cloned().unwrap_or_default());
-            assert_eq!(made, want.map_err(|(code, why)| (code, why.to_owned())), "{told}");
+            let admitted = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
+            let admitted = admitted.map(|pod| pod.at(&["spec", "nodeSelector"]).cloned().unwrap_or_default());
+            assert_eq!(admitted, want.map_err(|(code, why)| (code, why.to_owned())), "{case}");
         }
-        let nowhere = PodNodeSelector::new(Known::new(Vec::new()), NodeSelectors::new());
+        let nowhere = PodNodeSelector::new(FixedLookup::new(Vec::new()), NodeSelectors::new());
         let missing = admit(Arc::new(nowhere), &pods(Operation::Create), &value!({"spec": {}}), None).await;
         let why = "Internal error occurred: namespace ns does not exist";
         assert_eq!(missing, Err((500, why.to_owned())));

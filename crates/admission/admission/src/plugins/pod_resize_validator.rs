@@ -1,4 +1,4 @@
-//! PodResizeValidator: a running pod is resized only if its node supports it and is large enough (KEP-1287).
+//! PodResizeValidator: a running pod can only be resized if its node supports it and is large enough (KEP-1287).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use binnacle_schema::Value;
 
 use super::pod;
 use super::pod_resources::{REQUESTS, amounts, of_pod_with_overhead};
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 pub(crate) struct PodResizeValidator {
@@ -46,7 +46,7 @@ impl Plugin for PodResizeValidator {
                 return Ok(());
             }
             let refused = |why: String| forbidden(request.attributes, object, why);
-            let node = match get_surely(&*self.lookup, LookupKind::Node, "", name).await {
+            let node = match get_cached_or_stored(&*self.lookup, LookupKind::Node, "", name).await {
                 Ok(Some(node)) => node,
                 Ok(None) => return Err(refused(format!("node {} not found", go_quote(name)))),
                 Err(status) => {
@@ -60,9 +60,9 @@ impl Plugin for PodResizeValidator {
                     format!("pod resize is only supported on linux nodes, node {} is {}", go_quote(name), go_quote(os));
                 return Err(refused(why).with_cause("UnsupportedPlatform", "", ""));
             }
-            match lacks(object, &node) {
-                Some(lacks) => {
-                    let why = format!("node didn't have enough allocatable resources: {lacks}");
+            match shortage(object, &node) {
+                Some(shortage) => {
+                    let why = format!("node didn't have enough allocatable resources: {shortage}");
                     Err(refused(why).with_cause("NodeCapacity", "", ""))
                 }
                 None => Ok(()),
@@ -71,19 +71,19 @@ impl Plugin for PodResizeValidator {
     }
 }
 
-/// Returns the error if the pod's requests exceed the node's allocatable resources.
-fn lacks(pod: &Value, node: &Value) -> Option<String> {
+/// Returns an error if the pod's requests exceed the node's allocatable resources.
+fn shortage(pod: &Value, node: &Value) -> Option<String> {
     let requests = of_pod_with_overhead(pod::spec(pod), REQUESTS);
     let allocatable = amounts(FieldRef::<Node>::root(node).at(Node::STATUS).at(NodeStatus::ALLOCATABLE));
     let zero = Quantity::new(0, Format::DecimalSI);
-    let mut lacks = Vec::new();
+    let mut shortage = Vec::new();
     for name in ["cpu", "memory"] {
-        // CPUs are shown in thousandths.
+        // CPU quantities are formatted in thousandths.
         let unit = |amount: &Quantity| if name == "cpu" { amount.milli_value() } else { amount.value() };
-        let (asked, has) = (requests.get(name).unwrap_or(&zero), allocatable.get(name).unwrap_or(&zero));
-        if asked > has {
-            lacks.push(format!("{name}, requested: {}, allocatable: {}", unit(asked), unit(has)));
+        let (requested, available) = (requests.get(name).unwrap_or(&zero), allocatable.get(name).unwrap_or(&zero));
+        if requested > available {
+            shortage.push(format!("{name}, requested: {}, allocatable: {}", unit(requested), unit(available)));
         }
     }
-    (!lacks.is_empty()).then(|| lacks.join("; "))
+    (!shortage.is_empty()).then(|| shortage.join("; "))
 }

@@ -1,4 +1,4 @@
-//! The total resources of a pod: the sum over its containers, or the peak during startup if that is more (KEP-753), or
+//! The total resources of a pod: the sum of its containers, or the peak during startup if that is more (KEP-753), or
 //! the pod-level resources (KEP-2837).
 
 use std::collections::BTreeMap;
@@ -10,18 +10,18 @@ use binnacle_meta::Quantity;
 
 pub(crate) type Resources = BTreeMap<String, Quantity>;
 
-/// The field of the requests or the limits.
+/// Selects requests or limits.
 pub(crate) type AmountsField = Field<ResourceRequirements, Map<types::Quantity>>;
 
 pub(crate) const REQUESTS: AmountsField = ResourceRequirements::REQUESTS;
 pub(crate) const LIMITS: AmountsField = ResourceRequirements::LIMITS;
 
-/// Returns the amounts of a resource list.
+/// Returns the quantities of a resource list.
 pub(crate) fn amounts(list: FieldRef<Map<types::Quantity>>) -> Resources {
     list.entries().filter_map(|(name, amount)| Some((name.to_owned(), amount.get_str()?.parse().ok()?))).collect()
 }
 
-/// Returns the amounts of a container.
+/// Returns the requests or limits of a container.
 pub(crate) fn of_container(container: FieldRef<Container>, field: AmountsField) -> Resources {
     amounts(container.at(Container::RESOURCES).at(field))
 }
@@ -32,7 +32,7 @@ pub(crate) fn of_pod(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources 
     for container in spec.at(PodSpec::CONTAINERS).values() {
         add(&mut sum, &of_container(container, field));
     }
-    // Sidecars count for all init containers that start after them, and then with the containers.
+    // Sidecars are added to all init containers that start after them, and to the containers.
     let mut running = Resources::new();
     let mut start = Resources::new();
     for container in spec.at(PodSpec::INIT_CONTAINERS).values() {
@@ -46,9 +46,9 @@ pub(crate) fn of_pod(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources 
             add(&mut at_once, &running);
             at_once
         };
-        most(&mut start, &at_once);
+        take_max(&mut start, &at_once);
     }
-    most(&mut sum, &start);
+    take_max(&mut sum, &start);
     for (name, amount) in amounts(spec.at(PodSpec::RESOURCES).at(field)) {
         if ["cpu", "memory"].contains(&name.as_str()) {
             sum.insert(name, amount);
@@ -57,7 +57,7 @@ pub(crate) fn of_pod(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources 
     sum
 }
 
-/// Returns [`of_pod`] with the overhead of the pod's runtime class, which is added only to limits that are set.
+/// Returns [`of_pod`] plus the overhead of the pod's runtime class, which is only added to limits that are set.
 pub(crate) fn of_pod_with_overhead(spec: FieldRef<PodSpec>, field: AmountsField) -> Resources {
     let mut sum = of_pod(spec, field);
     for (name, amount) in amounts(spec.at(PodSpec::RESOURCES).at(field)) {
@@ -76,15 +76,15 @@ pub(crate) fn of_pod_with_overhead(spec: FieldRef<PodSpec>, field: AmountsField)
 pub(crate) fn add(sum: &mut Resources, more: &Resources) {
     for (name, amount) in more {
         match sum.get_mut(name) {
-            Some(there) => there.add(amount),
+            Some(present) => present.add(amount),
             None => drop(sum.insert(name.clone(), amount.clone())),
         }
     }
 }
 
-fn most(sum: &mut Resources, other: &Resources) {
+fn take_max(sum: &mut Resources, other: &Resources) {
     for (name, amount) in other {
-        if sum.get(name).is_none_or(|there| amount > there) {
+        if sum.get(name).is_none_or(|present| amount > present) {
             sum.insert(name.clone(), amount.clone());
         }
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn start_and_run() {
+    fn takes_the_peak_of_startup_and_running() {
         let container = |cpu: &str| value!({"resources": {"requests": {"cpu": cpu}}});
         let sidecar = |cpu: &str| value!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}});
         for (init, containers, own, want) in [

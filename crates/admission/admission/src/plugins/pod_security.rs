@@ -1,4 +1,5 @@
-//! PodSecurity (KEP-2579): labels of a namespace name the pod security standards to enforce, to audit and to warn of.
+//! PodSecurity (KEP-2579): the labels of a namespace select the pod security standards to enforce, audit and warn
+//! about.
 
 mod baseline;
 mod checks;
@@ -40,14 +41,14 @@ use policy::{Level, LevelVersion, Policy};
 pub use settings::PodSecuritySettings;
 use subject::Subject;
 
-/// The maximum number of pods to check when the policy of a namespace becomes stricter, and the maximum time for it.
+/// The limits of the check of existing pods when the policy of a namespace becomes stricter: their number and the time.
 const PODS_MAX: usize = 3000;
 const PODS_TIME: Duration = Duration::from_secs(1);
 
-/// Subresources of pods that do not change their specs.
+/// Subresources of pods that do not change the spec.
 const IGNORED: [&str; 8] = ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
 
-/// Reads the pod template of an object.
+/// Returns the pod template of an object.
 type ReadTemplate = fn(&Value) -> FieldRef<'static, '_, PodTemplateSpec>;
 
 macro_rules! template {
@@ -80,7 +81,7 @@ pub(crate) struct PodSecurity {
     lookup: Arc<dyn Lookup>,
     settings: PodSecuritySettings,
     metrics: PodSecurityMetrics,
-    /// The newest minor release whose standards are known: the one that the server emulates.
+    /// The newest minor version whose standards are known: the one that the server emulates.
     newest: u32,
 }
 
@@ -145,7 +146,7 @@ impl PodSecurity {
         let labels = match self.labels(&attributes.namespace).await {
             Ok(labels) => labels,
             Err(why) => {
-                self.metrics.failed(attributes, true);
+                self.metrics.record_error(attributes, true);
                 let name = binnacle_meta::go_quote(&attributes.namespace);
                 let status = Status::internal(format!("failed to lookup namespace {name}"));
                 request.annotate(ERROR, format_args!("{}: {}", status.message(), why.message()));
@@ -154,7 +155,7 @@ impl PodSecurity {
         };
         let (policy, errors) = Policy::of_labels(&labels, &self.settings.defaults);
         if errors.is_empty() && policy.is_fully_privileged() {
-            self.metrics.evaluated(attributes, policy.enforce, Mode::Enforce, true);
+            self.metrics.record_evaluation(attributes, policy.enforce, Mode::Enforce, true);
             request.annotate(ENFORCED, LevelVersion::PRIVILEGED);
             return Ok(());
         }
@@ -162,11 +163,11 @@ impl PodSecurity {
         if request.old.is_some_and(|old| !is_significant(spec, pod::spec(old))) || self.exempts_class(request, spec) {
             return Ok(());
         }
-        self.note_errors(request, &errors);
+        self.record_errors(request, &errors);
         request.annotate(ENFORCED, policy.enforce);
         let mut found = Evaluations::of(pod, self.newest);
         let violations = found.against(policy.enforce);
-        self.metrics.evaluated(attributes, policy.enforce, Mode::Enforce, violations.is_empty());
+        self.metrics.record_evaluation(attributes, policy.enforce, Mode::Enforce, violations.is_empty());
         let refusal = (!violations.is_empty()).then(|| {
             let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
             forbidden(attributes, pod, why)
@@ -189,23 +190,23 @@ impl PodSecurity {
         let labels = match self.labels(&attributes.namespace).await {
             Ok(labels) => labels,
             Err(why) => {
-                // A check that only warns does not refuse the request if the namespace is not found.
-                self.metrics.failed(attributes, true);
+                // Checks that only warn do not fail the request if the namespace is not found.
+                self.metrics.record_error(attributes, true);
                 let name = binnacle_meta::go_quote(&attributes.namespace);
                 request.annotate(ERROR, format_args!("failed to lookup namespace {name}: {}", why.message()));
                 return;
             }
         };
         let (policy, errors) = Policy::of_labels(&labels, &self.settings.defaults);
-        let told = [policy.audit, policy.warn].iter().any(|each| each.level != Level::Privileged);
-        if errors.is_empty() && !told {
+        let is_reported = [policy.audit, policy.warn].iter().any(|each| each.level != Level::Privileged);
+        if errors.is_empty() && !is_reported {
             return;
         }
         let template = read(object);
         if !template.is_set() || self.exempts_class(request, template.at(PodTemplateSpec::SPEC)) {
             return;
         }
-        self.note_errors(request, &errors);
+        self.record_errors(request, &errors);
         let mut found = Evaluations::of(template.value(), self.newest);
         self.audit(request, policy.audit, &mut found);
         self.warn(request, policy.warn, &mut found);
@@ -217,7 +218,7 @@ impl PodSecurity {
         if !violations.is_empty() {
             let details = violations.details();
             request.annotate(VIOLATIONS, format_args!("would violate PodSecurity \"{policy}\": {details}"));
-            self.metrics.evaluated(request.attributes, policy, Mode::Audit, false);
+            self.metrics.record_evaluation(request.attributes, policy, Mode::Audit, false);
         }
     }
 
@@ -225,16 +226,16 @@ impl PodSecurity {
         let violations = found.against(policy);
         if !violations.is_empty() {
             request.warn(format!("would violate PodSecurity \"{policy}\": {}", violations.details()));
-            self.metrics.evaluated(request.attributes, policy, Mode::Warn, false);
+            self.metrics.record_evaluation(request.attributes, policy, Mode::Warn, false);
         }
     }
 
-    /// Records unreadable labels, which do not refuse a request: the strictest level is enforced instead.
-    fn note_errors(&self, request: Request<'_>, errors: &FieldErrors) {
+    /// Records invalid labels, which do not fail a request: the strictest level is enforced instead.
+    fn record_errors(&self, request: Request<'_>, errors: &FieldErrors) {
         if !errors.is_empty() {
             let errors = aggregate(errors.iter().map(ToString::to_string));
             request.annotate(ERROR, format_args!("Failed to parse policy: {errors}"));
-            self.metrics.failed(request.attributes, false);
+            self.metrics.record_error(request.attributes, false);
         }
     }
 
@@ -248,7 +249,7 @@ impl PodSecurity {
         } else {
             return false;
         };
-        self.note_exemption(request, why);
+        self.record_exemption(request, why);
         true
     }
 
@@ -256,13 +257,13 @@ impl PodSecurity {
     fn exempts_class(&self, request: Request<'_>, spec: FieldRef<PodSpec>) -> bool {
         let exempt = self.settings.exempts_runtime_class_of(spec);
         if exempt {
-            self.note_exemption(request, "runtimeClass");
+            self.record_exemption(request, "runtimeClass");
         }
         exempt
     }
 
-    fn note_exemption(&self, request: Request<'_>, why: &str) {
-        self.metrics.exempted(request.attributes);
+    fn record_exemption(&self, request: Request<'_>, why: &str) {
+        self.metrics.record_exemption(request.attributes);
         request.annotate(EXEMPT, why);
     }
 
@@ -272,8 +273,10 @@ impl PodSecurity {
             return;
         }
         let name = binnacle_meta::go_quote(name(namespace));
-        let said = policy.said_by(metadata(namespace).at(ObjectMeta::LABELS));
-        request.warn(format!("namespace {name} is exempt from Pod Security, and the policy ({said}) will be ignored"));
+        let policy_text = policy.labels_text(metadata(namespace).at(ObjectMeta::LABELS));
+        request.warn(format!(
+            "namespace {name} is exempt from Pod Security, and the policy ({policy_text}) will be ignored"
+        ));
     }
 
     async fn labels(&self, namespace: &str) -> Result<Labels, Status> {
@@ -343,7 +346,7 @@ fn is_significant(spec: FieldRef<PodSpec>, old: FieldRef<PodSpec>) -> bool {
     })
 }
 
-/// Sorts the first pod of each controller before the others, which are most likely like it.
+/// Sorts the first pod of each controller before the others, which are most likely similar.
 fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     let mut seen: HashSet<Text> = HashSet::new();
     let mut later = Vec::new();
@@ -364,11 +367,11 @@ fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     first
 }
 
-/// Warns of existing pods that violate a namespace's new level.
+/// Warns about existing pods that violate a namespace's new level.
 fn warn_of_pods(request: Request<'_>, namespace: &str, (enforce, newest): (LevelVersion, u32), pods: Vec<Arc<Value>>) {
     let began = Instant::now();
     let mut checked = 0;
-    // For each reason, the first pod by name, and the number of pods.
+    // For each reason, the first pod by name and the number of pods.
     let mut by_reason: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(PODS_MAX) {
         let violations: Violations = evaluate(enforce, &Subject::of(pod), newest);

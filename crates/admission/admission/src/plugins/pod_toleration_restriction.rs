@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: default tolerations for a namespace's pods, and the tolerations that are allowed at all.
+//! PodTolerationRestriction: the default tolerations of a namespace's pods, and the tolerations that they may have.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use binnacle_schema::{Limits, Object, Value, json, value};
 
 use super::pod;
 use super::tolerations::{self, Tolerations};
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
@@ -39,7 +39,7 @@ impl PodTolerationRestriction {
 
     /// Returns the tolerations of a namespace's annotation; `None` without one.
     async fn of_namespace(&self, name: &str, annotation: &str) -> Result<Option<Vec<Value>>, Status> {
-        let found = get_surely(&*self.lookup, LookupKind::Namespace, "", name).await;
+        let found = get_cached_or_stored(&*self.lookup, LookupKind::Namespace, "", name).await;
         let namespace = found
             .map_err(|status| Status::internal(status.message()))?
             .ok_or_else(|| Status::not_found(&GroupResource::new("", "namespaces"), name))?;
@@ -113,7 +113,7 @@ impl Plugin for PodTolerationRestriction {
     }
 }
 
-/// Returns the known members of a toleration in an annotation, without all others.
+/// Returns a toleration of an annotation with only its known fields.
 fn toleration(given: &Value) -> Value {
     let members = [Toleration::KEY, Toleration::OPERATOR, Toleration::VALUE, Toleration::EFFECT].map(|f| f.name());
     let members = members.into_iter().chain([Toleration::TOLERATION_SECONDS.name()]);
@@ -124,17 +124,17 @@ fn toleration(given: &Value) -> Value {
 fn qos_class(pod: &Value) -> &str {
     match FieldRef::<Pod>::root(pod).at(Pod::STATUS).at(PodStatus::QOS_CLASS).str() {
         "" => binnacle_validation::pod_resources::qos_class_of_pod(pod),
-        said => said,
+        class => class,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Known, admit, pods};
+    use crate::testing::{FixedLookup, admit, pods};
 
     #[tokio::test]
-    async fn defaults_and_whitelists() {
+    async fn merges_defaults_and_checks_whitelists() {
         let toleration = |key: &str| value!({"key": key, "operator": "Exists"});
         let pressure = value!({"key": MEMORY_PRESSURE, "operator": "Exists", "effect": "NoSchedule"});
         let annotated = |key: &str| format!("[{{\"key\": \"{key}\", \"operator\": \"Exists\"}}]");
@@ -177,12 +177,14 @@ mod tests {
                     namespace.make_at(&["metadata", "annotations"]).insert(annotation, text.as_str());
                 }
             }
-            let told = format!("{defaults:?} {whitelist:?} {own:?}");
-            let plugin =
-                PodTolerationRestriction::new(Known::new(vec![(LookupKind::Namespace, namespace)]), cluster.clone());
+            let case = format!("{defaults:?} {whitelist:?} {own:?}");
+            let plugin = PodTolerationRestriction::new(
+                FixedLookup::new(vec![(LookupKind::Namespace, namespace)]),
+                cluster.clone(),
+            );
             let pod = value!({"spec": {"containers": [{"resources": {"requests": requests}}], "tolerations": own}});
-            let made = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
-            assert_eq!(made.map(|pod| pod.list_at(&["spec", "tolerations"]).to_vec()), want, "{told}");
+            let admitted = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
+            assert_eq!(admitted.map(|pod| pod.list_at(&["spec", "tolerations"]).to_vec()), want, "{case}");
         }
     }
 }

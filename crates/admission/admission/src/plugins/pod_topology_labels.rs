@@ -1,4 +1,4 @@
-//! PodTopologyLabels: sets labels of a pod to the zone and region of its node (KEP-4742).
+//! PodTopologyLabels: copies the zone and region labels of a pod's node to the pod (KEP-4742).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.i
 
 pub(crate) struct PodTopologyLabels {
     lookup: Arc<dyn Lookup>,
-    /// `PodTopologyLabelsAdmission`
+    /// True if the feature gate `PodTopologyLabelsAdmission` is enabled.
     enabled: bool,
 }
 
@@ -58,7 +58,7 @@ impl Plugin for PodTopologyLabels {
                 return Ok(());
             };
             let labels = metadata(&node).at(ObjectMeta::LABELS).detached();
-            // A binding has metadata, too.
+            // A Binding has the same metadata.
             let mut object = FieldMut::<Pod>::root(object);
             for label in LABELS {
                 if let Some(value) = labels.key(label).get_str() {

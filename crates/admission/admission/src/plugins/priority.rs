@@ -1,4 +1,4 @@
-//! Priority: resolves a pod's priority class to its number, and allows at most one default class.
+//! Priority: resolves the priority class of pods, and allows at most one default class.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::pod;
-use crate::lookup::{Freshness, Lookup, LookupKind, get_surely};
+use crate::lookup::{Freshness, Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const PREEMPT_LOWER_PRIORITY: &str = "PreemptLowerPriority";
@@ -23,7 +23,7 @@ pub(crate) struct Priority {
     lookup: Arc<dyn Lookup>,
 }
 
-/// The fields that pods take from their class.
+/// The fields that pods get from their class.
 struct Class {
     name: Text,
     value: i64,
@@ -69,7 +69,7 @@ impl Priority {
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Class, Status> {
         let name = pod::spec(pod).at(PodSpec::PRIORITY_CLASS_NAME).str();
         if !name.is_empty() {
-            return match get_surely(&*self.lookup, LookupKind::PriorityClass, "", name).await? {
+            return match get_cached_or_stored(&*self.lookup, LookupKind::PriorityClass, "", name).await? {
                 Some(class) => Ok(Class::of(FieldRef::root(&class))),
                 None => Err(forbidden(attributes, pod, format!("no PriorityClass with name {name} was found"))),
             };
@@ -82,7 +82,7 @@ impl Priority {
         })
     }
 
-    /// Returns the default class with the lowest priority: a race may have created several.
+    /// Returns the default class with the lowest priority, since a race may have created several.
     async fn default_class(&self, freshness: Freshness) -> Result<Option<Arc<Value>>, Status> {
         let classes = self.lookup.list(LookupKind::PriorityClass, "", freshness).await?;
         let defaults = classes.into_iter().filter(|class| is_default(class));
@@ -104,8 +104,8 @@ fn is_default(class: &Value) -> bool {
     FieldRef::<PriorityClass>::root(class).at(PriorityClass::GLOBAL_DEFAULT).bool()
 }
 
-/// Restores a field to its value in the old object if the new one lacks it.
-fn keep<T>(spec: &mut FieldMut<PodSpec>, old: FieldRef<PodSpec>, field: Field<PodSpec, T>) {
+/// Restores a field to its value in the old object if it is absent in the new one.
+fn keep_old_value<T>(spec: &mut FieldMut<PodSpec>, old: FieldRef<PodSpec>, field: Field<PodSpec, T>) {
     if spec.is_nil(field)
         && let Some(value) = old.at(field).get()
     {
@@ -130,11 +130,11 @@ impl Plugin for Priority {
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return self.create_pod(request.attributes, object).await };
-            // Clients that do not know the computed members omit them.
+            // Old clients omit the computed fields.
             let mut pod = FieldMut::<Pod>::root(object);
             let mut spec = pod.entry(Pod::SPEC);
-            keep(&mut spec, pod::spec(old), PodSpec::PRIORITY);
-            keep(&mut spec, pod::spec(old), PodSpec::PREEMPTION_POLICY);
+            keep_old_value(&mut spec, pod::spec(old), PodSpec::PRIORITY);
+            keep_old_value(&mut spec, pod::spec(old), PodSpec::PREEMPTION_POLICY);
             Ok(())
         })
     }

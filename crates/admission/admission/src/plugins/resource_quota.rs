@@ -1,5 +1,5 @@
-//! ResourceQuota: limits on a namespace's total usage. A request is charged before its object is written; the quota
-//! controller releases amounts that are not used or no longer used.
+//! ResourceQuota: limits the total usage of a namespace. A request is charged before its object is written. The quota
+//! controller releases usage that is not needed or no longer needed.
 
 mod check;
 mod claims;
@@ -27,7 +27,7 @@ use crate::plugin::{Plugin, Request, Stage};
 use check::check;
 pub use limited::LimitedResource;
 
-/// The number of further attempts to charge a request after conflicts with other writers.
+/// The number of retries of a charge after conflicts with other writers.
 const RETRIES: usize = 3;
 
 /// Resources that are not stored, and events, which are not counted.
@@ -47,15 +47,15 @@ const IGNORED: [(&str, &str); 10] = [
 pub(crate) struct ResourceQuota {
     lookup: Arc<dyn Lookup>,
     limited: Vec<LimitedResource>,
-    /// Locks by namespace: concurrent charges in one namespace would only conflict.
-    turns: Mutex<HashMap<Text, Weak<Turn>>>,
+    /// Locks by namespace, since concurrent charges in a namespace would only conflict.
+    locks: Mutex<HashMap<Text, Weak<NamespaceLock>>>,
 }
 
-type Turn = tokio::sync::Mutex<()>;
+type NamespaceLock = tokio::sync::Mutex<()>;
 
 impl ResourceQuota {
     pub(crate) fn new(lookup: Arc<dyn Lookup>, limited: Vec<LimitedResource>) -> Self {
-        Self { lookup, limited, turns: Mutex::default() }
+        Self { lookup, limited, locks: Mutex::default() }
     }
 
     async fn charge(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
@@ -70,14 +70,14 @@ impl ResourceQuota {
         {
             return Ok(());
         }
-        let turn = self.turn(namespace);
-        let _turn = turn.lock().await;
-        // The quotas that are not yet charged; `None` for all.
-        let mut left: Option<Vec<Text>> = None;
+        let lock = self.lock_of(namespace);
+        let _guard = lock.lock().await;
+        // The names of the quotas that are not charged yet; `None` for all.
+        let mut uncharged: Option<Vec<Text>> = None;
         for retry in 0.. {
             let mut quotas = self.lookup.list(LookupKind::ResourceQuota, namespace, Freshness::Consistent).await?;
-            if let Some(left) = &left {
-                quotas.retain(|quota| left.contains(&name(quota)));
+            if let Some(uncharged) = &uncharged {
+                quotas.retain(|quota| uncharged.contains(&name(quota)));
             }
             let charged = check(&quotas, &self.limited, request, object, &*evaluator)?;
             if attributes.dry_run {
@@ -94,22 +94,22 @@ impl ResourceQuota {
             match failure {
                 None => break,
                 Some(status) if retry >= RETRIES => return Err(status),
-                Some(_) => left = Some(failed),
+                Some(_) => uncharged = Some(failed),
             }
         }
         Ok(())
     }
 
-    fn turn(&self, namespace: &str) -> Arc<Turn> {
-        let mut turns = self.turns.lock();
-        if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
-            return turn;
+    fn lock_of(&self, namespace: &str) -> Arc<NamespaceLock> {
+        let mut locks = self.locks.lock();
+        if let Some(lock) = locks.get(namespace).and_then(Weak::upgrade) {
+            return lock;
         }
         // The first request in a namespace also drops the locks that are no longer in use.
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(Turn::default());
-        turns.insert(namespace.into(), Arc::downgrade(&turn));
-        turn
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::new(NamespaceLock::default());
+        locks.insert(namespace.into(), Arc::downgrade(&lock));
+        lock
     }
 }
 

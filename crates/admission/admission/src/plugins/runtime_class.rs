@@ -1,4 +1,4 @@
-//! RuntimeClass: the overhead of a pod's runtime class, and the nodes that support it.
+//! RuntimeClass: sets the overhead and scheduling constraints of a pod's runtime class.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::{pod, tolerations};
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const OVERHEAD_DIFFERS: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -28,14 +28,14 @@ impl RuntimeClass {
         Self { lookup }
     }
 
-    /// Returns the runtime class of a pod, if it names one.
+    /// Returns the runtime class of a pod, if it has one.
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(name) = pod::spec(pod).at(PodSpec::RUNTIME_CLASS_NAME).get_str() else { return Ok(None) };
         if name.is_empty() {
             // The error of kube-apiserver's client for a class without a name.
             return Err(Status::unknown(500, "resource name may not be empty"));
         }
-        match get_surely(&*self.lookup, LookupKind::RuntimeClass, "", name).await? {
+        match get_cached_or_stored(&*self.lookup, LookupKind::RuntimeClass, "", name).await? {
             Some(class) => Ok(Some(class)),
             None => {
                 let why = format!("pod rejected: RuntimeClass {} not found", binnacle_meta::go_quote(name));
@@ -126,7 +126,7 @@ fn set_scheduling(attributes: &Attributes, pod: &mut Value, scheduling: FieldRef
     Ok(())
 }
 
-/// Returns the amounts, which compare regardless of their notation.
+/// Returns the parsed quantities, which compare regardless of their notation.
 fn quantities(list: FieldRef<Map<types::Quantity>>) -> BTreeMap<String, Option<Quantity>> {
     list.entries().map(|(name, amount)| (name.to_owned(), amount.str().parse().ok())).collect()
 }

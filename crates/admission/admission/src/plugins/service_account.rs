@@ -19,7 +19,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
 use super::pod;
-use crate::lookup::{Lookup, LookupKind, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_cached_or_stored};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 const DEFAULT: &str = "default";
@@ -27,13 +27,13 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const VOLUME_PREFIX: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
-/// The lifetime of mounted tokens. Kubelets renew them before it ends; for old clients, which never reread them,
-/// they stay valid for a year.
+/// The lifetime of mounted tokens. Kubelets renew them before they expire. For old clients, which never reload them,
+/// they remain valid for a year.
 const TOKEN_SECONDS: i64 = 3607;
 
-/// The time to wait for the account `default`, about as long as in kube-apiserver: the controller that creates it may
-/// not have seen a new namespace yet.
-const DEFAULT_PATIENCE: Duration = Duration::from_millis(1350);
+/// The time to wait for the service account `default`, about the same as in kube-apiserver: the controller that creates
+/// it may not have observed a new namespace yet.
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(1350);
 const DEFAULT_POLL: Duration = Duration::from_millis(50);
 
 pub(crate) struct ServiceAccount {
@@ -45,13 +45,13 @@ impl ServiceAccount {
         Self { lookup }
     }
 
-    /// Returns the account that a pod names.
+    /// Returns the service account of a pod.
     async fn account(&self, attributes: &Attributes, pod: &Value) -> Result<Arc<Value>, Status> {
         let (namespace, name) = (attributes.namespace.as_str(), account_name(pod));
-        let patience = if name == DEFAULT { DEFAULT_PATIENCE } else { Duration::ZERO };
-        let until = tokio::time::Instant::now() + patience;
+        let timeout = if name == DEFAULT { DEFAULT_TIMEOUT } else { Duration::ZERO };
+        let until = tokio::time::Instant::now() + timeout;
         loop {
-            let why = match get_surely(&*self.lookup, LookupKind::ServiceAccount, namespace, name).await {
+            let why = match get_cached_or_stored(&*self.lookup, LookupKind::ServiceAccount, namespace, name).await {
                 Ok(Some(account)) => return Ok(account),
                 Ok(None) if tokio::time::Instant::now() < until => {
                     tokio::time::sleep(DEFAULT_POLL).await;
@@ -60,8 +60,8 @@ impl ServiceAccount {
                 Ok(None) => Status::not_found(&GroupResource::new("", "serviceaccount"), name),
                 Err(status) => status,
             };
-            // kube-apiserver reads accounts that its cache lacks through its own API, whose client refuses names that
-            // are not path segments.
+            // kube-apiserver reads accounts that are not in its cache through its own API, whose client rejects names
+            // that are not path segments.
             let why = match binnacle_validation::names::path_segment(name, false).as_slice() {
                 [] => why.message().to_owned(),
                 wrong => format!("invalid resource name {}: [{}]", go_quote(name), wrong.join(" ")),
@@ -171,7 +171,7 @@ fn projections<'v>(
     volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values()
 }
 
-/// Returns true if the token is mounted: the pod's field takes precedence over the account's.
+/// Returns true if the token is mounted. The pod's field takes precedence over the account's.
 fn automounts(account: FieldRef<Account>, spec: FieldRef<PodSpec>) -> bool {
     let of_pod = spec.at(PodSpec::AUTOMOUNT_SERVICE_ACCOUNT_TOKEN).get_bool();
     of_pod.or_else(|| account.at(Account::AUTOMOUNT_SERVICE_ACCOUNT_TOKEN).get_bool()).unwrap_or(true)
@@ -182,9 +182,9 @@ fn mount_token(pod: &mut Value) {
     let mut pod = FieldMut::<Pod>::root(pod);
     let Some(mut spec) = pod.structure(Pod::SPEC) else { return };
     let volumes = spec.read().at(PodSpec::VOLUMES).values();
-    let there = volumes.map(|volume| volume.at(Volume::NAME).str()).find(|name| name.starts_with(VOLUME_PREFIX));
-    let name = there.map(Into::into);
-    let is_there = name.is_some();
+    let existing = volumes.map(|volume| volume.at(Volume::NAME).str()).find(|name| name.starts_with(VOLUME_PREFIX));
+    let name = existing.map(Into::into);
+    let exists = name.is_some();
     let name = name.unwrap_or_else(|| generate_name(VOLUME_PREFIX));
     let mut mounted = false;
     for list in [PodSpec::INIT_CONTAINERS, PodSpec::CONTAINERS] {
@@ -199,7 +199,7 @@ fn mount_token(pod: &mut Value) {
             mounted = true;
         }
     }
-    if mounted && !is_there {
+    if mounted && !exists {
         let all = [spec.read().at(PodSpec::VOLUMES).list(), &[token_volume(&name)]].concat();
         spec.set(PodSpec::VOLUMES, all);
     }

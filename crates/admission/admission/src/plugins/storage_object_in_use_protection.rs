@@ -1,4 +1,4 @@
-//! StorageObjectInUseProtection: volumes, claims and volume attributes classes are not deleted while in use.
+//! StorageObjectInUseProtection: volumes, claims and volume attributes classes cannot be deleted while they are in use.
 
 use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
 use binnacle_fields::{FieldMut, metadata};
@@ -9,7 +9,7 @@ use binnacle_request::BoxFuture;
 
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
-/// Group, resource, and the finalizer that protects it until its controller removes it.
+/// Groups, resources and the finalizers that protect them until a controller removes them.
 const PROTECTED: [(&str, &str, &str); 3] = [
     ("", "persistentvolumes", "kubernetes.io/pv-protection"),
     ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),

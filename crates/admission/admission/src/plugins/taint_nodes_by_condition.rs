@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: taints a new node, so that no pods are scheduled to it before it is ready.
+//! TaintNodesByCondition: taints new nodes, so that no pods are scheduled to them before they are ready.
 
 use binnacle_fields::core::v1::{Node, NodeSpec, Taint};
 use binnacle_fields::{FieldMut, FieldRef};

@@ -9,7 +9,7 @@ use binnacle_schema::Value;
 const EXISTS: &str = "Exists";
 const EQUAL: &str = "Equal";
 
-/// Merges both sets, without tolerations that another one includes.
+/// Merges both sets, without tolerations that are subsets of other ones.
 pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<TolerationRef<'_>> = first.iter().chain(second).map(FieldRef::root).collect();
     let mut later = Tolerations::default();
@@ -31,11 +31,11 @@ pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
 
 type TolerationRef<'a> = FieldRef<'static, 'a, Toleration>;
 
-/// Tolerations by class, so that a check for inclusion does not visit all of them.
+/// Tolerations by class, so that an inclusion check need not visit all of them.
 #[derive(Default)]
 pub(crate) struct Tolerations<'a>(HashMap<Class<'a>, BTreeMap<Seconds, Values<'a>>>);
 
-/// The class of tolerations that differ in their seconds only; the value is ignored for `Exists`.
+/// The class of tolerations that only differ in their seconds. The value is ignored for `Exists`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Class<'a> {
     key: &'a str,
@@ -71,13 +71,13 @@ impl<'a> Tolerations<'a> {
         values.has_others |= values.first != value;
     }
 
-    /// Returns true if a toleration of the set tolerates all that `narrow` does.
+    /// Returns true if a toleration of the set tolerates everything that `narrow` tolerates.
     pub(crate) fn include(&self, narrow: FieldRef<Toleration>) -> bool {
         let same = self.0.get(&class(narrow)).is_some_and(|times| times.contains_key(&seconds(narrow)));
         same || !self.matching(narrow).is_empty()
     }
 
-    /// Returns true if a toleration of the set other than `narrow` itself tolerates all that `narrow` does.
+    /// Returns true if a toleration of the set other than `narrow` itself tolerates everything that `narrow` tolerates.
     fn others_include(&self, narrow: FieldRef<Toleration>) -> bool {
         let (own, own_seconds, value) = (class(narrow), seconds(narrow), narrow.at(Toleration::VALUE).str());
         self.matching(narrow).into_iter().any(|(class, seconds, values)| {
@@ -85,10 +85,10 @@ impl<'a> Tolerations<'a> {
         })
     }
 
-    /// Returns tolerations that include `narrow`, the first two of each class.
+    /// Returns the tolerations that include `narrow`, at most two of each class.
     fn matching<'s>(&'s self, narrow: FieldRef<'_, 's, Toleration>) -> Vec<(Class<'s>, Seconds, &'s Values<'s>)> {
         let (own, least) = (class(narrow), seconds(narrow));
-        // An empty key with Exists stands for all keys, an empty effect for all effects.
+        // An empty key with `Exists` matches all keys, and an empty effect matches all effects.
         let exists = ["", own.key].map(|key| Class { key, operator: EXISTS, value: "", ..own });
         let equal = [EQUAL, ""].map(|operator| Class { operator, ..own });
         let classes = exists.into_iter().skip(usize::from(own.key.is_empty()));
@@ -98,7 +98,7 @@ impl<'a> Tolerations<'a> {
         classes
             .filter_map(|class| self.0.get_key_value(&class))
             .flat_map(|(class, times)| {
-                // Seconds matter only for the effect NoExecute.
+                // Seconds only matter for the effect NoExecute.
                 let from = if class.effect == "NoExecute" { least } else { Seconds::Some(i64::MIN) };
                 times.range(from..).take(2).map(|(seconds, values)| (*class, *seconds, values))
             })
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging() {
+    fn merges_without_included_tolerations() {
         let all = value!({"operator": "Exists"});
         let key = value!({"key": "a", "operator": "Exists"});
         let equal = value!({"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"});
@@ -142,8 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn as_comparing_all_with_all() {
-        // All pairs and a walk over many triples of tolerations that differ in each member.
+    fn agrees_with_pairwise_comparison() {
+        // All pairs and a sample of triples of tolerations that vary in every field.
         let mut some = Vec::new();
         for (key, effect) in [("", ""), ("a", ""), ("a", "NoExecute"), ("b", "NoSchedule"), ("", "NoExecute")] {
             for (operator, value) in [("Exists", ""), ("Exists", "v"), ("Equal", "v"), ("", "v"), ("Lt", "1")] {
@@ -182,13 +182,13 @@ mod tests {
         merged
     }
 
-    /// Returns true if `wide` tolerates all that `narrow` does.
+    /// Returns true if `wide` tolerates everything that `narrow` tolerates.
     fn includes(wide: &Value, narrow: &Value) -> bool {
         if wide == narrow {
             return true;
         }
         let (w, n) = (|member| wide.str_at(&[member]), |member| narrow.str_at(&[member]));
-        // An empty key with Exists stands for all keys, an empty effect for all effects.
+        // An empty key with `Exists` matches all keys, and an empty effect matches all effects.
         if n("key") != w("key") && !(w("key").is_empty() && w("operator") == "Exists") {
             return false;
         }

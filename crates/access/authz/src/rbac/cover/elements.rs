@@ -1,4 +1,4 @@
-//! One list of a wanted rule, and which of its elements a held rule covers.
+//! A list of a required rule, and which of its elements a held rule covers.
 
 use binnacle_meta::Text;
 use binnacle_work::{Exceeded, allocate, charge};
@@ -10,16 +10,16 @@ use super::super::rule::ANY;
 pub(super) enum Cover {
     Nothing,
     All,
-    /// Positions, ascending and without repetition.
+    /// Positions in ascending order, without duplicates.
     Some(Vec<u32>),
 }
 
-/// The elements of a list, in their order and sorted, so that a held element finds what it covers at once.
+/// The elements of a list in their order and sorted, so that the elements that a held one covers can be looked up.
 pub(super) struct Elements<'a> {
     texts: &'a [Text],
-    /// Positions, by text.
+    /// Positions, sorted by text.
     sorted: Vec<u32>,
-    /// The positions of texts with a slash, by what follows it.
+    /// The positions of the elements with a slash, sorted by the part after it.
     by_subresource: Vec<u32>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Elements<'a> {
         Ok(Self { texts, sorted, by_subresource: Vec::new() })
     }
 
-    /// Takes a list of resources, some of which may be subresources.
+    /// Creates the elements of a list of resources and subresources.
     pub(super) fn of_resources(texts: &'a [Text]) -> Result<Self, Exceeded> {
         let mut elements = Self::new(texts)?;
         let key = |at: &u32| subresource(&texts[*at as usize]);
@@ -47,12 +47,12 @@ impl<'a> Elements<'a> {
         self.texts.len()
     }
 
-    /// Returns what a list covers in which `*` means everything.
+    /// Returns the elements that a list covers in which `*` matches everything.
     pub(super) fn covered(&self, held: &[Text]) -> Result<Cover, Exceeded> {
         if has_any(held)? { Ok(Cover::All) } else { self.covered_exactly(held) }
     }
 
-    /// Returns what a list covers that has no wildcards.
+    /// Returns the elements that a list without wildcards covers.
     pub(super) fn covered_exactly(&self, held: &[Text]) -> Result<Cover, Exceeded> {
         let mut found = Vec::new();
         for text in held {
@@ -61,7 +61,7 @@ impl<'a> Elements<'a> {
         self.cover(found)
     }
 
-    /// Returns what a list of resources covers: `*/scale` means that subresource of all resources.
+    /// Returns the elements that a list of resources covers. `*/scale` matches that subresource of all resources.
     pub(super) fn covered_resources(&self, held: &[Text]) -> Result<Cover, Exceeded> {
         if has_any(held)? {
             return Ok(Cover::All);
@@ -69,15 +69,15 @@ impl<'a> Elements<'a> {
         let mut found = Vec::new();
         for text in held {
             add(&mut found, self.equal(text))?;
-            if let Some(wanted) = text.strip_prefix("*/") {
+            if let Some(required) = text.strip_prefix("*/") {
                 let key = |at: &u32| subresource(&self.texts[*at as usize]).unwrap_or_default();
-                add(&mut found, range(&self.by_subresource, |at| key(at) < wanted, |at| key(at) == wanted))?;
+                add(&mut found, range(&self.by_subresource, |at| key(at) < required, |at| key(at) == required))?;
             }
         }
         self.cover(found)
     }
 
-    /// Returns what a list of paths covers: several stars at the end count as one.
+    /// Returns the elements that a list of paths covers. Several trailing stars count as one.
     pub(super) fn covered_paths(&self, held: &[Text]) -> Result<Cover, Exceeded> {
         let mut found = Vec::new();
         for pattern in held {
@@ -93,9 +93,9 @@ impl<'a> Elements<'a> {
         self.cover(found)
     }
 
-    fn equal(&self, wanted: &Text) -> &[u32] {
+    fn equal(&self, required: &Text) -> &[u32] {
         let text = |at: &u32| &self.texts[*at as usize];
-        range(&self.sorted, |at| text(at) < wanted, |at| text(at) == wanted)
+        range(&self.sorted, |at| text(at) < required, |at| text(at) == required)
     }
 
     fn cover(&self, mut found: Vec<u32>) -> Result<Cover, Exceeded> {
@@ -110,14 +110,14 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Returns the sorted positions after those that are `before`, as long as they are `within`.
+/// Skips the sorted positions for which `before` is true, and returns the following ones as long as `within` is true.
 fn range(sorted: &[u32], before: impl Fn(&u32) -> bool, within: impl Fn(&u32) -> bool) -> &[u32] {
     let rest = &sorted[sorted.partition_point(before)..];
     &rest[..rest.partition_point(within)]
 }
 
 fn add(found: &mut Vec<u32>, more: &[u32]) -> Result<(), Exceeded> {
-    // A binary search.
+    // The cost of a binary search.
     charge(3 + more.len() as u64)?;
     allocate(size_of_val(more))?;
     found.extend_from_slice(more);

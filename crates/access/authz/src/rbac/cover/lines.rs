@@ -1,4 +1,4 @@
-//! The lines of a message about missing parts.
+//! The lines of a message about missing permissions.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -8,14 +8,14 @@ use binnacle_meta::Text;
 use binnacle_work::{Exceeded, allocate, pace};
 
 use super::super::rule::Rule;
-use super::{Part, Uncovered};
+use super::{Permission, UncoveredRule};
 
-/// The bytes of texts that a message names.
+/// The maximum size of a message's strings in bytes.
 const MAX_BYTES: usize = 128 << 10;
-/// The bytes of a line besides its texts.
+/// The size of a line apart from its strings, in bytes.
 const LINE: usize = 56;
 
-/// Lines that name missing parts, up to a limit. Those that differ only in verbs become one.
+/// Collects the lines of missing permissions up to a limit. Permissions that only differ in verbs share a line.
 #[derive(Default)]
 pub(in super::super) struct Lines<'a> {
     verbs: HashMap<(&'a Text, &'a Text, Option<&'a Text>), Vec<Text>>,
@@ -25,12 +25,12 @@ pub(in super::super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Formats missing parts as sorted lines. The last line says how many are not named.
-    pub(in super::super) fn of(missing: &[Uncovered<'a>]) -> Result<String, Exceeded> {
+    /// Formats missing permissions as sorted lines. The last line has the number of those that are not listed.
+    pub(in super::super) fn of(missing: &[UncoveredRule<'a>]) -> Result<String, Exceeded> {
         allocate(MAX_BYTES.min(64 * missing.len()))?;
         let mut lines = Self::default();
         for uncovered in missing {
-            if uncovered.visit(&mut |part| lines.add(part))?.is_break() {
+            if uncovered.visit(&mut |permission| lines.add(permission))?.is_break() {
                 break;
             }
         }
@@ -39,29 +39,29 @@ impl<'a> Lines<'a> {
         Ok(lines.into_text(all))
     }
 
-    fn add(&mut self, part: Part<'a>) -> ControlFlow<()> {
-        let more = match part {
-            Part::Resource { group, resource, verb, name } => {
+    fn add(&mut self, permission: Permission<'a>) -> ControlFlow<()> {
+        let more = match permission {
+            Permission::Resource { group, resource, verb, name } => {
                 let texts = group.len() + resource.len() + name.map_or(0, |name| name.len());
-                // A further verb of a line has only a space and quotes.
+                // Another verb of a line only adds a space and quotes.
                 let is_new = !self.verbs.contains_key(&(group, resource, name));
                 verb.len() + if is_new { LINE + texts } else { 3 }
             }
-            Part::Path { path, verb } => LINE + path.len() + verb.len(),
+            Permission::Path { path, verb } => LINE + path.len() + verb.len(),
         };
         if self.bytes + more > MAX_BYTES {
             return ControlFlow::Break(());
         }
-        // Compared now, and formatted later.
+        // The cost of this lookup and of formatting later.
         pace(5 + more as u64 / 4);
         self.bytes += more;
         self.named += 1;
-        match part {
-            Part::Resource { group, resource, verb, name } => match self.verbs.entry((group, resource, name)) {
+        match permission {
+            Permission::Resource { group, resource, verb, name } => match self.verbs.entry((group, resource, name)) {
                 Entry::Occupied(mut line) => line.get_mut().push(verb.clone()),
                 Entry::Vacant(line) => drop(line.insert(vec![verb.clone()])),
             },
-            Part::Path { .. } => drop(self.paths.insert(part.rule().compact())),
+            Permission::Path { .. } => drop(self.paths.insert(permission.rule().compact())),
         }
         ControlFlow::Continue(())
     }

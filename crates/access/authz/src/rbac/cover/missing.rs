@@ -1,4 +1,5 @@
-//! What is missing of the product of some lists. Held rules cover boxes of it: some elements of each list.
+//! The combinations of a product of lists that are not covered. Held rules cover boxes of the product: a subset of each
+//! list.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -9,38 +10,39 @@ use super::super::rule::Rule;
 use super::elements::Cover;
 
 /// The missing combinations of elements.
-pub(super) struct Missing {
+pub(super) struct MissingCombinations {
     /// The sizes of the lists.
     sizes: Vec<usize>,
     tree: Tree,
 }
 
-/// What is missing of the lists from one of them on.
+/// The missing combinations of a list and those after it.
 enum Tree {
     Nothing,
     Everything,
-    /// The same for all elements of the list.
+    /// The missing combinations are the same for all elements of the list.
     Same(Box<Tree>),
-    /// The elements of which something is missing, each with its class, and what is missing of each class.
+    /// The elements with missing combinations, each with its class, and the missing combinations of each class.
     Classes {
         of: Vec<(u32, u32)>,
         trees: Vec<Tree>,
     },
 }
 
-/// What a rule covers of each list.
-type Covers = Vec<Cover>;
+/// The elements of each list that a rule covers.
+type BoxCovers = Vec<Cover>;
 
-impl Missing {
+impl MissingCombinations {
     pub(super) const NOTHING: Self = Self { sizes: Vec::new(), tree: Tree::Nothing };
 
-    /// Finds what is missing of lists of these sizes; `covered` returns what a rule covers of a list.
+    /// Finds the missing combinations of lists of these sizes. `covered` returns the elements of a list that a rule
+    /// covers.
     pub(super) fn of<'h>(
         sizes: &[usize],
         held: impl Iterator<Item = &'h Rule>,
         covered: impl Fn(&Rule, usize) -> Result<Cover, Exceeded>,
     ) -> Result<Self, Exceeded> {
-        let mut boxes: Vec<Covers> = Vec::new();
+        let mut boxes: Vec<BoxCovers> = Vec::new();
         'rules: for rule in held {
             charge(1)?;
             let mut covers = Vec::with_capacity(sizes.len());
@@ -53,7 +55,7 @@ impl Missing {
             if covers.iter().all(|cover| *cover == Cover::All) {
                 return Ok(Self::NOTHING);
             }
-            allocate(size_of::<Covers>() + sizes.len() * size_of::<Cover>())?;
+            allocate(size_of::<BoxCovers>() + sizes.len() * size_of::<Cover>())?;
             boxes.push(covers);
         }
         let boxes: Vec<&[Cover]> = boxes.iter().map(Vec::as_slice).collect();
@@ -64,14 +66,17 @@ impl Missing {
         self.tree.count(&self.sizes)
     }
 
-    /// Visits the missing combinations, as positions in the lists; the last list changes fastest.
-    pub(super) fn visit(&self, see: &mut dyn FnMut(&[usize]) -> ControlFlow<()>) -> Result<ControlFlow<()>, Exceeded> {
-        self.tree.visit(&self.sizes, &mut Vec::with_capacity(self.sizes.len()), see)
+    /// Visits the missing combinations as positions in the lists. The last list varies fastest.
+    pub(super) fn visit(
+        &self,
+        visitor: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Exceeded> {
+        self.tree.visit(&self.sizes, &mut Vec::with_capacity(self.sizes.len()), visitor)
     }
 }
 
 impl Tree {
-    /// `boxes` are what rules cover of the lists that are left.
+    /// Builds the tree. `boxes` are the covers of the remaining lists, one per rule.
     fn of(boxes: &[&[Cover]], sizes: &[usize]) -> Result<Self, Exceeded> {
         charge(1 + boxes.len() as u64)?;
         if boxes.is_empty() {
@@ -103,8 +108,8 @@ impl Tree {
         Self::of_classes(boxes, &of_all, of_element, *size, rest)
     }
 
-    /// Elements that the same rules cover are of one class. `of_element` has the elements with the rules that cover
-    /// them, `of_all` what rules cover of the other lists that cover all elements.
+    /// Builds a node. Elements that are covered by the same rules form a class. `of_element` has the elements with the
+    /// rules that cover them, and `of_all` the covers of the remaining lists by the rules that cover all elements.
     fn of_classes(
         boxes: &[&[Cover]],
         of_all: &[&[Cover]],
@@ -168,15 +173,15 @@ impl Tree {
         &self,
         sizes: &[usize],
         at: &mut Vec<usize>,
-        see: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
+        visitor: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Exceeded> {
         charge(1)?;
         let Some((size, rest)) = sizes.split_first() else {
-            return Ok(if matches!(self, Self::Nothing) { ControlFlow::Continue(()) } else { see(at) });
+            return Ok(if matches!(self, Self::Nothing) { ControlFlow::Continue(()) } else { visitor(at) });
         };
-        let mut see_element = |element: usize, tree: &Self| {
+        let mut visit_element = |element: usize, tree: &Self| {
             at.push(element);
-            let seen = tree.visit(rest, at, see);
+            let seen = tree.visit(rest, at, visitor);
             at.pop();
             seen
         };
@@ -185,14 +190,14 @@ impl Tree {
             Self::Everything | Self::Same(_) => {
                 let tree = if let Self::Same(tree) = self { tree } else { self };
                 for element in 0..*size {
-                    if see_element(element, tree)?.is_break() {
+                    if visit_element(element, tree)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
             }
             Self::Classes { of, trees } => {
                 for (element, class) in of {
-                    if see_element(*element as usize, &trees[*class as usize])?.is_break() {
+                    if visit_element(*element as usize, &trees[*class as usize])?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }

@@ -1,4 +1,4 @@
-//! ImageReview (`imagepolicy.k8s.io/v1alpha1`) in requests to the webhook and in its answers.
+//! ImageReviews (`imagepolicy.k8s.io/v1alpha1`): requests to the webhook and its responses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -16,12 +16,12 @@ use crate::plugins::pod;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
-/// The place where kube-apiserver registers its kinds, which is part of messages.
+/// The name of kube-apiserver's scheme in errors.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
-/// Part of the keys of pod annotations that are passed to the webhook.
+/// The suffix of the domain of pod annotations that are sent to the webhook.
 const FOR_WEBHOOK: &str = ".image-policy.k8s.io/";
 
-/// The spec of a review: the request to the webhook.
+/// The spec of a review, which is sent to the webhook.
 pub(super) struct Review(Value);
 
 impl Review {
@@ -59,13 +59,13 @@ impl Review {
         Self(review)
     }
 
-    /// Returns the spec as JSON, the key under which its answer is cached.
+    /// Returns the spec as JSON, which is the cache key of its response.
     pub(super) fn spec(&self) -> Bytes {
         Bytes::from(json::to_string(&self.0))
     }
 
-    /// Returns the body of the request to the webhook.
-    pub(super) fn document(&self) -> Bytes {
+    /// Encodes the review as the request body.
+    pub(super) fn to_json(&self) -> Bytes {
         let spec = self.0.clone();
         let review = value!({
             "kind": KIND, "apiVersion": API_VERSION, "metadata": {}, "spec": spec, "status": {"allowed": false}
@@ -74,15 +74,15 @@ impl Review {
     }
 }
 
-/// The status of a review: the answer of the webhook.
+/// The status of a review, which the webhook returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ReviewResponse {
     pub(super) allowed: bool,
     pub(super) reason: String,
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// The schema of an answer: the status of an ImageReview, with kube-apiserver's names, which are part of messages.
+/// The schema of a response, an ImageReview with its status. The type names are part of kube-apiserver's messages.
 static REVIEW: LazyLock<Message> = LazyLock::new(|| {
     let status = Message::new(
         "ImageReviewStatus",
@@ -96,26 +96,26 @@ static REVIEW: LazyLock<Message> = LazyLock::new(|| {
     Message::new(KIND, vec![Field::new("kind", Ty::String), Field::new("apiVersion", Ty::String), status])
 });
 
-impl Answer {
-    /// Reads an answer. It may omit kind and version, but other values are an error.
-    pub(super) fn read(answer: &binnacle_webhook::Answer, kinds: &dyn Lookup) -> Result<Self, WebhookError> {
+impl ReviewResponse {
+    /// Decodes a response, which may omit its kind and version but must not have different ones.
+    pub(super) fn read(response: &binnacle_webhook::Answer, kinds: &dyn Lookup) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
-        if answer.body.is_empty() {
-            let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-            let code = answer.code;
+        if response.body.is_empty() {
+            let media = response.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let code = response.code;
             return Err(malformed(format!("0-length response with status code: {code} and content type: {media}")));
         }
         let unread = |error: &dyn ToString| {
             malformed(format!("couldn't get version/kind; json parse error: {}", error.to_string()))
         };
-        let tree = json::parse(&answer.body, &Limits::default()).map_err(|error| unread(&error))?;
+        let tree = json::parse(&response.body, &Limits::default()).map_err(|error| unread(&error))?;
         let or = |member: &str, default: &'static str| match tree.str_at(&[member]) {
             "" => default.to_owned(),
-            said => said.to_owned(),
+            text => text.to_owned(),
         };
         let (kind, api_version) = (or("kind", KIND), or("apiVersion", API_VERSION));
         if (kind.as_str(), api_version.as_str()) != (KIND, API_VERSION) {
-            return Err(answer.failure().unwrap_or_else(|| malformed(other(kinds, &kind, &api_version))));
+            return Err(response.failure().unwrap_or_else(|| malformed(kind_error(kinds, &kind, &api_version))));
         }
         let review = decode::value(tree, &REVIEW).map_err(|error| malformed(error.to_string()))?.value;
         let status = FieldRef::<ImageReview>::root(&review).at(ImageReview::STATUS).detached();
@@ -128,8 +128,8 @@ impl Answer {
     }
 }
 
-/// Returns the error for an answer of another kind.
-fn other(kinds: &dyn Lookup, kind: &str, api_version: &str) -> String {
+/// Returns the error for a response of another kind.
+fn kind_error(kinds: &dyn Lookup, kind: &str, api_version: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if kind == "Status" || kinds.is_known(group, version, kind) {
         return format!("converting ({version}.{kind}) to (v1alpha1.{KIND}): unknown conversion");
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions() {
+    fn sends_containers_and_matching_annotations() {
         let pod = value!({
             "metadata": {"annotations": {"a.image-policy.k8s.io/ticket": "7", "other": "x"}},
             "spec": {
@@ -158,6 +158,6 @@ mod tests {
         let head = r#"{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1alpha1","metadata":{},"spec":"#;
         let spec = review.spec();
         let spec = String::from_utf8_lossy(&spec);
-        assert_eq!(review.document(), format!("{head}{spec},\"status\":{{\"allowed\":false}}}}\n"));
+        assert_eq!(review.to_json(), format!("{head}{spec},\"status\":{{\"allowed\":false}}}}\n"));
     }
 }

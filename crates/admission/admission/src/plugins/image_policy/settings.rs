@@ -1,4 +1,4 @@
-//! ImagePolicyWebhook's part of the configuration file, which is not an API object: unknown members are ignored.
+//! The configuration of ImagePolicyWebhook. Unknown fields are ignored, since it is not an API object.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,34 +8,34 @@ use binnacle_meta::GoDuration;
 use binnacle_schema::{Field, Limits, Message, MessageRef, Ty, Value, decode, yaml};
 use binnacle_webhook::{Client, load, parse};
 
-/// The timeout of one call, including reading the answer.
+/// The timeout of a call, including reading the response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1000 * MILLISECOND;
 const MINUTE: i64 = 60 * SECOND;
 
-/// The webhook that decides on images, and the times for which its answers are cached.
+/// The webhook that decides on images, and the TTLs of its cached responses.
 #[derive(Clone, Debug)]
 pub struct ImagePolicySettings {
     pub(super) client: Client,
     pub(super) allow_ttl: Duration,
     pub(super) deny_ttl: Duration,
     pub(super) retry_backoff: Duration,
-    /// True if images are allowed when the webhook fails.
+    /// True if images are allowed if the webhook fails.
     pub(super) default_allow: bool,
 }
 
 impl ImagePolicySettings {
-    /// Reads the text of the file. Errors are worded as kube-apiserver's.
+    /// Parses the configuration. Errors have kube-apiserver's messages.
     pub fn read(text: Option<&[u8]>) -> Result<Self, String> {
         let text = text.ok_or("no config specified")?;
         let (tree, _) = yaml::parse(text, &Limits::default()).map_err(|error| error.to_string())?;
         let file = decode::value(tree, &message()).map_err(|error| error.to_string())?.value;
-        let said = |name: &str| file.int_at(&["imagePolicy", name]).unwrap_or(0);
-        let retry_backoff = duration(said("retryBackoff"), MILLISECOND, [1, 5 * MINUTE, 500 * MILLISECOND])?;
-        let allow_ttl = duration(said("allowTTL"), SECOND, [SECOND, 30 * MINUTE, 5 * MINUTE])?;
-        let deny_ttl = duration(said("denyTTL"), SECOND, [SECOND, 30 * MINUTE, 30 * SECOND])?;
+        let number = |name: &str| file.int_at(&["imagePolicy", name]).unwrap_or(0);
+        let retry_backoff = duration(number("retryBackoff"), MILLISECOND, [1, 5 * MINUTE, 500 * MILLISECOND])?;
+        let allow_ttl = duration(number("allowTTL"), SECOND, [SECOND, 30 * MINUTE, 5 * MINUTE])?;
+        let deny_ttl = duration(number("denyTTL"), SECOND, [SECOND, 30 * MINUTE, 30 * SECOND])?;
         let target = match file.str_at(&["imagePolicy", "kubeConfigFile"]) {
             "" => parse(Path::new(""), b""),
             path => load(Path::new(path)),
@@ -56,14 +56,14 @@ fn message() -> Message {
     Message::new("AdmissionConfig", vec![Field::new("imagePolicy", policy)])
 }
 
-/// Converts a number of `unit`s: -1 means zero, 0 the default. Least, most and default are in nanoseconds.
-fn duration(said: i64, unit: i64, [least, most, default]: [i64; 3]) -> Result<Duration, String> {
-    let nanos = match said {
+/// Converts a number of `unit`s: -1 means zero, and 0 the default. Minimum, maximum and default are in nanoseconds.
+fn duration(number: i64, unit: i64, [least, most, default]: [i64; 3]) -> Result<Duration, String> {
+    let nanos = match number {
         -1 => 0,
         0 => default,
         _ => {
-            // Go's arithmetic, which wraps around.
-            let nanos = said.wrapping_mul(unit);
+            // Go's integer arithmetic wraps around.
+            let nanos = number.wrapping_mul(unit);
             if !(least..=most).contains(&nanos) {
                 let [least, most, nanos] = [least, most, nanos].map(GoDuration);
                 return Err(format!("valid value is between {least} and {most}, got {nanos}"));

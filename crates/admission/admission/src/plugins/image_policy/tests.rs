@@ -1,4 +1,4 @@
-//! The plugin with real HTTPS servers that allow, refuse, send malformed answers, are slow, or are absent.
+//! The plugin with real HTTPS servers that allow, deny, send malformed responses, are slow, or are absent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,11 +13,11 @@ use http::{Request as HttpRequest, Response};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::testing::{Known, pods};
+use crate::testing::{FixedLookup, pods};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-struct Rig {
+struct Fixture {
     plugin: ImagePolicyWebhook,
     calls: Arc<AtomicU32>,
     bodies: Arc<Mutex<Vec<String>>>,
@@ -35,17 +35,17 @@ fn settings(kubeconfig: &str, default_allow: bool) -> ImagePolicySettings {
     }
 }
 
-impl Rig {
-    /// Starts a server that gives these answers one after the other, and repeats the last one.
-    async fn answering(answers: &[(u16, &str)], pause: Duration, default_allow: bool) -> Self {
+impl Fixture {
+    /// Starts a server that returns these responses in order and repeats the last one.
+    async fn responding(responses: &[(u16, &str)], pause: Duration, default_allow: bool) -> Self {
         let (calls, bodies) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
-        let answers: Vec<(u16, Vec<u8>)> =
-            answers.iter().map(|(code, body)| (*code, body.as_bytes().to_vec())).collect();
+        let responses: Vec<(u16, Vec<u8>)> =
+            responses.iter().map(|(code, body)| (*code, body.as_bytes().to_vec())).collect();
         let (counted, kept) = (calls.clone(), bodies.clone());
         let hook = Hook::start(move |request: HttpRequest<Vec<u8>>| {
             let call = counted.fetch_add(1, Ordering::Relaxed) as usize;
             kept.lock().push(String::from_utf8(request.body().clone()).unwrap());
-            let (code, body) = answers[call.min(answers.len() - 1)].clone();
+            let (code, body) = responses[call.min(responses.len() - 1)].clone();
             async move {
                 tokio::time::sleep(pause).await;
                 Response::builder().status(code).body(body).unwrap()
@@ -54,7 +54,7 @@ impl Rig {
         .await;
         let plugin = ImagePolicyWebhook::new(
             settings(&hook.kubeconfig("/images", "secret"), default_allow),
-            Known::new(Vec::new()),
+            FixedLookup::new(Vec::new()),
         );
         Self { plugin, calls, bodies, _hook: Some(hook) }
     }
@@ -63,8 +63,8 @@ impl Rig {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Returns the verdict on a pod with this image, and its audit annotations.
-    async fn ask(&self, image: &str) -> (Result<(), String>, Vec<String>) {
+    /// Validates a pod with this image, and returns the result and the audit annotations.
+    async fn validate(&self, image: &str) -> (Result<(), String>, Vec<String>) {
         let attributes = pods(Operation::Create);
         assert!(self.plugin.handles(Stage::Validate, &attributes));
         let pod = value!({"metadata": {"name": "x"}, "spec": {"containers": [{"image": image}]}});
@@ -80,7 +80,7 @@ impl Rig {
 }
 
 #[tokio::test]
-async fn answers() {
+async fn maps_responses_to_verdicts_and_annotations() {
     let pod = "converting (v1.Pod) to (v1alpha1.ImageReview): unknown conversion";
     let newer = "no kind \"ImageReview\" is registered for version \"imagepolicy.k8s.io/v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
     let not_bool = "json: cannot unmarshal string into Go struct field ImageReviewStatus.status.allowed of type bool";
@@ -103,25 +103,25 @@ async fn answers() {
         (404, "", Err("the server could not find the requested resource"), None),
         (422, "{}", Err("the server rejected our request due to an error in our request"), None),
     ] {
-        let rig = Rig::answering(&[(code, body)], Duration::ZERO, false).await;
+        let fixture = Fixture::responding(&[(code, body)], Duration::ZERO, false).await;
         let told: Vec<_> = told.into_iter().map(|told| format!("{PREFIX}{told}")).collect();
-        assert_eq!(rig.ask("a").await, (want.map_err(str::to_owned), told), "{code} {body}");
-        assert_eq!(rig.calls(), 1);
+        assert_eq!(fixture.validate("a").await, (want.map_err(str::to_owned), told), "{code} {body}");
+        assert_eq!(fixture.calls(), 1);
     }
 }
 
-/// kube-apiserver does not wrap the webhook's refusal in another one.
+/// kube-apiserver does not wrap the 403 of the webhook's server in another one.
 #[tokio::test]
-async fn who_may_not_ask_is_told_so() {
+async fn returns_the_forbidden_status_of_the_webhook_server() {
     let told =
         r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"not you","code":403}"#;
     for (code, body, message, causes) in
         [(403, "go away", "go away", 1), (403, told, "not you", 0), (200, told, "not you", 0)]
     {
-        let rig = Rig::answering(&[(code, body)], Duration::ZERO, false).await;
+        let fixture = Fixture::responding(&[(code, body)], Duration::ZERO, false).await;
         let attributes = pods(Operation::Create);
         let notes = RequestNotes::default();
-        let verdict = rig.plugin.validate(Request::new(&attributes, None, &notes), &value!({}).into()).await;
+        let verdict = fixture.plugin.validate(Request::new(&attributes, None, &notes), &value!({}).into()).await;
         let status = verdict.expect_err("it is a refusal");
         let found = status.details().map_or(0, |details| details.causes.len());
         assert_eq!((status.code(), status.message(), found), (403, message, causes), "{code} {body}");
@@ -129,48 +129,48 @@ async fn who_may_not_ask_is_told_so() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_is_remembered() {
-    let rig = Rig::answering(&[(200, r#"{"status":{"allowed":true}}"#)], Duration::ZERO, false).await;
+async fn caches_allowing_responses() {
+    let fixture = Fixture::responding(&[(200, r#"{"status":{"allowed":true}}"#)], Duration::ZERO, false).await;
     for image in ["a", "a", "b", "a"] {
-        assert_eq!(rig.ask(image).await.0, Ok(()));
+        assert_eq!(fixture.validate(image).await.0, Ok(()));
     }
-    assert_eq!(rig.calls(), 2);
+    assert_eq!(fixture.calls(), 2);
     let spec = r#""spec":{"containers":[{"image":"b"}],"namespace":"ns"},"status":{"allowed":false}}"#;
-    assert!(rig.bodies.lock()[1].trim_end().ends_with(spec));
-    // Refusals are not cached, since their TTL is zero here.
-    let rig = Rig::answering(&[(200, "{}")], Duration::ZERO, false).await;
-    assert!(rig.ask("a").await.0.is_err() && rig.ask("a").await.0.is_err());
-    assert_eq!(rig.calls(), 2);
+    assert!(fixture.bodies.lock()[1].trim_end().ends_with(spec));
+    // Denials are not cached, since their TTL is zero here.
+    let fixture = Fixture::responding(&[(200, "{}")], Duration::ZERO, false).await;
+    assert!(fixture.validate("a").await.0.is_err() && fixture.validate("a").await.0.is_err());
+    assert_eq!(fixture.calls(), 2);
 }
 
 #[tokio::test]
-async fn failures() {
+async fn retries_and_obeys_default_allow() {
     let allowed = (200, r#"{"status":{"allowed":true}}"#);
     // Transient failures are retried for a while.
-    let rig = Rig::answering(&[(500, "busy"), (429, ""), allowed], Duration::ZERO, false).await;
-    assert_eq!((rig.ask("a").await.0, rig.calls()), (Ok(()), 3));
-    let rig = Rig::answering(&[(500, "busy")], Duration::ZERO, false).await;
+    let fixture = Fixture::responding(&[(500, "busy"), (429, ""), allowed], Duration::ZERO, false).await;
+    assert_eq!((fixture.validate("a").await.0, fixture.calls()), (Ok(()), 3));
+    let fixture = Fixture::responding(&[(500, "busy")], Duration::ZERO, false).await;
     let why = "an error on the server (\"busy\") has prevented the request from succeeding";
-    assert_eq!((rig.ask("a").await.0, rig.calls()), (Err(why.to_owned()), 5));
+    assert_eq!((fixture.validate("a").await.0, fixture.calls()), (Err(why.to_owned()), 5));
 
     let open = vec![format!("{PREFIX}failed-open=true")];
-    let rig = Rig::answering(&[(404, "")], Duration::ZERO, true).await;
-    assert_eq!(rig.ask("a").await, (Ok(()), open.clone()));
+    let fixture = Fixture::responding(&[(404, "")], Duration::ZERO, true).await;
+    assert_eq!(fixture.validate("a").await, (Ok(()), open.clone()));
     // Failed calls are not cached.
-    assert_eq!(rig.ask("a").await, (Ok(()), open.clone()));
-    assert_eq!(rig.calls(), 2);
+    assert_eq!(fixture.validate("a").await, (Ok(()), open.clone()));
+    assert_eq!(fixture.calls(), 2);
 
-    let slow = Rig::answering(&[allowed], 10 * TIMEOUT, false).await;
-    let why = slow.ask("a").await.0.unwrap_err();
+    let slow = Fixture::responding(&[allowed], 10 * TIMEOUT, false).await;
+    let why = slow.validate("a").await.0.unwrap_err();
     assert!(why.starts_with("Post \"https://127.0.0.1:") && why.ends_with("context deadline exceeded"), "{why}");
 
-    let gone = Rig::answering(&[allowed], Duration::ZERO, false).await;
+    let gone = Fixture::responding(&[allowed], Duration::ZERO, false).await;
     let kubeconfig = gone._hook.as_ref().unwrap().kubeconfig("/images", "secret");
     drop(gone);
     for (default_allow, told) in [(false, Vec::new()), (true, open)] {
-        let plugin = ImagePolicyWebhook::new(settings(&kubeconfig, default_allow), Known::new(Vec::new()));
-        let rig = Rig { plugin, calls: Arc::default(), bodies: Arc::default(), _hook: None };
-        let (verdict, annotations) = rig.ask("a").await;
+        let plugin = ImagePolicyWebhook::new(settings(&kubeconfig, default_allow), FixedLookup::new(Vec::new()));
+        let fixture = Fixture { plugin, calls: Arc::default(), bodies: Arc::default(), _hook: None };
+        let (verdict, annotations) = fixture.validate("a").await;
         assert_eq!((verdict.is_ok(), annotations), (default_allow, told));
         if let Err(why) = verdict {
             assert!(why.ends_with("connection refused"), "{why}");
@@ -179,7 +179,7 @@ async fn failures() {
 }
 
 #[test]
-fn files() {
+fn reads_settings() {
     let directory = binnacle_testkit::TempDir::new();
     let file = |of: &str| {
         let text = parse("".as_ref(), of.as_bytes()).map(|_| of).expect("it can be read");

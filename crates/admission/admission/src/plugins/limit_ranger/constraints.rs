@@ -11,7 +11,7 @@ pub(super) enum Constraint {
     Min,
     Max,
     MaxLimitRequestRatio,
-    /// [`Constraint::Max`] for objects that have requests only.
+    /// [`Constraint::Max`] for objects that only have requests.
     MaxRequest,
 }
 
@@ -19,7 +19,7 @@ impl Constraint {
     pub(super) const ALL: &'static [Self] = &[Self::Min, Self::Max, Self::MaxLimitRequestRatio];
     pub(super) const OF_CLAIMS: &'static [Self] = &[Self::Min, Self::MaxRequest];
 
-    /// Returns the item's field with the amounts of the constraint.
+    /// Returns the item's field with the quantities of the constraint.
     pub(super) fn field(self) -> Field<LimitRangeItem, Map<types::Quantity>> {
         match self {
             Self::Min => LimitRangeItem::MIN,
@@ -28,59 +28,59 @@ impl Constraint {
         }
     }
 
-    /// Returns the error if the constraint is violated.
-    pub(super) fn broken(
+    /// Returns an error if the constraint is violated.
+    pub(super) fn violation(
         self,
-        what: &str,
+        kind: &str,
         name: &str,
         enforced: &Quantity,
         request: Option<&Quantity>,
         limit: Option<&Quantity>,
     ) -> Option<String> {
         let zero = Quantity::new(0, Format::DecimalSI);
-        let [asked, most, bound] = comparable([request.unwrap_or(&zero), limit.unwrap_or(&zero), enforced]);
+        let [requested, limited, bound] = comparable([request.unwrap_or(&zero), limit.unwrap_or(&zero), enforced]);
         match self {
             Self::Min => {
-                let rule = format!("minimum {name} usage per {what} is {enforced}");
+                let rule = format!("minimum {name} usage per {kind} is {enforced}");
                 match (request, limit) {
                     (None, _) => Some(format!("{rule}.  No request is specified")),
-                    (Some(request), _) if asked < bound => Some(format!("{rule}, but request is {request}")),
-                    (_, Some(limit)) if most < bound => Some(format!("{rule}, but limit is {limit}")),
+                    (Some(request), _) if requested < bound => Some(format!("{rule}, but request is {request}")),
+                    (_, Some(limit)) if limited < bound => Some(format!("{rule}, but limit is {limit}")),
                     _ => None,
                 }
             }
             Self::Max => {
-                let rule = format!("maximum {name} usage per {what} is {enforced}");
+                let rule = format!("maximum {name} usage per {kind} is {enforced}");
                 match (limit, request) {
                     (None, _) => Some(format!("{rule}.  No limit is specified")),
-                    (Some(limit), _) if most > bound => Some(format!("{rule}, but limit is {limit}")),
-                    (_, Some(request)) if asked > bound => Some(format!("{rule}, but request is {request}")),
+                    (Some(limit), _) if limited > bound => Some(format!("{rule}, but limit is {limit}")),
+                    (_, Some(request)) if requested > bound => Some(format!("{rule}, but request is {request}")),
                     _ => None,
                 }
             }
             Self::MaxRequest => {
-                let rule = format!("maximum {name} usage per {what} is {enforced}");
+                let rule = format!("maximum {name} usage per {kind} is {enforced}");
                 match request {
                     None => Some(format!("{rule}.  No request is specified")),
-                    Some(request) if asked > bound => Some(format!("{rule}, but request is {request}")),
+                    Some(request) if requested > bound => Some(format!("{rule}, but request is {request}")),
                     Some(_) => None,
                 }
             }
             Self::MaxLimitRequestRatio => {
-                let rule = format!("{name} max limit to request ratio per {what} is {enforced}");
-                if asked == 0 {
+                let rule = format!("{name} max limit to request ratio per {kind} is {enforced}");
+                if requested == 0 {
                     return Some(format!("{rule}, but no request is specified or request is 0"));
                 }
-                if most == 0 {
+                if limited == 0 {
                     return Some(format!("{rule}, but no limit is specified or limit is 0"));
                 }
-                let ratio = most as f64 / asked as f64;
-                let (seen, allowed) = if enforced.value() <= i64::MAX / 1000 {
+                let ratio = limited as f64 / requested as f64;
+                let (actual, allowed) = if enforced.value() <= i64::MAX / 1000 {
                     (ratio * 1000.0, enforced.milli_value() as f64)
                 } else {
                     (ratio, enforced.value() as f64)
                 };
-                (seen > allowed).then(|| format!("{rule}, but provided ratio is {ratio:.6}"))
+                (actual > allowed).then(|| format!("{rule}, but provided ratio is {ratio:.6}"))
             }
         }
     }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules() {
+    fn reports_violations() {
         use Constraint::{Max, MaxLimitRequestRatio, MaxRequest, Min};
         for (constraint, enforced, request, limit, want) in [
             (Min, "10Mi", None, None, Some("minimum memory usage per Container is 10Mi.  No request is specified")),
@@ -135,8 +135,13 @@ mod tests {
         ] {
             let parse = |text: Option<&str>| text.map(|text| text.parse::<Quantity>().unwrap());
             let (request, limit) = (parse(request), parse(limit));
-            let found =
-                constraint.broken("Container", "memory", &enforced.parse().unwrap(), request.as_ref(), limit.as_ref());
+            let found = constraint.violation(
+                "Container",
+                "memory",
+                &enforced.parse().unwrap(),
+                request.as_ref(),
+                limit.as_ref(),
+            );
             assert_eq!(found.as_deref(), want);
         }
     }

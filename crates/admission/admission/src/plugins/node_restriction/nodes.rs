@@ -1,4 +1,4 @@
-//! Restrictions of a node's own Node object, and of the status of claims that it resizes.
+//! Restrictions on a node's own Node object, and on the status of claims that it resizes.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use binnacle_meta::go_quote;
 use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value};
 
-use super::{NodeRequest, Verdict, no, shown};
+use super::{NodeRequest, Verdict, operation_name, refuse};
 
-/// Kubernetes' own labels that kubelets set.
+/// The labels of Kubernetes domains that kubelets may set.
 const KUBELET_LABELS: [&str; 11] = [
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
@@ -29,26 +29,26 @@ const KUBELET_LABELS: [&str; 11] = [
     "beta.kubernetes.io/arch",
 ];
 const KUBELET_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// The domain of labels that keep workloads off nodes.
+/// The domain of labels that isolate workloads, which kubelets must not set.
 const RESTRICTION: &str = "node-restriction.kubernetes.io";
 
-pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
-    let (node, name) = (go_quote(asked.node), asked.attributes.name.as_str());
-    if name != asked.node {
-        return no(format!("node {node} is not allowed to modify node {}", go_quote(name)));
+pub(super) fn check(node_request: NodeRequest<'_>) -> Verdict {
+    let (node, name) = (go_quote(node_request.node), node_request.attributes.name.as_str());
+    if name != node_request.node {
+        return refuse(format!("node {node} is not allowed to modify node {}", go_quote(name)));
     }
-    let new = FieldRef::<Node>::root(asked.object);
+    let new = FieldRef::<Node>::root(node_request.object);
     let spec = new.at(Node::SPEC);
     let source = spec.at(NodeSpec::CONFIG_SOURCE);
-    match (asked.attributes.operation, asked.old) {
+    match (node_request.attributes.operation, node_request.old) {
         (Operation::Create, _) => {
-            // A `configSource` would give the node rights.
+            // A `configSource` would give the node access to the object that it references.
             if source.is_set() {
-                return no(format!("node {node} is not allowed to create pods with a non-nil configSource"));
+                return refuse(format!("node {node} is not allowed to create pods with a non-nil configSource"));
             }
             let labels = forbidden_labels(new, None);
             if !labels.is_empty() {
-                return no(format!("node {node} is not allowed to set the following labels: {labels}"));
+                return refuse(format!("node {node} is not allowed to set the following labels: {labels}"));
             }
         }
         (Operation::Update, Some(old)) => {
@@ -56,20 +56,23 @@ pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
             let old_spec = old.at(Node::SPEC);
             // Old kubelets may drop the field.
             if source.is_set() && source.value() != old_spec.at(NodeSpec::CONFIG_SOURCE).value() {
-                return no(format!("node {node} is not allowed to update configSource to a new non-nil configSource"));
+                return refuse(format!(
+                    "node {node} is not allowed to update configSource to a new non-nil configSource"
+                ));
             }
             if spec.at(NodeSpec::TAINTS).list() != old_spec.at(NodeSpec::TAINTS).list() {
-                return no(format!("node {node} is not allowed to modify taints"));
+                return refuse(format!("node {node} is not allowed to modify taints"));
             }
-            // A node whose owner is gone is deleted, and then registers with other taints (CVE-2025-5187).
+            // With an owner that does not exist, the node would be garbage-collected, and could then register again
+            // with other taints and labels (CVE-2025-5187).
             let [owners, old_owners] =
                 [new, old].map(|node| node.at(Node::METADATA).at(ObjectMeta::OWNER_REFERENCES).list());
             if owners != old_owners {
-                return no(format!("node {node} is not allowed to modify ownerReferences"));
+                return refuse(format!("node {node} is not allowed to modify ownerReferences"));
             }
             let labels = forbidden_labels(new, Some(old));
             if !labels.is_empty() {
-                return no(format!("is not allowed to modify labels: {labels}"));
+                return refuse(format!("is not allowed to modify labels: {labels}"));
             }
         }
         _ => {}
@@ -100,10 +103,10 @@ fn is_within(namespace: &str, domain: &str) -> bool {
     namespace.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Checks a kubelet's update of a claim's status after it has resized the volume.
-pub(super) fn claim_status(features: &Features, asked: NodeRequest<'_>) -> Verdict {
-    let Some(old) = asked.old.filter(|_| asked.attributes.operation == Operation::Update) else {
-        return no(format!("unexpected operation {}", go_quote(shown(asked.attributes.operation))));
+/// Checks a kubelet's update of a claim's status after a volume resize.
+pub(super) fn claim_status(features: &Features, node_request: NodeRequest<'_>) -> Verdict {
+    let Some(old) = node_request.old.filter(|_| node_request.attributes.operation == Operation::Update) else {
+        return refuse(format!("unexpected operation {}", go_quote(operation_name(node_request.attributes.operation))));
     };
     let rest = |claim: &Value| {
         let mut rest = claim.clone();
@@ -121,17 +124,17 @@ pub(super) fn claim_status(features: &Features, asked: NodeRequest<'_>) -> Verdi
         rest
     };
     let mut differences = Vec::new();
-    compare("", &rest(old), &rest(asked.object), &mut differences);
+    compare("", &rest(old), &rest(node_request.object), &mut differences);
     if differences.is_empty() {
         return Ok(());
     }
-    let (node, differences) = (go_quote(asked.node), differences.join(", "));
-    no(format!(
+    let (node, differences) = (go_quote(node_request.node), differences.join(", "));
+    refuse(format!(
         "node {node} is not allowed to update fields other than status.quantity and status.conditions: {differences}"
     ))
 }
 
-/// Appends the paths of the differences of two trees. An absent object equals an empty one.
+/// Appends the paths at which two values differ. An absent object equals an empty one.
 fn compare(path: &str, old: &Value, new: &Value, differences: &mut Vec<String>) {
     let empty = Object::new();
     let members = |value: &'_ Value| match value {

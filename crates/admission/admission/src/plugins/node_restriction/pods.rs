@@ -1,4 +1,4 @@
-//! Restrictions of pods: a node creates mirror pods, deletes and evicts its own pods, and writes their status.
+//! Restrictions on pods: a node may create mirror pods, delete and evict its own pods, and write their status.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use binnacle_meta::{Status, StatusReason, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::Value;
 
-use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, shown};
+use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, operation_name, refuse};
 use crate::lookup::LookupKind;
 use crate::plugins::pod::{self, VOLUME_SECRETS};
 
-/// Volume sources that refer to no API objects.
+/// Volume sources that do not reference API objects.
 const HARMLESS_VOLUMES: [Route<Volume>; 22] = [
     route![Volume::AWS_ELASTIC_BLOCK_STORE],
     route![Volume::AZURE_DISK],
@@ -43,7 +43,7 @@ const HARMLESS_VOLUMES: [Route<Volume>; 22] = [
     route![Volume::STORAGEOS],
     route![Volume::VSPHERE_VOLUME],
 ];
-/// Volume sources that refer to API objects, with the names of these in errors.
+/// Volume sources that reference API objects, and the names of the resources in errors.
 const API_VOLUMES: [(Route<Volume>, &str); 7] = [
     (route![Volume::CONFIG_MAP], "configmaps (via configmap volumes)"),
     (route![Volume::SECRET], "secrets (via secret volumes)"),
@@ -62,88 +62,90 @@ const API_PROJECTIONS: [(Route<VolumeProjection>, &str); 5] = [
 ];
 
 impl NodeRestriction {
-    pub(super) async fn pod(&self, asked: NodeRequest<'_>) -> Verdict {
-        let node = go_quote(asked.node);
-        match asked.attributes.operation {
-            Operation::Create => self.mirror_pod(asked).await,
-            Operation::Delete => match asked.old {
-                Some(old) if is_bound_to(old, asked.node) => Ok(()),
-                _ => no(format!("node {node} can only delete pods with spec.nodeName set to itself")),
+    pub(super) async fn pod(&self, node_request: NodeRequest<'_>) -> Verdict {
+        let node = go_quote(node_request.node);
+        match node_request.attributes.operation {
+            Operation::Create => self.mirror_pod(node_request).await,
+            Operation::Delete => match node_request.old {
+                Some(old) if is_bound_to(old, node_request.node) => Ok(()),
+                _ => refuse(format!("node {node} can only delete pods with spec.nodeName set to itself")),
             },
             other => {
-                let operation = go_quote(shown(other));
-                no(format!("unexpected operation {operation}, node {node} can only create and delete mirror pods"))
+                let operation = go_quote(operation_name(other));
+                refuse(format!("unexpected operation {operation}, node {node} can only create and delete mirror pods"))
             }
         }
     }
 
-    async fn mirror_pod(&self, asked: NodeRequest<'_>) -> Verdict {
-        let (pod, node) = (asked.object, go_quote(asked.node));
+    async fn mirror_pod(&self, node_request: NodeRequest<'_>) -> Verdict {
+        let (pod, node) = (node_request.object, go_quote(node_request.node));
         let metadata = metadata(pod);
         if !metadata.at(ObjectMeta::ANNOTATIONS).key(MIRROR).is_set() {
             let annotation = go_quote(MIRROR);
-            return no(format!("pod does not have {annotation} annotation, node {node} can only create mirror pods"));
+            return refuse(format!(
+                "pod does not have {annotation} annotation, node {node} can only create mirror pods"
+            ));
         }
-        let only = |what: &str| no(format!("node {node} can only create pods with {what}"));
-        if !is_bound_to(pod, asked.node) {
-            return only("spec.nodeName set to itself");
+        let only_with = |resource: &str| refuse(format!("node {node} can only create pods with {resource}"));
+        if !is_bound_to(pod, node_request.node) {
+            return only_with("spec.nodeName set to itself");
         }
         let mut owners = metadata.at(ObjectMeta::OWNER_REFERENCES).values();
         let owner = match (owners.next(), owners.next()) {
             (Some(owner), None) => owner,
-            (None, _) => return only("an owner reference set to itself"),
-            _ => return only("a single owner reference set to itself"),
+            (None, _) => return only_with("an owner reference set to itself"),
+            _ => return only_with("a single owner reference set to itself"),
         };
         let text = |field| owner.at(field).str();
         if (text(OwnerReference::API_VERSION), text(OwnerReference::KIND), text(OwnerReference::NAME))
-            != ("v1", "Node", asked.node)
+            != ("v1", "Node", node_request.node)
         {
-            return only("an owner reference set to itself");
+            return only_with("an owner reference set to itself");
         }
         if !owner.at(OwnerReference::CONTROLLER).bool() {
-            return only("a controller owner reference set to itself");
+            return only_with("a controller owner reference set to itself");
         }
         if owner.at(OwnerReference::BLOCK_OWNER_DELETION).bool() {
-            return no(format!("node {node} must not set blockOwnerDeletion on an owner reference"));
+            return refuse(format!("node {node} must not set blockOwnerDeletion on an owner reference"));
         }
-        let found = match self.known(LookupKind::Node, "node", "", asked.node).await {
+        let found = match self.cached_object(LookupKind::Node, "node", "", node_request.node).await {
             Ok(found) => found,
             Err(status) if status.is(StatusReason::NotFound) => return Err(Refusal::Status(status)),
             Err(status) => {
-                let (node, why) = (asked.node, status.message());
-                return no(format!("error looking up node {node} to verify uid: {why}"));
+                let (node, why) = (node_request.node, status.message());
+                return refuse(format!("error looking up node {node} to verify uid: {why}"));
             }
         };
         let uid = binnacle_fields::metadata(&found).at(ObjectMeta::UID).str();
         if text(OwnerReference::UID) != uid {
-            let (node, owner) = (asked.node, text(OwnerReference::UID));
-            return no(format!("node {node} UID mismatch: expected {owner} got {uid}"));
+            let (node, owner) = (node_request.node, text(OwnerReference::UID));
+            return refuse(format!("node {node} UID mismatch: expected {owner} got {uid}"));
         }
         match api_reference(pod::spec(pod)) {
             Ok(None) => Ok(()),
-            Ok(Some(what)) => no(format!("node {node} can not create pods that reference {what}")),
-            Err(why) => no(format!("error checking mirror pod for API references: {why}")),
+            Ok(Some(resource)) => refuse(format!("node {node} can not create pods that reference {resource}")),
+            Err(why) => refuse(format!("error checking mirror pod for API references: {why}")),
         }
     }
 
-    pub(super) async fn eviction(&self, asked: NodeRequest<'_>) -> Verdict {
-        let attributes = asked.attributes;
+    pub(super) async fn eviction(&self, node_request: NodeRequest<'_>) -> Verdict {
+        let attributes = node_request.attributes;
         if attributes.operation != Operation::Create {
-            return no(format!("unexpected operation {}", shown(attributes.operation)));
+            return refuse(format!("unexpected operation {}", operation_name(attributes.operation)));
         }
-        let named = [attributes.name.as_str(), metadata(asked.object).at(ObjectMeta::NAME).str()];
+        let named = [attributes.name.as_str(), metadata(node_request.object).at(ObjectMeta::NAME).str()];
         let Some(name) = named.into_iter().find(|name| !name.is_empty()) else {
-            return no("could not determine pod from request data");
+            return refuse("could not determine pod from request data");
         };
-        let pod = self.known_pod(&attributes.namespace, name).await?;
-        match is_bound_to(&pod, asked.node) {
+        let pod = self.cached_pod(&attributes.namespace, name).await?;
+        match is_bound_to(&pod, node_request.node) {
             true => Ok(()),
-            false => no(format!("node {} can only evict pods with spec.nodeName set to itself", asked.node)),
+            false => refuse(format!("node {} can only evict pods with spec.nodeName set to itself", node_request.node)),
         }
     }
 
-    pub(super) async fn known_pod(&self, namespace: &str, name: &str) -> Result<Arc<Value>, Refusal> {
-        self.known(LookupKind::Pod, "pod", namespace, name).await.map_err(absent_or_forbidden)
+    pub(super) async fn cached_pod(&self, namespace: &str, name: &str) -> Result<Arc<Value>, Refusal> {
+        self.cached_object(LookupKind::Pod, "pod", namespace, name).await.map_err(absent_or_forbidden)
     }
 }
 
@@ -158,15 +160,15 @@ pub(super) fn is_bound_to(pod: &Value, node: &str) -> bool {
     pod::spec(pod).at(PodSpec::NODE_NAME).str() == node
 }
 
-pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
-    let node = go_quote(asked.node);
-    let Some(old) = asked.old.filter(|_| asked.attributes.operation == Operation::Update) else {
-        return no(format!("unexpected operation {}", go_quote(shown(asked.attributes.operation))));
+pub(super) fn status(node_request: NodeRequest<'_>) -> Verdict {
+    let node = go_quote(node_request.node);
+    let Some(old) = node_request.old.filter(|_| node_request.attributes.operation == Operation::Update) else {
+        return refuse(format!("unexpected operation {}", go_quote(operation_name(node_request.attributes.operation))));
     };
-    if !is_bound_to(old, asked.node) {
-        return no(format!("node {node} can only update pod status for pods with spec.nodeName set to itself"));
+    if !is_bound_to(old, node_request.node) {
+        return refuse(format!("node {node} can only update pod status for pods with spec.nodeName set to itself"));
     }
-    let [new, old] = [asked.object, old].map(FieldRef::<Pod>::root);
+    let [new, old] = [node_request.object, old].map(FieldRef::<Pod>::root);
     let labels = |pod: FieldRef<Pod>| -> Vec<(String, String)> {
         let metadata = pod.at(Pod::METADATA);
         let labels = metadata.at(ObjectMeta::LABELS);
@@ -176,16 +178,16 @@ pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
         labels
     };
     if labels(old) != labels(new) {
-        return no(format!("node {node} cannot update labels through pod status"));
+        return refuse(format!("node {node} cannot update labels through pod status"));
     }
     let (status, old_status) = (new.at(Pod::STATUS), old.at(Pod::STATUS));
-    // Through these claims a node could read objects of others (CVE-2025-4563).
+    // These claims could give a node access to objects of other nodes (CVE-2025-4563).
     let claims = |status: FieldRef<PodStatus>| -> Vec<[Value; 2]> {
         let claims = status.at(PodStatus::RESOURCE_CLAIM_STATUSES).values();
         claims.map(|claim| [Claim::NAME, Claim::RESOURCE_CLAIM_NAME].map(|f| claim.at(f).value().clone())).collect()
     };
     if claims(old_status) != claims(status) {
-        return no(format!("node {node} cannot update resource claim statues"));
+        return refuse(format!("node {node} cannot update resource claim statues"));
     }
     let extended = |status: FieldRef<PodStatus>| {
         let claim = status.at(PodStatus::EXTENDED_RESOURCE_CLAIM_STATUS).detached().set()?;
@@ -193,12 +195,12 @@ pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
         Some((claim.at(ExtendedClaim::RESOURCE_CLAIM_NAME).str().to_owned(), mappings))
     };
     if extended(old_status) != extended(status) {
-        return no(format!("node {node} cannot update extended resource claim status"));
+        return refuse(format!("node {node} cannot update extended resource claim status"));
     }
     Ok(())
 }
 
-/// Returns the resource of an API object that a pod refers to, if any. A volume of an unknown kind is an error.
+/// Returns the resource of an API object that a pod references, if any. An unknown volume source is an error.
 fn api_reference(spec: FieldRef<PodSpec>) -> Result<Option<&'static str>, String> {
     if !spec.at(PodSpec::SERVICE_ACCOUNT_NAME).is_empty() {
         return Ok(Some("serviceaccounts"));
@@ -216,16 +218,16 @@ fn api_reference(spec: FieldRef<PodSpec>) -> Result<Option<&'static str>, String
         if HARMLESS_VOLUMES.iter().any(|source| !volume.value_at(*source).is_null()) {
             continue;
         }
-        if let Some((_, what)) = API_VOLUMES.iter().find(|(source, _)| !volume.value_at(*source).is_null()) {
-            return Ok(Some(what));
+        if let Some((_, resource)) = API_VOLUMES.iter().find(|(source, _)| !volume.value_at(*source).is_null()) {
+            return Ok(Some(resource));
         }
         let name = go_quote(volume.at(Volume::NAME).str());
         let Some(projected) = volume.at(Volume::PROJECTED).set() else {
             return Err(format!("unknown volume type for volume  {name}"));
         };
         for source in projected.at(ProjectedVolumeSource::SOURCES).values() {
-            if let Some((_, what)) = API_PROJECTIONS.iter().find(|(field, _)| !source.value_at(*field).is_null()) {
-                return Ok(Some(what));
+            if let Some((_, resource)) = API_PROJECTIONS.iter().find(|(field, _)| !source.value_at(*field).is_null()) {
+                return Ok(Some(resource));
             }
             if !source.at(VolumeProjection::DOWNWARD_API).is_set() {
                 return Err(format!("unknown source for projected volume {name}"));
@@ -259,13 +261,13 @@ fn names_config_map(spec: FieldRef<PodSpec>) -> bool {
     })
 }
 
-/// Returns true if any source of a projected volume refers to an object by `name`.
+/// Returns true if any source of a projected volume references an object by `name`.
 fn any_projected(volume: FieldRef<Volume>, name: Route<VolumeProjection>) -> bool {
     let mut sources = volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values();
     sources.any(|source| is_name(source.value_at(name)))
 }
 
-/// Returns true if any container refers to an object by `whole` in `envFrom` or `one` in `env`.
+/// Returns true if any container references an object by `whole` in `envFrom` or by `one` in `env`.
 fn any_container(spec: FieldRef<PodSpec>, whole: Route<EnvFromSource>, one: Route<EnvVarSource>) -> bool {
     pod::all_containers(spec).any(|container| {
         container.at(Container::ENV_FROM).values().any(|source| is_name(source.value_at(whole)))

@@ -1,4 +1,4 @@
-//! The allowed and refused writes of nodes.
+//! Allowed and rejected writes of nodes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use super::*;
 use crate::lookup::{Labels, Mapping, NamespaceState};
 
-/// A lookup of objects by kind and name, in any namespace.
+/// Looks up objects by kind and name, in any namespace.
 struct Objects(Vec<(LookupKind, Value)>);
 
 impl Lookup for Objects {
@@ -53,7 +53,7 @@ impl Lookup for Objects {
         Box::pin(async { Ok(()) })
     }
 
-    fn make_namespace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Status>> {
+    fn create_namespace<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async { Ok(()) })
     }
 
@@ -67,9 +67,9 @@ impl Lookup for Objects {
 }
 
 /// An authorizer that allows nodes to request tokens for one audience.
-struct Allows(&'static str);
+struct AccessListAuthorizer(&'static str);
 
-impl Authorizer for Allows {
+impl Authorizer for AccessListAuthorizer {
     fn authorize<'a>(&'a self, access: &'a Access<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         let allowed =
             access.verb == "request-serviceaccounts-token-audience" && access.resource == self.0 && access.name == "sa";
@@ -109,21 +109,21 @@ fn objects() -> Objects {
     ])
 }
 
-/// A request for `about` (`group/plural/subresource`), with the name in its path.
+/// A request for `resource` (`group/plural/subresource`), with the name in its path.
 struct Case<'a> {
     operation: Operation,
-    about: &'a str,
+    resource: &'a str,
     namespace: &'a str,
     name: &'a str,
     object: Value,
     old: Option<Value>,
 }
 
-async fn ask_as(user: &User, case: &Case<'_>) -> Result<(), (u16, String)> {
-    let mut parts = case.about.split('/');
+async fn admit_as(user: &User, case: &Case<'_>) -> Result<(), (u16, String)> {
+    let mut parts = case.resource.split('/');
     let mut part = || parts.next().unwrap_or_default();
     let (group, plural, subresource) = (part(), part(), part());
-    let plugin = NodeRestriction::new(Arc::new(objects()), Arc::new(Allows("extra")), Arc::default());
+    let plugin = NodeRestriction::new(Arc::new(objects()), Arc::new(AccessListAuthorizer("extra")), Arc::default());
     let chain = crate::Chain::new(vec![Arc::new(plugin)], &crate::Metrics::fresh()).unwrap();
     let attributes = Attributes {
         operation: case.operation,
@@ -144,30 +144,30 @@ async fn check(cases: Vec<(Case<'_>, Result<(), &str>)>) {
     let node = User::new("system:node:n1", &["system:nodes"]);
     let somebody = User::new("system:node:n1", &["system:authenticated"]);
     for (case, want) in cases {
-        let (about, object) = (case.about, &case.object);
-        let got = ask_as(&node, &case).await.map_err(|(_, message)| message);
+        let (resource, object) = (case.resource, &case.object);
+        let got = admit_as(&node, &case).await.map_err(|(_, message)| message);
         let got = got.map_err(|message| {
             let why = message.split_once(" is forbidden: ").map(|(_, why)| why.to_owned());
             why.unwrap_or(message)
         });
-        assert_eq!(got, want.map_err(str::to_owned), "{:?} {about} {object:?}", case.operation);
+        assert_eq!(got, want.map_err(str::to_owned), "{:?} {resource} {object:?}", case.operation);
         // Other users are not restricted.
-        assert_eq!(ask_as(&somebody, &case).await, Ok(()), "{about}");
+        assert_eq!(admit_as(&somebody, &case).await, Ok(()), "{resource}");
     }
 }
 
-fn create<'a>(about: &'a str, namespace: &'a str, object: Value) -> Case<'a> {
-    Case { operation: Operation::Create, about, namespace, name: "", object, old: None }
+fn create<'a>(resource: &'a str, namespace: &'a str, object: Value) -> Case<'a> {
+    Case { operation: Operation::Create, resource, namespace, name: "", object, old: None }
 }
 
-fn update<'a>(about: &'a str, name: &'a str, old: &Value, change: impl FnOnce(&mut Value)) -> Case<'a> {
+fn update<'a>(resource: &'a str, name: &'a str, old: &Value, change: impl FnOnce(&mut Value)) -> Case<'a> {
     let mut object = old.clone();
     change(&mut object);
-    Case { operation: Operation::Update, about, namespace: "ns", name, object, old: Some(old.clone()) }
+    Case { operation: Operation::Update, resource, namespace: "ns", name, object, old: Some(old.clone()) }
 }
 
-fn delete<'a>(about: &'a str, name: &'a str, old: Value) -> Case<'a> {
-    Case { operation: Operation::Delete, about, namespace: "ns", name, object: Value::Null, old: Some(old) }
+fn delete<'a>(resource: &'a str, name: &'a str, old: Value) -> Case<'a> {
+    Case { operation: Operation::Delete, resource, namespace: "ns", name, object: Value::Null, old: Some(old) }
 }
 
 fn set(object: &mut Value, path: &[&str], member: &str, value: impl Into<Value>) {
@@ -175,15 +175,15 @@ fn set(object: &mut Value, path: &[&str], member: &str, value: impl Into<Value>)
 }
 
 #[tokio::test]
-async fn nobody_knows_which_node() {
+async fn rejects_user_without_node_name() {
     let case = create("/pods", "ns", value!({"metadata": {"name": "p"}}));
     let user = User::new("system:node:", &["system:nodes"]);
     let want = "pods \"p\" is forbidden: could not determine node from user \"system:node:\"";
-    assert_eq!(ask_as(&user, &case).await, Err((403, want.to_owned())));
+    assert_eq!(admit_as(&user, &case).await, Err((403, want.to_owned())));
 }
 
 #[tokio::test]
-async fn mirror_pods() {
+async fn restricts_mirror_pods() {
     let owner = value!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1-uid", "controller": true});
     let mirror = value!({
         "metadata": {"name": "p", "annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [(owner.clone())]},
@@ -201,7 +201,7 @@ async fn mirror_pods() {
         pod
     };
     let volume = |volume: Value| with("volumes", Value::List(vec![volume]));
-    let refers = |what: &str| format!("node \"n1\" can not create pods that reference {what}");
+    let refused_reference = |what: &str| format!("node \"n1\" can not create pods that reference {what}");
     let mut cases = vec![
         (mirror.clone(), Ok(())),
         (
@@ -231,26 +231,32 @@ async fn mirror_pods() {
             owners(&|owner| set(owner, &[], "uid", "former")),
             Err("node n1 UID mismatch: expected former got n1-uid".to_owned()),
         ),
-        (with("serviceAccountName", "sa".into()), Err(refers("serviceaccounts"))),
-        (with("imagePullSecrets", value!([{"name": "s"}])), Err(refers("secrets"))),
+        (with("serviceAccountName", "sa".into()), Err(refused_reference("serviceaccounts"))),
+        (with("imagePullSecrets", value!([{"name": "s"}])), Err(refused_reference("secrets"))),
         (
             with("ephemeralContainers", value!([{"env": [{"valueFrom": {"secretKeyRef": {"name": "s"}}}]}])),
-            Err(refers("secrets")),
+            Err(refused_reference("secrets")),
         ),
-        (with("initContainers", value!([{"envFrom": [{"configMapRef": {"name": "c"}}]}])), Err(refers("configmaps"))),
-        // CVE-2025-4563: resource claims in a mirror pod.
-        (with("resourceClaims", value!([{"name": "c", "resourceClaimName": "theirs"}])), Err(refers("resourceclaims"))),
+        (
+            with("initContainers", value!([{"envFrom": [{"configMapRef": {"name": "c"}}]}])),
+            Err(refused_reference("configmaps")),
+        ),
+        // Resource claims in a mirror pod (CVE-2025-4563).
+        (
+            with("resourceClaims", value!([{"name": "c", "resourceClaimName": "theirs"}])),
+            Err(refused_reference("resourceclaims")),
+        ),
         (volume(value!({"name": "v", "hostPath": {"path": "/"}})), Ok(())),
-        (volume(value!({"name": "v", "secret": {"secretName": "s"}})), Err(refers("secrets"))),
-        (volume(value!({"name": "v", "csi": {"driver": "d"}})), Err(refers("csidrivers (via CSI volumes)"))),
+        (volume(value!({"name": "v", "secret": {"secretName": "s"}})), Err(refused_reference("secrets"))),
+        (volume(value!({"name": "v", "csi": {"driver": "d"}})), Err(refused_reference("csidrivers (via CSI volumes)"))),
         (
             volume(value!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}})),
-            Err(refers("persistentvolumeclaims")),
+            Err(refused_reference("persistentvolumeclaims")),
         ),
         (volume(value!({"name": "v", "projected": {"sources": [{"downwardAPI": {}}]}})), Ok(())),
         (
             volume(value!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}})),
-            Err(refers("serviceaccounts (via projected volumes)")),
+            Err(refused_reference("serviceaccounts (via projected volumes)")),
         ),
         (
             volume(value!({"name": "v", "holo": {}})),
@@ -271,7 +277,7 @@ async fn mirror_pods() {
 }
 
 #[tokio::test]
-async fn pods() {
+async fn restricts_pods_to_those_of_the_node() {
     let mine = pod("mine", "n1", &Value::Null);
     let other = pod("other", "n2", &Value::Null);
     let mut claimed = mine.clone();
@@ -322,7 +328,7 @@ async fn pods() {
 }
 
 #[tokio::test]
-async fn nodes() {
+async fn restricts_changes_of_the_node() {
     let node = value!({
         "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1", "foo.k8s.io/kept": "1"}},
         "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}
@@ -384,7 +390,7 @@ async fn nodes() {
 }
 
 #[tokio::test]
-async fn claims_leases_and_others() {
+async fn restricts_claims_leases_and_other_resources() {
     let claim = value!({
         "metadata": {"name": "c", "resourceVersion": "1"}, "status": {"capacity": {"storage": "1Gi"}, "phase": "Bound"}
     });
@@ -459,7 +465,7 @@ async fn claims_leases_and_others() {
 }
 
 #[tokio::test]
-async fn tokens() {
+async fn restricts_tokens_to_pods_and_audiences() {
     let request = |pod: &str, audiences: Value| {
         let bound = value!({"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": (format!("{pod}-uid"))});
         let object = value!({"spec": {"audiences": audiences, "boundObjectRef": bound}});

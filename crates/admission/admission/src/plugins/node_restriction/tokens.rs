@@ -1,4 +1,5 @@
-//! Restrictions of service account tokens: a node requests tokens for its pods, with audiences that these pods need.
+//! Restrictions on service account tokens: a node may only request tokens for its pods, with audiences that these pods
+//! need.
 
 use binnacle_authz::Attributes as Access;
 use binnacle_fields::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
@@ -15,7 +16,7 @@ use binnacle_registry::admission::Operation;
 use binnacle_request::Decision;
 
 use super::pods::is_bound_to;
-use super::{NodeRequest, NodeRestriction, Verdict, no};
+use super::{NodeRequest, NodeRestriction, Verdict, refuse};
 use crate::lookup::LookupKind;
 
 /// The CSI drivers that replace in-tree volumes.
@@ -30,12 +31,12 @@ const MIGRATED: [(Route<Volume>, &str); 7] = [
 ];
 
 impl NodeRestriction {
-    pub(super) async fn token(&self, asked: NodeRequest<'_>) -> Verdict {
-        let attributes = asked.attributes;
+    pub(super) async fn token(&self, node_request: NodeRequest<'_>) -> Verdict {
+        let attributes = node_request.attributes;
         if attributes.operation != Operation::Create || attributes.subresource != "token" {
             return Ok(());
         }
-        let spec = FieldRef::<TokenRequest>::root(asked.object).at(TokenRequest::SPEC).detached();
+        let spec = FieldRef::<TokenRequest>::root(node_request.object).at(TokenRequest::SPEC).detached();
         let reference = spec.at(TokenRequestSpec::BOUND_OBJECT_REF);
         let [api_version, kind, name, uid] = [
             BoundObjectReference::API_VERSION,
@@ -45,31 +46,32 @@ impl NodeRestriction {
         ]
         .map(|field| reference.at(field).str());
         if (api_version, kind) != ("v1", "Pod") || name.is_empty() {
-            return no("node requested token not bound to a pod");
+            return refuse("node requested token not bound to a pod");
         }
         if uid.is_empty() {
-            return no("node requested token with a pod binding without a uid");
+            return refuse("node requested token with a pod binding without a uid");
         }
-        let pod = self.known_pod(&attributes.namespace, name).await?;
+        let pod = self.cached_pod(&attributes.namespace, name).await?;
         if uid != metadata(&pod).at(ObjectMeta::UID).str() {
-            return no(format!(
+            return refuse(format!(
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \
                  deleted and then recreated"
             ));
         }
-        if !is_bound_to(&pod, asked.node) {
-            return no("node requested token bound to a pod scheduled on a different node");
+        if !is_bound_to(&pod, node_request.node) {
+            return refuse("node requested token bound to a pod scheduled on a different node");
         }
         if self.features.enabled("ServiceAccountNodeAudienceRestriction") {
-            self.audience(asked, spec, FieldRef::root(&pod)).await?;
+            self.audience(node_request, spec, FieldRef::root(&pod)).await?;
         }
         Ok(())
     }
 
-    /// Checks the audience of a token (KEP-4412): a volume of the pod names it, or the node is authorized for it.
+    /// Checks the audience of a token (KEP-4412): a volume of the pod must need it, or the node must be authorized for
+    /// it.
     async fn audience(
         &self,
-        asked: NodeRequest<'_>,
+        node_request: NodeRequest<'_>,
         token: FieldRef<'_, '_, TokenRequestSpec>,
         pod: FieldRef<'_, '_, Pod>,
     ) -> Verdict {
@@ -77,15 +79,15 @@ impl NodeRestriction {
         let audience = match (audiences.next(), audiences.next()) {
             (None, _) => "",
             (Some(one), None) => one.str(),
-            _ => return no("node may only request 0 or 1 audiences"),
+            _ => return refuse("node may only request 0 or 1 audiences"),
         };
         let shown = go_quote(audience);
-        match self.mounts(pod, audience).await {
+        match self.needs_audience(pod, audience).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            Err(why) => return no(format!("error validating audience {shown}: {why}")),
+            Err(why) => return refuse(format!("error validating audience {shown}: {why}")),
         }
-        let attributes = asked.attributes;
+        let attributes = node_request.attributes;
         let user = &attributes.user;
         let access = Access {
             verb: "request-serviceaccounts-token-audience",
@@ -99,10 +101,10 @@ impl NodeRestriction {
         let name = &user.name;
         match self.authorizer.authorize(&access).await {
             Ok(Decision::Allow(_)) => Ok(()),
-            Ok(_) => no(format!(
+            Ok(_) => refuse(format!(
                 "audience {shown} not found in pod spec volume, {name} is not authorized to request tokens for this audience"
             )),
-            Err(error) => no(format!(
+            Err(error) => refuse(format!(
                 "audience {shown} not found in pod spec volume, error authorizing {name} to request tokens for this audience: \
                  {error}"
             )),
@@ -110,7 +112,7 @@ impl NodeRestriction {
     }
 
     /// Returns true if a volume of the pod needs tokens for the audience.
-    async fn mounts(&self, pod: FieldRef<'_, '_, Pod>, audience: &str) -> Result<bool, String> {
+    async fn needs_audience(&self, pod: FieldRef<'_, '_, Pod>, audience: &str) -> Result<bool, String> {
         let mut errors = Vec::new();
         for volume in pod.at(Pod::SPEC).at(PodSpec::VOLUMES).values() {
             let mut projected = volume.at(Volume::PROJECTED).at(ProjectedVolumeSource::SOURCES).values();
@@ -120,12 +122,12 @@ impl NodeRestriction {
             }) {
                 return Ok(true);
             }
-            let wants = match self.driver(pod, volume).await {
-                Ok(Some(driver)) => self.driver_wants(&driver, audience).await,
+            let needs = match self.driver(pod, volume).await {
+                Ok(Some(driver)) => self.driver_needs(&driver, audience).await,
                 Ok(None) => Ok(false),
                 Err(status) => Err(status),
             };
-            match wants {
+            match needs {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(status) => errors.push(status.message().to_owned()),
@@ -150,16 +152,17 @@ impl NodeRestriction {
             return Ok(driver_of(volume));
         };
         let namespace = metadata.at(ObjectMeta::NAMESPACE).str();
-        let claim = self.known(LookupKind::PersistentVolumeClaim, "persistentvolumeclaim", namespace, &claim).await?;
+        let claim =
+            self.cached_object(LookupKind::PersistentVolumeClaim, "persistentvolumeclaim", namespace, &claim).await?;
         let claim = FieldRef::<PersistentVolumeClaim>::root(&claim);
         let volume = claim.at(PersistentVolumeClaim::SPEC).at(PersistentVolumeClaimSpec::VOLUME_NAME).str();
-        let volume = self.known(LookupKind::PersistentVolume, "persistentvolume", "", volume).await?;
-        // The spec has the sources of a pod's volume, as far as the driver is concerned.
+        let volume = self.cached_object(LookupKind::PersistentVolume, "persistentvolume", "", volume).await?;
+        // The spec has the same volume sources as a pod's volume, as far as the driver is concerned.
         Ok(driver_of(FieldRef::<PersistentVolume>::root(&volume).at(PersistentVolume::SPEC).cast()))
     }
 
-    async fn driver_wants(&self, driver: &str, audience: &str) -> Result<bool, Status> {
-        let driver = self.known(LookupKind::CsiDriver, "csidriver", "", driver).await?;
+    async fn driver_needs(&self, driver: &str, audience: &str) -> Result<bool, Status> {
+        let driver = self.cached_object(LookupKind::CsiDriver, "csidriver", "", driver).await?;
         let spec = FieldRef::<CSIDriver>::root(&driver).at(CSIDriver::SPEC).detached();
         let mut requests = spec.at(CSIDriverSpec::TOKEN_REQUESTS).values();
         Ok(requests.any(|request| request.at(DriverToken::AUDIENCE).str() == audience))

@@ -25,7 +25,7 @@ const CAPABILITIES: [&str; 13] = [
     "SYS_CHROOT",
 ];
 
-/// The sysctls that affect nothing but the pod, in the order of the releases that allow them.
+/// The sysctls that only affect the pod, in the order of the versions that allow them.
 const SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -63,18 +63,19 @@ pub(super) fn app_armor(subject: Subject<'_>) -> Option<Violation> {
     annotations.sort();
 
     let names: Vec<&str> = of_containers.iter().map(|(name, _)| *name).collect();
-    let mut who: Vec<String> = Vec::new();
-    who.extend(of_pod.is_some().then(|| "pod".to_owned()));
-    who.extend((!names.is_empty()).then(|| containers(&names)));
-    who.extend((!annotations.is_empty()).then(|| plural("annotation", "annotations", annotations.len()).to_owned()));
-    if who.is_empty() {
+    let mut setters_text: Vec<String> = Vec::new();
+    setters_text.extend(of_pod.is_some().then(|| "pod".to_owned()));
+    setters_text.extend((!names.is_empty()).then(|| containers(&names)));
+    setters_text
+        .extend((!annotations.is_empty()).then(|| plural("annotation", "annotations", annotations.len()).to_owned()));
+    if setters_text.is_empty() {
         return None;
     }
     let kinds = of_pod.into_iter().chain(of_containers.iter().map(|(_, kind)| *kind));
     let mut values: Vec<&str> = sorted(kinds);
     values.extend(annotations.iter().map(String::as_str));
     let reason = plural("forbidden AppArmor profile", "forbidden AppArmor profiles", values.len());
-    let detail = format!("{} must not set AppArmor profile type to {}", who.join(" and "), quoted(&values));
+    let detail = format!("{} must not set AppArmor profile type to {}", setters_text.join(" and "), quoted(&values));
     Violation::new(reason, detail)
 }
 
@@ -92,10 +93,10 @@ pub(super) fn capabilities(subject: Subject<'_>) -> Option<Violation> {
     if names.is_empty() {
         return None;
     }
-    let (who, what) = (containers(&names), quoted(&sorted(forbidden)));
+    let (setters_text, what) = (containers(&names), quoted(&sorted(forbidden)));
     Violation::new(
         "non-default capabilities",
-        format!("{who} must not include {what} in securityContext.capabilities.add"),
+        format!("{setters_text} must not include {what} in securityContext.capabilities.add"),
     )
 }
 
@@ -152,7 +153,7 @@ pub(super) fn probe_hosts(subject: Subject<'_>) -> Option<Violation> {
     for container in subject.containers() {
         let lifecycle = container.at(Container::LIFECYCLE);
         let probes = [Container::LIVENESS_PROBE, Container::READINESS_PROBE, Container::STARTUP_PROBE];
-        // The handlers of a lifecycle have the fields of probes that are read here.
+        // Lifecycle handlers have the fields of probes that are read here.
         let handlers = [Lifecycle::POST_START, Lifecycle::PRE_STOP].map(|handler| lifecycle.at(handler).cast());
         let own = probes.iter().map(|probe| container.at(*probe)).chain(handlers).flat_map(|probe| {
             let http = probe.at(Probe::HTTP_GET).at(HTTPGetAction::HOST).str();
@@ -215,7 +216,7 @@ pub(super) fn se_linux_1_31(subject: Subject<'_>) -> Option<Violation> {
 pub(super) fn seccomp_annotations(subject: Subject<'_>) -> Option<Violation> {
     let allowed =
         |value: &str| ["runtime/default", "docker/default"].contains(&value) || value.starts_with("localhost/");
-    let about = |key: &str| {
+    let applies = |key: &str| {
         key == SECCOMP_ANNOTATION
             || key
                 .strip_prefix(CONTAINER_SECCOMP_ANNOTATION)
@@ -223,7 +224,7 @@ pub(super) fn seccomp_annotations(subject: Subject<'_>) -> Option<Violation> {
     };
     let mut forbidden: Vec<String> = subject
         .annotations()
-        .filter(|(key, value)| about(key) && !allowed(value))
+        .filter(|(key, value)| applies(key) && !allowed(value))
         .map(|(key, value)| format!("{key}={}", binnacle_meta::go_quote(value)))
         .collect();
     if forbidden.is_empty() {
@@ -241,9 +242,9 @@ pub(super) fn seccomp(subject: Subject<'_>) -> Option<Violation> {
         .filter_map(|c| Some((name(c), bad_seccomp(security(c).at(SecurityContext::SECCOMP_PROFILE))?)))
         .collect();
     let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
-    let who = setters(of_pod.is_some(), &names)?;
+    let setters_text = setters(of_pod.is_some(), &names)?;
     let kinds = sorted(of_pod.into_iter().chain(found.iter().map(|(_, kind)| *kind)));
-    let detail = format!("{who} must not set securityContext.seccompProfile.type to {}", quoted(&kinds));
+    let detail = format!("{setters_text} must not set securityContext.seccompProfile.type to {}", quoted(&kinds));
     Violation::new("seccompProfile", detail)
 }
 
@@ -269,17 +270,20 @@ pub(super) fn windows_host_process(subject: Subject<'_>) -> Option<Violation> {
     };
     let bad = |c: &ContainerRef<'_>| is_host_process(security(*c).at(SecurityContext::WINDOWS_OPTIONS));
     let names: Vec<&str> = subject.containers().filter(bad).map(name).collect();
-    let who = setters(is_host_process(subject.security().at(PodSecurityContext::WINDOWS_OPTIONS)), &names)?;
-    Violation::new("hostProcess", format!("{who} must not set securityContext.windowsOptions.hostProcess=true"))
+    let setters_text = setters(is_host_process(subject.security().at(PodSecurityContext::WINDOWS_OPTIONS)), &names)?;
+    Violation::new(
+        "hostProcess",
+        format!("{setters_text} must not set securityContext.windowsOptions.hostProcess=true"),
+    )
 }
 
-/// Returns the type of an AppArmor profile that does not confine.
+/// Returns the type of an AppArmor profile if it is not allowed.
 fn bad_app_armor<'v>(profile: FieldRef<'_, 'v, AppArmorProfile>) -> Option<&'v str> {
     let kind = profile.set()?.at(AppArmorProfile::TYPE).str();
     Some(kind).filter(|kind| !["RuntimeDefault", "Localhost"].contains(kind))
 }
 
-/// Returns the type of a seccomp profile that does not confine.
+/// Returns the type of a seccomp profile if it is not allowed.
 pub(super) fn bad_seccomp<'v>(profile: FieldRef<'_, 'v, SeccompProfile>) -> Option<&'v str> {
     let kind = profile.set()?.at(SeccompProfile::TYPE).str();
     Some(kind).filter(|kind| !["Localhost", "RuntimeDefault"].contains(kind))
@@ -307,7 +311,7 @@ fn se_linux_types(subject: Subject<'_>, types: &[&str]) -> Option<Violation> {
     let found: Vec<(&str, OptionsRef<'_>)> =
         subject.containers().filter_map(|c| Some((name(c), options(c)?))).collect();
     let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
-    let who = setters(of_pod.is_some(), &names)?;
+    let setters_text = setters(of_pod.is_some(), &names)?;
     let all: Vec<OptionsRef<'_>> = of_pod.into_iter().chain(found.into_iter().map(|(_, options)| options)).collect();
     let mut what = Vec::new();
     let bad_types = sorted(all.iter().map(|options| options.at(SELinuxOptions::TYPE).str()).filter(is_bad));
@@ -319,6 +323,6 @@ fn se_linux_types(subject: Subject<'_>, types: &[&str]) -> Option<Violation> {
             what.push(format!("{} may not be set", field.name()));
         }
     }
-    let detail = format!("{who} set forbidden securityContext.seLinuxOptions: {}", what.join("; "));
+    let detail = format!("{setters_text} set forbidden securityContext.seLinuxOptions: {}", what.join("; "));
     Violation::new("seLinuxOptions", detail)
 }

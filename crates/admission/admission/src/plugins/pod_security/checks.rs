@@ -1,4 +1,4 @@
-//! The checks of the standards, with the minor releases since which each version of a check applies.
+//! The checks of the standards, and the minor versions from which each version of a check applies.
 
 use binnacle_schema::Value;
 
@@ -11,9 +11,9 @@ type Rule = fn(Subject<'_>) -> Option<Violation>;
 
 struct Check {
     id: &'static str,
-    /// The rules, each with the minor release since which it applies, in ascending order.
+    /// The rules and the minor versions from which they apply, in ascending order.
     versions: &'static [(u32, Rule)],
-    /// Checks of the baseline standard that this check replaces.
+    /// The checks of the baseline standard that this check replaces.
     overrides: &'static [&'static str],
 }
 
@@ -49,7 +49,7 @@ const RESTRICTED: &[Check] = &[
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Violations(Vec<Violation>);
 
-/// A pod with its violations, so that it is checked against each standard only once.
+/// A pod and its cached violations, so that it is checked against each standard only once.
 pub(super) struct Evaluations<'a> {
     subject: Subject<'a>,
     newest: u32,
@@ -71,7 +71,7 @@ impl<'a> Evaluations<'a> {
     }
 }
 
-/// Checks a pod against a standard; versions after `newest` count as `newest`.
+/// Checks a pod against a standard. Versions after `newest` count as `newest`.
 pub(super) fn evaluate(standard: LevelVersion, subject: &Subject<'_>, newest: u32) -> Violations {
     let minor = standard.version.unwrap_or(newest).min(newest);
     let restricted: Vec<(&Check, Rule)> = match standard.level {
@@ -114,7 +114,7 @@ impl Check {
         Self { overrides, ..self }
     }
 
-    /// Returns the rule that applies in a minor release.
+    /// Returns the rule that applies in a minor version.
     fn rule(&self, minor: u32) -> Option<Rule> {
         self.versions.iter().rev().find(|(since, _)| *since <= minor).map(|(_, rule)| *rule)
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn baseline() {
+    fn reports_violations_of_baseline() {
         for (pod, want) in [
             (pod(value!({}), value!({})), ""),
             (
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn restricted() {
+    fn reports_violations_of_restricted() {
         let good = context(value!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}));
         let of_pod = value!({"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}});
         let all = "allowPrivilegeEscalation != false (container \"c\" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"c\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"c\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";

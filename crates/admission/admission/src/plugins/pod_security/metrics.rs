@@ -30,18 +30,18 @@ families! {
 #[derive(Clone, Debug)]
 pub(crate) struct PodSecurityMetrics {
     families: Families,
-    /// Allowed creates and updates of pods in namespaces without a policy, which are most of all pods.
+    /// Allowed creates and updates of pods in namespaces without a policy, which is by far the most frequent case.
     unrestricted: Arc<[Series<IntCounterVec>; 2]>,
 }
 
-/// A family of which some series are there from the start and after a reset, as in kube-apiserver.
+/// A family with some series that exist initially and after a reset, as in kube-apiserver.
 #[derive(Clone)]
-struct Seeded {
+struct SeededFamily {
     family: IntCounterVec,
     seeds: Vec<Vec<&'static str>>,
 }
 
-/// The mode in which a policy is evaluated.
+/// The mode of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mode {
     Enforce,
@@ -65,15 +65,15 @@ impl PodSecurityMetrics {
         keep(registry, families.errors.clone())?;
         let objects = [("create", "pod"), ("update", "pod"), ("create", "controller"), ("update", "controller")];
         let exempt = objects.map(|(operation, resource)| vec![operation, resource, ""]);
-        keep(registry, Seeded::new(&families.exemptions, exempt.into()))?;
+        keep(registry, SeededFamily::new(&families.exemptions, exempt.into()))?;
         let unrestricted = ["create", "update"]
             .map(|operation| vec!["allow", "privileged", "latest", "enforce", operation, "pod", ""]);
-        keep(registry, Seeded::new(&families.evaluations, unrestricted.to_vec()))?;
+        keep(registry, SeededFamily::new(&families.evaluations, unrestricted.to_vec()))?;
         let unrestricted = Arc::new(unrestricted.map(|labels| Series::new(&families.evaluations, &labels)));
         Ok(Self { families, unrestricted })
     }
 
-    pub(super) fn evaluated(&self, attributes: &Attributes, policy: LevelVersion, mode: Mode, allowed: bool) {
+    pub(super) fn record_evaluation(&self, attributes: &Attributes, policy: LevelVersion, mode: Mode, allowed: bool) {
         let [operation, resource, subresource] = labels(attributes);
         if allowed && policy.level == Level::Privileged && subresource.is_empty() && resource == "pod" {
             let [created, updated] = &*self.unrestricted;
@@ -97,18 +97,18 @@ impl PodSecurityMetrics {
         self.families.evaluations.with_label_values(&labels).inc();
     }
 
-    pub(super) fn exempted(&self, attributes: &Attributes) {
+    pub(super) fn record_exemption(&self, attributes: &Attributes) {
         self.families.exemptions.with_label_values(&labels(attributes)).inc();
     }
 
-    pub(super) fn failed(&self, attributes: &Attributes, fatal: bool) {
+    pub(super) fn record_error(&self, attributes: &Attributes, fatal: bool) {
         let [operation, resource, subresource] = labels(attributes);
         let fatal = if fatal { "true" } else { "false" };
         self.families.errors.with_label_values(&[fatal, operation, resource, subresource]).inc();
     }
 }
 
-impl Seeded {
+impl SeededFamily {
     fn new(family: &IntCounterVec, seeds: Vec<Vec<&'static str>>) -> Self {
         let seeded = Self { family: family.clone(), seeds };
         seeded.seed();
@@ -122,14 +122,14 @@ impl Seeded {
     }
 }
 
-impl Family for Seeded {
+impl Family for SeededFamily {
     fn reset(&self) {
         self.family.reset();
         self.seed();
     }
 }
 
-impl Collector for Seeded {
+impl Collector for SeededFamily {
     fn desc(&self) -> Vec<&Desc> {
         self.family.desc()
     }
@@ -168,7 +168,7 @@ pub(super) mod tests {
             Self::register(&Registry::new()).unwrap()
         }
 
-        /// Returns the counters above zero, as `family{label values}`, in order.
+        /// Returns the counters greater than zero as `family{label values}`, sorted.
         pub(in super::super) fn counted(&self) -> Vec<String> {
             use prometheus::core::Collector;
 

@@ -1,4 +1,4 @@
-//! The pod security policy of a namespace, read from its labels.
+//! The pod security policy of a namespace, from its labels.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ const PREFIX: &str = "pod-security.kubernetes.io/";
 pub(super) const LEVELS: &str = "must be one of privileged, baseline, restricted";
 pub(super) const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
 
-/// The standards, from the least to the most strict.
+/// The standards, from the least to the most restrictive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Privileged,
@@ -22,7 +22,7 @@ pub(super) enum Level {
     Restricted,
 }
 
-/// A standard as of a minor release, or the latest one if `None`.
+/// A standard in a minor version; the latest if `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LevelVersion {
     pub(super) level: Level,
@@ -71,7 +71,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Returns the policy of a namespace, and the errors of its unreadable labels.
+    /// Returns the policy of a namespace, and the errors of its invalid labels.
     pub(super) fn of_object(namespace: &Value, defaults: &Self) -> (Self, FieldErrors) {
         let labels = metadata(namespace).at(ObjectMeta::LABELS).object();
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
@@ -79,7 +79,8 @@ impl Policy {
         Self::of_labels(&labels, defaults)
     }
 
-    /// Returns the policy of labels. An unreadable level counts as `restricted` to enforce, otherwise as `privileged`.
+    /// Returns the policy of labels. An invalid level counts as `restricted` for `enforce`, and as `privileged` for the
+    /// others.
     pub(super) fn of_labels(labels: &Labels, defaults: &Self) -> (Self, FieldErrors) {
         let label = |name: &str| labels.iter().find(|(key, _)| key.strip_prefix(PREFIX) == Some(name));
         let mut errors = FieldErrors::new();
@@ -109,7 +110,7 @@ impl Policy {
         let (enforce, enforces) = read(["enforce", "enforce-version"], defaults.enforce, Level::Restricted);
         let (audit, _) = read(["audit", "audit-version"], defaults.audit, Level::Privileged);
         let (mut warn, _) = read(["warn", "warn-version"], defaults.warn, Level::Privileged);
-        // Without a level for warnings, workloads are warned of violations for which their pods will be refused.
+        // Without a level for warnings, warn about violations for which the pods of a workload would be rejected.
         if label("warn").is_none() && enforces && enforce.level > warn.level {
             warn.level = enforce.level;
             if label("warn-version").is_none() {
@@ -119,7 +120,7 @@ impl Policy {
         (Self { enforce, audit, warn }, errors)
     }
 
-    /// Returns true if both policies are the same for every pod.
+    /// Returns true if both policies are equivalent for every pod.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let privileged = |each: LevelVersion| each.level == Level::Privileged;
         let like = |one: LevelVersion, other: LevelVersion| one == other || privileged(one) && privileged(other);
@@ -127,14 +128,14 @@ impl Policy {
     }
 
     /// Returns the part of the policy that the labels set: `enforce=baseline:latest, warn=restricted:v1.30`.
-    pub(super) fn said_by(&self, labels: FieldRef<Map<Str>>) -> String {
-        let says = |mode: &str| {
+    pub(super) fn labels_text(&self, labels: FieldRef<Map<Str>>) -> String {
+        let is_labelled = |mode: &str| {
             let label = |name: &str| labels.key(&format!("{PREFIX}{name}")).is_set();
             label(mode) || label(&format!("{mode}-version"))
         };
         let modes = [("enforce", self.enforce), ("audit", self.audit), ("warn", self.warn)];
-        let said = modes.into_iter().filter(|(mode, each)| each.level != Level::Privileged && says(mode));
-        said.map(|(mode, each)| format!("{mode}={each}")).collect::<Vec<_>>().join(", ")
+        let labelled = modes.into_iter().filter(|(mode, each)| each.level != Level::Privileged && is_labelled(mode));
+        labelled.map(|(mode, each)| format!("{mode}={each}")).collect::<Vec<_>>().join(", ")
     }
 
     pub(super) fn is_fully_privileged(&self) -> bool {
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels() {
+    fn reads_policy_from_labels() {
         for (labels, enforce, warn, errors) in [
             (&[][..], "privileged:latest", "privileged:latest", 0),
             (&[("enforce", "baseline")], "baseline:latest", "baseline:latest", 0),

@@ -1,4 +1,4 @@
-//! The checks of the restricted standard, which requires the best practices of hardening.
+//! The checks of the restricted standard, which enforces hardening best practices.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Capabilities, PodSecurityContext, PodSpec, SecurityContext, Volume};
@@ -52,8 +52,8 @@ pub(super) fn capabilities(subject: Subject<'_>) -> Option<Violation> {
     }
     if !adding.is_empty() {
         let what = quoted(&sorted(added));
-        let who = containers(&adding);
-        details.push(format!("{who} must not include {what} in securityContext.capabilities.add"));
+        let setters_text = containers(&adding);
+        details.push(format!("{setters_text} must not include {what} in securityContext.capabilities.add"));
     }
     if details.is_empty() {
         return None;
@@ -95,16 +95,16 @@ pub(super) fn volumes(subject: Subject<'_>) -> Option<Violation> {
 pub(super) fn run_as_non_root(subject: Subject<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
     let of_pod = subject.security().at(PodSecurityContext::RUN_AS_NON_ROOT).get_bool();
-    let said = |c| security(c).at(SecurityContext::RUN_AS_NON_ROOT).get_bool();
-    let saying = |what| subject.containers().filter(move |c| said(*c) == what).map(name).collect::<Vec<_>>();
-    if let Some(who) = setters(of_pod == Some(false), &saying(Some(false))) {
-        return Violation::new(REASON, format!("{who} must not set securityContext.runAsNonRoot=false"));
+    let setting = |c| security(c).at(SecurityContext::RUN_AS_NON_ROOT).get_bool();
+    let with_setting = |what| subject.containers().filter(move |c| setting(*c) == what).map(name).collect::<Vec<_>>();
+    if let Some(setters_text) = setters(of_pod == Some(false), &with_setting(Some(false))) {
+        return Violation::new(REASON, format!("{setters_text} must not set securityContext.runAsNonRoot=false"));
     }
-    let silent = saying(None);
-    if of_pod == Some(true) || silent.is_empty() {
+    let unset = with_setting(None);
+    if of_pod == Some(true) || unset.is_empty() {
         return None;
     }
-    Violation::new(REASON, format!("pod or {} must set securityContext.runAsNonRoot=true", containers(&silent)))
+    Violation::new(REASON, format!("pod or {} must set securityContext.runAsNonRoot=true", containers(&unset)))
 }
 
 pub(super) fn run_as_non_root_1_35(subject: Subject<'_>) -> Option<Violation> {
@@ -114,8 +114,8 @@ pub(super) fn run_as_non_root_1_35(subject: Subject<'_>) -> Option<Violation> {
 pub(super) fn run_as_user(subject: Subject<'_>) -> Option<Violation> {
     let is_root = |c: &ContainerRef<'_>| security(*c).at(SecurityContext::RUN_AS_USER).int() == Some(0);
     let names: Vec<&str> = subject.containers().filter(is_root).map(name).collect();
-    let who = setters(subject.security().at(PodSecurityContext::RUN_AS_USER).int() == Some(0), &names)?;
-    Violation::new("runAsUser=0", format!("{who} must not set runAsUser=0"))
+    let setters_text = setters(subject.security().at(PodSecurityContext::RUN_AS_USER).int() == Some(0), &names)?;
+    Violation::new("runAsUser=0", format!("{setters_text} must not set runAsUser=0"))
 }
 
 pub(super) fn run_as_user_1_35(subject: Subject<'_>) -> Option<Violation> {
@@ -128,8 +128,8 @@ pub(super) fn seccomp(subject: Subject<'_>) -> Option<Violation> {
     }
     let of_pod = subject.security().at(PodSecurityContext::SECCOMP_PROFILE).detached();
     let confined = of_pod.is_set() && bad_seccomp(of_pod).is_none();
-    let silent = |c: &ContainerRef<'_>| !security(*c).at(SecurityContext::SECCOMP_PROFILE).is_set();
-    let names: Vec<&str> = subject.containers().filter(silent).map(name).collect();
+    let unset = |c: &ContainerRef<'_>| !security(*c).at(SecurityContext::SECCOMP_PROFILE).is_set();
+    let names: Vec<&str> = subject.containers().filter(unset).map(name).collect();
     if confined || names.is_empty() {
         return None;
     }
@@ -144,7 +144,7 @@ pub(super) fn seccomp_1_25(subject: Subject<'_>) -> Option<Violation> {
     unless_windows(subject, seccomp)
 }
 
-/// Applies a rule about Linux settings, unless the pod is for Windows.
+/// Applies a rule for Linux, unless the pod is for Windows.
 fn unless_windows(subject: Subject<'_>, rule: fn(Subject<'_>) -> Option<Violation>) -> Option<Violation> {
     if subject.is_windows() { None } else { rule(subject) }
 }

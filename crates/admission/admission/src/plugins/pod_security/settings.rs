@@ -1,4 +1,4 @@
-//! PodSecurity's part of the configuration file: defaults for namespaces without labels, and exemptions.
+//! The configuration of PodSecurity: defaults for namespaces without labels, and exemptions.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::PodSpec;
@@ -8,7 +8,7 @@ use binnacle_validation::names::{dns1123_label_name, dns1123_subdomain_name};
 
 use super::policy::{LEVELS, Level, LevelVersion, Policy, VERSIONS, parse_version};
 
-/// The settings of PodSecurity.
+/// The configuration of PodSecurity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSecuritySettings {
     pub(super) defaults: Policy,
@@ -18,7 +18,7 @@ pub struct PodSecuritySettings {
 }
 
 impl PodSecuritySettings {
-    /// Reads the object of the file.
+    /// Reads the configuration object.
     pub fn read(object: &Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::new();
         let mut mode = |name: &str| {
@@ -40,9 +40,9 @@ impl PodSecuritySettings {
         let namespaces = exempt(object, "namespaces", &|name| dns1123_label_name(name, false), &mut errors);
         let runtime_classes =
             exempt(object, "runtimeClasses", &|name| dns1123_subdomain_name(name, false), &mut errors);
-        let nobody =
+        let problems_of_username =
             |name: &str| if name.is_empty() { vec!["username must not be empty".to_owned()] } else { Vec::new() };
-        let usernames = exempt(object, "usernames", &nobody, &mut errors);
+        let usernames = exempt(object, "usernames", &problems_of_username, &mut errors);
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -66,7 +66,7 @@ impl PodSecuritySettings {
 fn text<'a>(object: &'a Value, name: &str, default: &'a str) -> &'a str {
     match object.str_at(&["defaults", name]) {
         "" => default,
-        said => said,
+        given => given,
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files() {
+    fn reads_defaults_and_exemptions() {
         let read = PodSecuritySettings::read(&value!({
             "defaults": {"enforce": "baseline", "enforce-version": "v1.30", "warn": "restricted"},
             "exemptions": {"namespaces": ["a"], "usernames": ["u"], "runtimeClasses": ["kata"]}

@@ -1,4 +1,4 @@
-//! A pod or a pod template, as the checks read it.
+//! The pods and pod templates that are checked.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub(super) struct Subject<'a> {
 
 pub(super) type ContainerRef<'a> = FieldRef<'static, 'a, Container>;
 
-/// A pod's violation of one check.
+/// A pod's violation of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) reason: String,
@@ -79,7 +79,7 @@ pub(super) fn containers(names: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", names.len()), quoted(names))
 }
 
-/// Names the pod and the containers with a setting: `pod and container "a"`.
+/// Formats the pod and the containers with a setting as `pod and container "a"`.
 pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     match (pod, names.is_empty()) {
         (false, true) => None,
@@ -97,7 +97,7 @@ pub(super) fn quoted<S: AsRef<str>>(texts: &[S]) -> String {
     texts.iter().map(|text| format!("\"{}\"", text.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// Sorts the texts and removes duplicates.
+/// Sorts strings and removes duplicates.
 pub(super) fn sorted<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     texts.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }

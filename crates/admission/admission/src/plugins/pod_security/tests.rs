@@ -1,4 +1,4 @@
-//! Counters and audit annotations of PodSecurity, by namespace, settings, caller and object.
+//! Counters and audit annotations of PodSecurity, by namespace, configuration, user and object.
 
 use binnacle_features::Version;
 use binnacle_registry::{RequestNotes, Warnings};
@@ -6,7 +6,7 @@ use binnacle_request::{AuditLevel, Record};
 use binnacle_schema::value;
 
 use super::*;
-use crate::testing::{Known, attributes, pods};
+use crate::testing::{FixedLookup, attributes, pods};
 
 struct Outcome {
     refused: Option<String>,
@@ -22,11 +22,11 @@ fn settings() -> PodSecuritySettings {
     .expect("they are valid")
 }
 
-async fn ask(labels: Value, attributes: Attributes, object: &Value, old: Option<&Value>) -> Outcome {
+async fn validate(labels: Value, attributes: Attributes, object: &Value, old: Option<&Value>) -> Outcome {
     let namespace = value!({"metadata": {"name": "ns", "namespace": "", "labels": labels}});
     let metrics = PodSecurityMetrics::fresh();
     let plugin = PodSecurity::new(
-        Known::new(vec![(LookupKind::Namespace, namespace)]),
+        FixedLookup::new(vec![(LookupKind::Namespace, namespace)]),
         settings(),
         Version::BINARY,
         metrics.clone(),
@@ -38,13 +38,13 @@ async fn ask(labels: Value, attributes: Attributes, object: &Value, old: Option<
     let notes = RequestNotes::new(warnings.clone(), record.clone());
     let verdict = plugin.validate(Request::new(&attributes, old, &notes), &object.clone().into()).await;
     let annotations = record.begin_audit().noted().annotations;
-    let told = annotations.iter().map(|(key, value)| {
+    let shown = annotations.iter().map(|(key, value)| {
         let key = key.strip_prefix("pod-security.kubernetes.io/").expect("the plugin's own prefix");
         format!("{key}={value}")
     });
     Outcome {
         refused: verdict.err().map(|status| status.message().to_owned()),
-        annotations: told.collect(),
+        annotations: shown.collect(),
         warnings: warnings.take(),
         counted: metrics.counted(),
     }
@@ -64,7 +64,7 @@ const HOST_NETWORK: &str = "PodSecurity \"baseline:latest\": host namespaces (ho
 const UNREADABLE: &str = "error=Failed to parse policy: metadata.labels[pod-security.kubernetes.io/warn]: Invalid value: \"high\": must be one of privileged, baseline, restricted";
 
 #[tokio::test]
-async fn pods_are_told_of() {
+async fn annotates_and_counts_evaluations_of_pods() {
     let host = || pod(value!({"hostNetwork": true}));
     let create = || pods(Operation::Create);
     let as_root = || Attributes { user: binnacle_request::User::new("root", &[]), ..create() };
@@ -109,7 +109,7 @@ async fn pods_are_told_of() {
             &[exempted],
         ),
     ] {
-        let outcome = ask(labels, attributes, &object, None).await;
+        let outcome = validate(labels, attributes, &object, None).await;
         assert_eq!(outcome.refused, None, "{name}");
         assert_eq!(outcome.annotations, annotations, "{name}");
         assert_eq!(outcome.counted, counted, "{name}");
@@ -118,32 +118,32 @@ async fn pods_are_told_of() {
 }
 
 #[tokio::test]
-async fn refusals_and_warnings_are_told_of() {
+async fn refuses_and_warns_with_annotations_and_counters() {
     let host = pod(value!({"hostNetwork": true}));
-    let outcome = ask(label("enforce", "baseline"), pods(Operation::Create), &host, None).await;
+    let outcome = validate(label("enforce", "baseline"), pods(Operation::Create), &host, None).await;
     assert_eq!(outcome.refused, Some(format!("pods \"x\" is forbidden: violates {HOST_NETWORK}")));
     assert_eq!(outcome.annotations, ["enforce-policy=baseline:latest"]);
     assert_eq!(outcome.counted, ["evaluations: deny enforce baseline latest create pod"]);
     assert!(outcome.warnings.is_empty(), "a refusal is not announced as well");
 
     // No significant field has changed.
-    let outcome = ask(label("enforce", "baseline"), pods(Operation::Update), &host, Some(&host)).await;
+    let outcome = validate(label("enforce", "baseline"), pods(Operation::Update), &host, Some(&host)).await;
     assert!(outcome.refused.is_none() && outcome.annotations.is_empty() && outcome.counted.is_empty());
 
     let deployment = value!({"spec": {"template": {"spec": {"hostNetwork": true}}}});
     let deployments = || attributes(Operation::Create, ["apps", "v1", "deployments"], "Deployment", "");
-    let outcome = ask(label("warn", "baseline"), deployments(), &deployment, None).await;
+    let outcome = validate(label("warn", "baseline"), deployments(), &deployment, None).await;
     assert_eq!(outcome.warnings, [format!("would violate {HOST_NETWORK}")]);
     assert_eq!(outcome.counted, ["evaluations: deny warn baseline latest create controller"]);
 
-    // An absent namespace refuses pods; for templates it is only recorded.
+    // If the namespace does not exist, pods are rejected; for templates the error is only recorded.
     let missing = |attributes: Attributes| Attributes { namespace: "gone".into(), ..attributes };
-    let outcome = ask(value!({}), missing(pods(Operation::Create)), &host, None).await;
+    let outcome = validate(value!({}), missing(pods(Operation::Create)), &host, None).await;
     let refusal = "Internal error occurred: failed to lookup namespace \"gone\"";
     assert_eq!(outcome.refused.as_deref(), Some(refusal));
     assert_eq!(outcome.annotations, [format!("error={refusal}: namespaces \"gone\" not found")]);
     assert_eq!(outcome.counted, ["errors: true create pod"]);
-    let outcome = ask(value!({}), missing(deployments()), &deployment, None).await;
+    let outcome = validate(value!({}), missing(deployments()), &deployment, None).await;
     let annotation = "error=failed to lookup namespace \"gone\": namespaces \"gone\" not found";
     assert!(outcome.refused.is_none());
     assert_eq!(outcome.annotations, [annotation]);

@@ -1,4 +1,4 @@
-//! The charges of a request on its quotas, and their check against the limits.
+//! Charges requests to quotas and checks the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::limited::{self, LimitedResource};
 use crate::plugin::{Request, forbidden};
 use crate::plugins::pod_resources::{Resources, add, amounts};
 
-/// Returns the charged quotas that a request changes. Refuses `limited` resources that no quota covers.
+/// Returns the quotas that a request is charged to, with their new usage. Rejects `limited` resources that no quota
+/// covers.
 pub(super) fn check(
     quotas: &[Arc<Value>],
     limited: &[LimitedResource],
@@ -23,7 +24,7 @@ pub(super) fn check(
     evaluator: &dyn Evaluator,
 ) -> Result<Vec<Value>, Status> {
     let refused = |why: String| forbidden(request.attributes, object, why);
-    let mut concerned = Vec::new();
+    let mut matching = Vec::new();
     let mut allowed: BTreeSet<String> = BTreeSet::new();
     let quotas = || quotas.iter().map(|quota| FieldRef::<ResourceQuota>::root(quota));
     for quota in quotas().filter(|quota| matches(*quota, object, evaluator)) {
@@ -35,14 +36,14 @@ pub(super) fn check(
             return Err(refused(format!("status unknown for quota: {name}, resources: {}", counted.join(","))));
         }
         allowed.extend(counted.into_iter().map(str::to_owned));
-        concerned.push(quota);
+        matching.push(quota);
     }
     let usage = evaluator.usage(object);
     let negative: Vec<&str> = usage.iter().filter(|(_, amount)| amount.sign() < 0).map(|(n, _)| n.as_str()).collect();
     if !negative.is_empty() {
         return Err(refused(format!("quota usage is negative for resource(s): {}", negative.join(","))));
     }
-    // An update costs what it adds; if it brings the object into the quota's scope, the whole usage.
+    // An update is charged for the difference, or for the whole usage if it moves the object into the quota's scope.
     let cost = |before: Option<&Value>| {
         let mut cost = match before {
             Some(before) => beyond(&usage, &evaluator.usage(before)),
@@ -52,10 +53,10 @@ pub(super) fn check(
         cost
     };
     let of_quota = |quota: &FieldRef<_>| cost(request.old.filter(|old| matches(*quota, old, evaluator)));
-    let costs: Vec<Resources> = concerned.iter().map(of_quota).collect();
-    let nothing =
-        if concerned.is_empty() { cost(request.old).is_empty() } else { costs.iter().all(Resources::is_empty) };
-    if nothing {
+    let costs: Vec<Resources> = matching.iter().map(of_quota).collect();
+    let is_free =
+        if matching.is_empty() { cost(request.old).is_empty() } else { costs.iter().all(Resources::is_empty) };
+    if is_free {
         return Ok(Vec::new());
     }
     if !limited.is_empty() {
@@ -73,15 +74,16 @@ pub(super) fn check(
         }
     }
     let mut charged = Vec::new();
-    for (quota, mut cost) in concerned.into_iter().zip(costs) {
+    for (quota, mut cost) in matching.into_iter().zip(costs) {
         let (hard, used) = (hard(quota), used(quota));
         cost.retain(|name, _| hard.contains_key(name));
         if cost.is_empty() {
             continue;
         }
-        let mut then = used.clone();
-        add(&mut then, &cost);
-        let exceeded = |name: &String| then.get(name).zip(hard.get(name)).is_some_and(|(then, hard)| then > hard);
+        let mut new_usage = used.clone();
+        add(&mut new_usage, &cost);
+        let exceeded =
+            |name: &String| new_usage.get(name).zip(hard.get(name)).is_some_and(|(new_usage, hard)| new_usage > hard);
         if request.attributes.subresource != "status" && cost.keys().any(exceeded) {
             let shown = |amounts: &Resources| {
                 let shown = cost.keys().filter(|name| exceeded(name)).filter_map(|name| amounts.get_key_value(name));
@@ -96,15 +98,15 @@ pub(super) fn check(
             )));
         }
         let mut quota = quota.value().clone();
-        let then: Object = then.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
+        let new_usage: Object = new_usage.into_iter().map(|(name, amount)| (name, amount.to_string())).collect();
         let mut status = FieldMut::<ResourceQuota>::root(&mut quota);
-        status.entry(ResourceQuota::STATUS).set(ResourceQuotaStatus::USED, Value::Object(then));
+        status.entry(ResourceQuota::STATUS).set(ResourceQuotaStatus::USED, Value::Object(new_usage));
         charged.push(quota);
     }
     Ok(charged)
 }
 
-/// Returns true if a quota limits a resource of the object's kind, and the object is in all its scopes.
+/// Returns true if a quota limits a resource of the object's kind and the object is in all its scopes.
 fn matches(quota: FieldRef<ResourceQuota>, object: &Value, evaluator: &dyn Evaluator) -> bool {
     hard(quota).keys().any(|name| evaluator.counts(name))
         && scopes(quota).iter().all(|selector| evaluator.in_scope(FieldRef::root(selector), object))
@@ -123,7 +125,7 @@ fn scopes(quota: FieldRef<ResourceQuota>) -> Vec<Value> {
     plain.chain(selectors.iter().cloned()).collect()
 }
 
-/// Returns the limits that the controller has observed.
+/// Returns the limits in the quota's status.
 fn hard(quota: FieldRef<ResourceQuota>) -> Resources {
     amounts(quota.at(ResourceQuota::STATUS).at(ResourceQuotaStatus::HARD))
 }
@@ -132,7 +134,7 @@ fn used(quota: FieldRef<ResourceQuota>) -> Resources {
     amounts(quota.at(ResourceQuota::STATUS).at(ResourceQuotaStatus::USED))
 }
 
-/// Returns the amounts by which `usage` exceeds `before`; zero where it is less.
+/// Returns the quantities by which `usage` exceeds `before`; zero for those that do not.
 fn beyond(usage: &Resources, before: &Resources) -> Resources {
     let zero = Quantity::new(0, Format::DecimalSI);
     let more = |(name, amount): (&String, &Quantity)| {
@@ -176,7 +178,7 @@ mod tests {
         pod
     }
 
-    /// Returns the usage after the request, or the reason of the refusal.
+    /// Returns the quota with the usage after the request, or the reason why the request is rejected.
     fn outcome(plural: &str, quota: Value, object: &Value, old: Option<&Value>) -> Result<Value, String> {
         limited_outcome(&[], plural, quota, object, old)
     }
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn charges_and_refusals() {
+    fn charges_usage_or_rejects() {
         let map = value!({});
         let none = || value!([]);
         for (plural, quota, object, want) in [
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_cost_what_they_add() {
+    fn charges_only_the_increase_of_an_update() {
         let claim = |size: &str| value!({"spec": {"resources": {"requests": {"storage": size}}}});
         let storage = |used: &str| {
             quota(
@@ -292,14 +294,14 @@ mod tests {
             outcome("persistentvolumeclaims", storage("2Gi"), &claim("1Gi"), Some(&claim("3Gi"))),
             Ok(Value::Null)
         );
-        // The pod comes into the scope, so its whole usage is charged.
+        // The pod moves into the scope, so its whole usage is charged.
         let scoped = quota(value!({"pods": "3"}), value!({"pods": "1"}), value!(["Terminating"]));
         let (pod, old) = (pod(value!({}), Some(1)), pod(value!({}), None));
         assert_eq!(outcome("pods", scoped, &pod, Some(&old)), Ok(value!({"pods": "2"})));
     }
 
     #[test]
-    fn what_is_limited_needs_a_quota() {
+    fn requires_a_quota_for_limited_resources() {
         let limited = LimitedResource::read(&value!({"limitedResources": [
             {"resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass.storage.k8s.io/requests.storage"]},
             {"resource": "pods", "matchScopes": [

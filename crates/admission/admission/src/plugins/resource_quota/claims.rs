@@ -1,4 +1,4 @@
-//! Usage of PersistentVolumeClaims: their number and requested storage, in total and by storage class.
+//! The usage of PersistentVolumeClaims: their number and requested storage, in total and by storage class.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{
@@ -66,14 +66,14 @@ impl Evaluator for Claims {
 /// Returns the requested storage, or the allocated storage of an unfinished expansion if that is more.
 fn storage(claim: FieldRef<Claim>) -> Option<Quantity> {
     let resources = claim.at(Claim::SPEC).at(Spec::RESOURCES).detached();
-    let mut asked = amounts(resources.at(VolumeResourceRequirements::REQUESTS)).remove("storage")?;
-    asked.round_up(0);
+    let mut requested = amounts(resources.at(VolumeResourceRequirements::REQUESTS)).remove("storage")?;
+    requested.round_up(0);
     match allocated(claim) {
-        Some(mut allocated) if allocated > asked => {
+        Some(mut allocated) if allocated > requested => {
             allocated.round_up(0);
             Some(allocated)
         }
-        _ => Some(asked),
+        _ => Some(requested),
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) struct Counts {
     names: Vec<String>,
 }
 
-/// Core resources that also have a count quota under their plain name.
+/// Core resources whose count can also be limited by their plain name.
 const PLAIN: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 
 impl Counts {
@@ -37,7 +37,7 @@ impl Evaluator for Counts {
     }
 }
 
-/// Returns the name of a count quota, such as `count/deployments.apps`.
+/// Returns the name of an object count, e.g. `count/deployments.apps`.
 pub(super) fn count_of(group: &str, plural: &str) -> String {
     if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") }
 }

@@ -1,4 +1,4 @@
-//! Usage of ResourceClaims: their number, and the number of devices of each class that they request.
+//! The usage of ResourceClaims: their number, and the number of devices of each class that they request.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct DeviceClaims;
 
 const BY_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 /// The maximum number of devices of an allocation; a request for all devices counts as that many.
-const MOST: usize = 32;
+const MAX_DEVICES: usize = 32;
 
 impl Evaluator for DeviceClaims {
     fn handles(&self, request: Request<'_>, _: &Value) -> bool {
@@ -34,16 +34,18 @@ impl Evaluator for DeviceClaims {
             // An alternative has the fields of an exact request that are read here.
             let alternatives = request.at(DeviceRequest::FIRST_AVAILABLE).values().map(|each| each.cast());
             let exactly = request.at(DeviceRequest::EXACTLY).set();
-            // Only one of the alternatives is allocated, so the maximum of each class counts.
-            let mut most: BTreeMap<&str, usize> = BTreeMap::new();
+            // Only one of the alternatives is allocated, so the maximum of each class is charged.
+            let mut max_devices: BTreeMap<&str, usize> = BTreeMap::new();
             let exactly = exactly.filter(|_| alternatives.len() == 0);
-            for asked in alternatives.chain(exactly) {
-                let devices = devices(asked);
-                let there = most.entry(asked.at(ExactDeviceRequest::DEVICE_CLASS_NAME).str()).or_default();
-                *there = (*there).max(devices);
+            for exact in alternatives.chain(exactly) {
+                let devices = devices(exact);
+                let max_of_class =
+                    max_devices.entry(exact.at(ExactDeviceRequest::DEVICE_CLASS_NAME).str()).or_default();
+                *max_of_class = (*max_of_class).max(devices);
             }
-            let most = most.into_iter().map(|(class, devices)| (format!("{class}{BY_CLASS}"), number(devices)));
-            add(&mut usage, &most.collect());
+            let max_devices =
+                max_devices.into_iter().map(|(class, devices)| (format!("{class}{BY_CLASS}"), number(devices)));
+            add(&mut usage, &max_devices.collect());
         }
         usage
     }
@@ -53,10 +55,10 @@ fn count() -> String {
     count_of("resource.k8s.io", "resourceclaims")
 }
 
-fn devices(asked: FieldRef<ExactDeviceRequest>) -> usize {
-    match asked.at(ExactDeviceRequest::ALLOCATION_MODE).str() {
-        "ExactCount" => usize::try_from(asked.at(ExactDeviceRequest::COUNT).int_or_zero()).unwrap_or(0),
-        "All" => MOST,
+fn devices(request: FieldRef<ExactDeviceRequest>) -> usize {
+    match request.at(ExactDeviceRequest::ALLOCATION_MODE).str() {
+        "ExactCount" => usize::try_from(request.at(ExactDeviceRequest::COUNT).int_or_zero()).unwrap_or(0),
+        "All" => MAX_DEVICES,
         _ => 0,
     }
 }

@@ -14,17 +14,17 @@ use super::services::Services;
 use crate::plugin::Request;
 use crate::plugins::pod_resources::Resources;
 
-/// The rules for the usage of one resource's objects.
+/// The usage of a resource's objects.
 pub(super) trait Evaluator: Send + Sync {
     /// Returns true if a request can change the usage.
     fn handles(&self, request: Request<'_>, object: &Value) -> bool;
 
-    /// Returns true if a quota on this name limits these objects.
+    /// Returns true if quotas for this resource name limit the objects.
     fn counts(&self, name: &str) -> bool;
 
     fn usage(&self, object: &Value) -> Resources;
 
-    /// Checks that an object sets the members that it must set where a quota limits these names.
+    /// Checks that an object sets the fields that it must set if a quota limits these names.
     fn constraints(&self, required: &[&str], object: &Value) -> Result<(), String> {
         let _ = (required, object);
         Ok(())
@@ -53,7 +53,7 @@ pub(super) fn number(n: usize) -> Quantity {
     Quantity::new(i64::try_from(n).unwrap_or(i64::MAX), Format::DecimalSI)
 }
 
-/// Returns true if a scope selector matches an object with these names; any matching name suffices.
+/// Returns true if a scope selector matches any of an object's names.
 pub(super) fn selects(selector: FieldRef<Selector>, names: &[&str]) -> bool {
     let values = selector.at(Selector::VALUES);
     let listed = |name: &&str| values.contains(name);

@@ -1,4 +1,4 @@
-//! Resources that must not be used unless a quota covers them: ResourceQuota's part of the configuration file.
+//! The configuration of ResourceQuota: resources that must not be used unless a quota covers them.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use crate::plugins::pod_resources::Resources;
 pub struct LimitedResource {
     group: String,
     resource: String,
-    /// Parts of the names of limited resources: `.storageclass.storage.k8s.io/requests.storage`.
+    /// Substrings of the names of limited resources, e.g. `.storageclass.storage.k8s.io/requests.storage`.
     contains: Vec<String>,
-    /// Selectors of scopes in which objects need a quota with that scope.
+    /// Scopes in which objects require a quota with that scope.
     scopes: Vec<Value>,
 }
 
 impl LimitedResource {
-    /// Reads the object of the file.
+    /// Reads the configuration object.
     pub fn read(file: &Value) -> Result<Vec<Self>, FieldErrors> {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("limitedResources");
@@ -43,16 +43,16 @@ impl LimitedResource {
         if errors.is_empty() { Ok(limited) } else { Err(errors) }
     }
 
-    fn is_about(&self, attributes: &Attributes) -> bool {
+    fn matches(&self, attributes: &Attributes) -> bool {
         self.resource == attributes.resource.resource && self.group == attributes.resource.group
     }
 }
 
-/// Returns the names in an object's usage that a quota must limit.
+/// Returns the resource names in an object's usage that a quota must limit.
 pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage: &Resources) -> BTreeSet<String> {
-    let about = limited.iter().filter(|limited| limited.is_about(attributes));
+    let matching = limited.iter().filter(|limited| limited.matches(attributes));
     let used = usage.iter().filter(|(_, amount)| amount.sign() > 0).map(|(name, _)| name);
-    about
+    matching
         .flat_map(|limited| {
             let limits = |name: &&String| limited.contains.iter().any(|part| name.contains(part.as_str()));
             used.clone().filter(limits).cloned()
@@ -60,14 +60,14 @@ pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage:
         .collect()
 }
 
-/// Returns the limited scopes of an object that no quota covers, in Go's notation.
+/// Returns the limited scopes of an object that no quota covers, formatted as in Go.
 pub(super) fn uncovered_scopes(
     limited: &[LimitedResource],
     covered: &[Value],
     object: &Value,
     evaluator: &dyn Evaluator,
 ) -> Vec<String> {
-    // Scopes apply to every resource, not only to that of their entry.
+    // As in kube-apiserver, scopes apply to all resources, not only to that of their entry.
     let scopes = limited.iter().flat_map(|limited| &limited.scopes).map(FieldRef::<Selector>::root);
     let within = scopes.filter(|scope| evaluator.in_scope(*scope, object));
     let is_covered = |scope| covered.iter().any(|covered| name(FieldRef::root(covered)) == name(scope));

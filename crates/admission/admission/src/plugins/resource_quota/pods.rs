@@ -1,4 +1,4 @@
-//! Usage of pods: their number and the resources that they request.
+//! The usage of pods: their number and resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,9 @@ use crate::plugins::pod_resources::{LIMITS, REQUESTS, Resources, amounts, of_con
 pub(super) struct Pods;
 
 const PODS: &str = "pods";
-/// Resources for which quotas limit `requests.NAME`, `limits.NAME` and NAME, which means requests.
+/// Resources that quotas limit as `requests.NAME`, `limits.NAME` and `NAME`, which is the same as `requests.NAME`.
 const MEASURED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// The resources that each container must set where a quota limits them.
+/// The resources that every container must set if a quota limits them.
 const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const REQUESTED: &str = "requests.";
 const HUGE_PAGES: &str = "hugepages-";
@@ -71,8 +71,8 @@ impl Evaluator for Pods {
         let required: BTreeSet<&str> = required.iter().copied().filter(|name| REQUIRED.contains(name)).collect();
         let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for container in containers(spec) {
-            let said = measured(&of_container(container, REQUESTS), &of_container(container, LIMITS));
-            for name in required.iter().filter(|name| !said.contains_key(**name)) {
+            let amounts_set = measured(&of_container(container, REQUESTS), &of_container(container, LIMITS));
+            for name in required.iter().filter(|name| !amounts_set.contains_key(**name)) {
                 missing.entry(name).or_default().insert(container.at(Container::NAME).str());
             }
         }
@@ -97,13 +97,13 @@ impl Evaluator for Pods {
                 let name = spec.at(PodSpec::PRIORITY_CLASS_NAME).str();
                 selects(selector, if name.is_empty() { &[] } else { std::slice::from_ref(&name) })
             }
-            "CrossNamespacePodAffinity" => minds_other_namespaces(spec),
+            "CrossNamespacePodAffinity" => has_cross_namespace_affinity(spec),
             _ => false,
         }
     }
 }
 
-/// Returns the amounts under the names by which quotas limit them.
+/// Returns the quantities by the names that quotas use.
 fn measured(requests: &Resources, limits: &Resources) -> Resources {
     let mut measured: BTreeMap<String, Quantity> = BTreeMap::new();
     for (name, amount) in requests {
@@ -121,7 +121,7 @@ fn measured(requests: &Resources, limits: &Resources) -> Resources {
     measured
 }
 
-/// Returns true for extended resources and for resources of device classes.
+/// Returns true for extended resources and for the resources of device classes.
 fn is_extended(name: &str) -> bool {
     (name.contains('/') && !name.contains("kubernetes.io/")) || name.starts_with(DEVICE_CLASS)
 }
@@ -134,7 +134,7 @@ fn is_terminating(spec: FieldRef<PodSpec>) -> bool {
     spec.at(PodSpec::ACTIVE_DEADLINE_SECONDS).int().is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns true if a pod counts: it has not finished, and is not past its deletion grace period.
+/// Returns true if a pod is charged: it is not terminal and not past its deletion grace period.
 fn is_counted(pod: FieldRef<Pod>) -> bool {
     if ["Failed", "Succeeded"].contains(&pod.at(Pod::STATUS).at(PodStatus::PHASE).str()) {
         return false;
@@ -155,16 +155,17 @@ fn is_best_effort(pod: FieldRef<Pod>) -> bool {
     if !class.is_empty() {
         return class == "BestEffort";
     }
-    let asks = |requirements: FieldRef<ResourceRequirements>| {
+    let has_amounts = |requirements: FieldRef<ResourceRequirements>| {
         let is_positive =
             |(name, amount): (&String, &Quantity)| MEASURED[..2].contains(&name.as_str()) && amount.sign() > 0;
         [REQUESTS, LIMITS].into_iter().any(|field| amounts(requirements.at(field)).iter().any(is_positive))
     };
     let spec = pod.at(Pod::SPEC);
-    !asks(spec.at(PodSpec::RESOURCES)) && !containers(spec).any(|container| asks(container.at(Container::RESOURCES)))
+    !has_amounts(spec.at(PodSpec::RESOURCES))
+        && !containers(spec).any(|container| has_amounts(container.at(Container::RESOURCES)))
 }
 
-fn minds_other_namespaces(spec: FieldRef<PodSpec>) -> bool {
+fn has_cross_namespace_affinity(spec: FieldRef<PodSpec>) -> bool {
     let crosses =
         |term: FieldRef<Term>| !term.at(Term::NAMESPACES).is_empty() || term.at(Term::NAMESPACE_SELECTOR).is_set();
     let affinity = spec.at(PodSpec::AFFINITY);

@@ -1,4 +1,4 @@
-//! Usage of services: their number, load balancers and node ports.
+//! The usage of services: their number, load balancers and node ports.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec as Spec};
@@ -27,11 +27,11 @@ impl Evaluator for Services {
     fn usage(&self, service: &Value) -> Resources {
         let spec = FieldRef::<Service>::root(service).at(Service::SPEC).detached();
         let ports = spec.at(Spec::PORTS);
-        let named = || ports.values().filter(|port| port.at(ServicePort::NODE_PORT).int_or_zero() != 0).count();
-        let fills_in = spec.at(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS).get_bool().unwrap_or(true);
+        let allocated = || ports.values().filter(|port| port.at(ServicePort::NODE_PORT).int_or_zero() != 0).count();
+        let allocates_node_ports = spec.at(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS).get_bool().unwrap_or(true);
         let (balancers, node_ports) = match spec.at(Spec::TYPE).str() {
             "NodePort" => (0, ports.len()),
-            "LoadBalancer" => (1, if fills_in { ports.len() } else { named() }),
+            "LoadBalancer" => (1, if allocates_node_ports { ports.len() } else { allocated() }),
             _ => (0, 0),
         };
         [

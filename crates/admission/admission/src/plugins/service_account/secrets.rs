@@ -1,4 +1,4 @@
-//! The secrets that a pod refers to, limited to those of its service account.
+//! Restricts the secrets that a pod references to those of its service account.
 
 use binnacle_fields::FieldRef;
 use binnacle_fields::core::v1::{
@@ -10,7 +10,7 @@ use binnacle_fields::meta::v1::ObjectMeta;
 use super::projections;
 use crate::plugins::pod::{VOLUME_SECRETS, all_containers, ephemeral_containers};
 
-/// Returns true if a pod refers to any secret.
+/// Returns true if a pod references any secret.
 pub(super) fn any(spec: FieldRef<PodSpec>) -> bool {
     let in_containers = all_containers(spec).any(|container| {
         container.at(Container::ENV_FROM).values().any(|from| from.at(EnvFromSource::SECRET_REF).is_set())
@@ -23,7 +23,7 @@ pub(super) fn any(spec: FieldRef<PodSpec>) -> bool {
     in_containers || in_volumes || !spec.at(PodSpec::IMAGE_PULL_SECRETS).is_empty()
 }
 
-/// Refuses secrets that the account does not list.
+/// Rejects references to secrets that the account does not list.
 pub(super) fn limit(account: FieldRef<Account>, spec: FieldRef<PodSpec>) -> Result<(), String> {
     let name = name(account);
     for volume in spec.at(PodSpec::VOLUMES).values() {
@@ -49,7 +49,7 @@ pub(super) fn limit(account: FieldRef<Account>, spec: FieldRef<PodSpec>) -> Resu
     Ok(())
 }
 
-/// [`limit`] for the ephemeral containers, which an update may add.
+/// Like [`limit`], for the ephemeral containers, which may be added by updates.
 pub(super) fn limit_ephemeral(account: FieldRef<Account>, spec: FieldRef<PodSpec>) -> Result<(), String> {
     limit_containers(account, ephemeral_containers(spec), "ephemeral container")
 }
@@ -57,14 +57,14 @@ pub(super) fn limit_ephemeral(account: FieldRef<Account>, spec: FieldRef<PodSpec
 fn limit_containers<'v>(
     account: FieldRef<Account>,
     containers: impl Iterator<Item = FieldRef<'static, 'v, Container>>,
-    what: &str,
+    kind: &str,
 ) -> Result<(), String> {
     let name = name(account);
     for container in containers {
         let container_name = container.at(Container::NAME).str();
-        let refused = |how: &str, secret: &str| {
+        let refused = |source: &str, secret: &str| {
             format!(
-                "{what} {container_name} with {how} referencing secret.secretName=\"{secret}\" is not allowed because service account {name} does not reference that secret"
+                "{kind} {container_name} with {source} referencing secret.secretName=\"{secret}\" is not allowed because service account {name} does not reference that secret"
             )
         };
         for env in container.at(Container::ENV).values() {

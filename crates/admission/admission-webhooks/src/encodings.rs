@@ -1,4 +1,4 @@
-//! The JSON of a request's objects for webhooks, encoded once for each version.
+//! The JSON encodings of a request's objects, one for each version.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Value, json};
 
-use crate::untyped::Untyped;
+use crate::type_meta::MissingTypeMeta;
 
-/// The encoded forms of one object.
+/// The encodings of an object.
 #[derive(Default)]
-pub(crate) struct Forms(Vec<(GroupVersionKind, Arc<[u8]>)>);
+pub(crate) struct Encodings(Vec<(GroupVersionKind, Arc<[u8]>)>);
 
-impl Forms {
-    /// Returns the object in the version of `kind`; `null` if it is absent.
+impl Encodings {
+    /// Returns the encoding in the version of `kind`; `null` if there is no object.
     pub(crate) async fn of(
         &mut self,
         subject: &Subject<'_>,
         kind: &GroupVersionKind,
         object: Option<&Value>,
     ) -> Result<Arc<[u8]>, Status> {
-        self.untyped(subject, kind, object, &Untyped::default()).await
+        self.without_type_meta(subject, kind, object, &MissingTypeMeta::default()).await
     }
 
-    /// As [`Forms::of`], without the members that a patch removed.
-    pub(crate) async fn untyped(
+    /// Like [`Encodings::of`], without the type fields that a patch removed.
+    pub(crate) async fn without_type_meta(
         &mut self,
         subject: &Subject<'_>,
         kind: &GroupVersionKind,
         object: Option<&Value>,
-        untyped: &Untyped,
+        missing: &MissingTypeMeta,
     ) -> Result<Arc<[u8]>, Status> {
         if let Some((_, text)) = self.0.iter().find(|(known, _)| known == kind) {
             return Ok(text.clone());
@@ -39,8 +39,8 @@ impl Forms {
         let text: Arc<[u8]> = match object {
             Some(object) => {
                 let mut object = as_written(subject, kind, object).await?;
-                if *untyped != Untyped::default() {
-                    untyped.strip(kind, object.to_mut());
+                if *missing != MissingTypeMeta::default() {
+                    missing.strip(kind, object.to_mut());
                 }
                 text(&object)
             }
@@ -50,14 +50,14 @@ impl Forms {
         Ok(text)
     }
 
-    /// Drops the forms after a change of the object.
-    pub(crate) fn forget(&mut self) {
+    /// Drops the encodings. Must be called after a change of the object.
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Returns the object in the version of `kind` with all the fields that are always written, some of which the
-/// preparation for the store leaves out.
+/// Returns the object in the version of `kind`, with all fields that are always encoded. Some of them were removed when
+/// the object was prepared for storage.
 pub(crate) async fn as_written<'v>(
     subject: &Subject<'_>,
     kind: &GroupVersionKind,

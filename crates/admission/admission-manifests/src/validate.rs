@@ -1,4 +1,4 @@
-//! Validation of manifests: the rules of their kinds, and further rules for objects in files.
+//! Validation of manifests: that of their kinds, and additional rules for manifests.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,36 +11,36 @@ use binnacle_validation::metadata;
 
 use crate::documents::{Object, objects};
 use crate::files::Document;
-use crate::sort::{Manifests, StoredTypes};
+use crate::manifest_type::{Manifests, StoredTypes};
 
 /// The required suffix of names, which is reserved for manifests.
 const SUFFIX: &str = ".static.k8s.io";
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
-/// Validates one document after the other, and collects the objects.
-pub(crate) struct Judge<'t> {
+/// Validates documents and collects their objects.
+pub(crate) struct Validator<'t> {
     sort: Manifests,
     types: &'t StoredTypes,
-    objects: Named,
-    bindings: Named,
+    objects: NamedObjects,
+    bindings: NamedObjects,
 }
 
-/// Objects of one kind, with the file of each name.
+/// Objects of a kind by name, with the file of each.
 #[derive(Default)]
-struct Named {
+struct NamedObjects {
     values: Vec<Value>,
     files: HashMap<String, String>,
 }
 
-impl<'t> Judge<'t> {
+impl<'t> Validator<'t> {
     pub(crate) fn new(sort: Manifests, types: &'t StoredTypes) -> Self {
-        Self { sort, types, objects: Named::default(), bindings: Named::default() }
+        Self { sort, types, objects: NamedObjects::default(), bindings: NamedObjects::default() }
     }
 
-    pub(crate) fn take(&mut self, document: &Document) -> Result<(), String> {
+    pub(crate) fn add_document(&mut self, document: &Document) -> Result<(), String> {
         let kinds = self.types.of_kind(self.sort.kind()).map(|stored| &*stored.kinds);
         for object in objects(&document.text, kinds.unwrap_or(&NoKinds), self.sort.scheme())? {
-            self.accept(object, &document.path)?;
+            self.add_object(object, &document.path)?;
         }
         Ok(())
     }
@@ -63,7 +63,7 @@ impl<'t> Judge<'t> {
         Ok((self.objects.values, self.bindings.values))
     }
 
-    fn accept(&mut self, object: Object, file: &str) -> Result<(), String> {
+    fn add_object(&mut self, object: Object, file: &str) -> Result<(), String> {
         let unsupported = || format!("unsupported resource type *{}.{}", object.version, object.kind);
         if object.version != "v1" {
             return Err(unsupported());
@@ -83,7 +83,7 @@ impl<'t> Judge<'t> {
         }
         let named = if is_binding { &mut self.bindings } else { &mut self.objects };
         for value in values {
-            named.claim(name(&value), file)?;
+            named.reserve_name(name(&value), file)?;
             match (is_binding, self.sort.binding()) {
                 (true, _) => check_binding(&value)?,
                 (false, Some(_)) => check_policy(&value, single)?,
@@ -95,8 +95,8 @@ impl<'t> Judge<'t> {
     }
 }
 
-impl Named {
-    fn claim(&mut self, name: &str, file: &str) -> Result<(), String> {
+impl NamedObjects {
+    fn reserve_name(&mut self, name: &str, file: &str) -> Result<(), String> {
         let shown = go_quote(file);
         if name.is_empty() {
             return Err(format!("resource in file {shown} must have a name"));
@@ -114,7 +114,7 @@ impl Named {
     }
 }
 
-/// Sets the defaults of an object, and validates it as on create.
+/// Sets the defaults of an object and validates it as on create.
 fn check(stored: &StoredType, features: &Features, kind: &str, object: &mut Value) -> Result<(), String> {
     let members = object.make_object();
     members.insert("kind", kind);
@@ -129,14 +129,14 @@ fn check(stored: &StoredType, features: &Features, kind: &str, object: &mut Valu
         &FieldPath::new("metadata"),
     );
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let situation = StrategyContext {
+    let ctx = StrategyContext {
         now: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
         namespace: "",
         api_version: API_VERSION,
         dry_run: false,
         features,
     };
-    errors.extend(stored.strategy.validate(&situation, object));
+    errors.extend(stored.strategy.validate(&ctx, object));
     if errors.is_empty() {
         return Ok(());
     }

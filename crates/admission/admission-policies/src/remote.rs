@@ -1,4 +1,4 @@
-//! Kinds that other servers serve: parameters, and what expressions are checked against.
+//! The kinds of other servers, which may be parameters or the kinds that policies match.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use binnacle_meta::GroupVersionKind;
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-/// The kinds of other servers.
+/// Access to the kinds of other servers.
 pub trait OtherServers: Send + Sync + 'static {
-    /// Returns the objects of a kind; `None` if no other server serves it. They are followed until the value is dropped.
+    /// Returns the objects of a kind; `None` if no other server serves it. They are watched until the value is dropped.
     fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<dyn OtherObjects>>;
 
-    /// Returns the kinds of a resource, as discovery tells them; the empty group stands for any.
+    /// Returns the kinds of a resource according to discovery. An empty group matches any group.
     fn kinds(&self, group: &str, version: &str, plural: &str) -> Vec<GroupVersionKind>;
 
-    /// Reads the OpenAPI document (version 3) that is to have the schema of a kind; `None` if that fails.
+    /// Fetches the OpenAPI v3 document that should have the schema of a kind; `None` if that fails.
     fn document<'a>(&'a self, kind: &'a GroupVersionKind) -> BoxFuture<'a, Option<Value>>;
 }
 
-/// The objects of one kind on another server, as far as they are known here.
+/// The cached objects of a kind of another server.
 pub trait OtherObjects: Send + Sync + 'static {
-    /// Returns true if objects of the kind are in namespaces.
+    /// Returns true if the kind is namespaced.
     fn namespaced(&self) -> bool;
 
-    /// Waits a moment until all objects have been read once; returns false if they have not.
+    /// Waits until all objects have been read once, up to a timeout. Returns false if they have not.
     fn are_read(&self) -> BoxFuture<'_, bool>;
 
     /// Returns an object; `namespace` is empty for cluster-scoped kinds.

@@ -1,5 +1,5 @@
-//! The response of a webhook: an AdmissionReview, decoded as leniently and validated as strictly as in kube-apiserver,
-//! with the same messages.
+//! The response of a webhook: an AdmissionReview, which is decoded and validated as in kube-apiserver, with the same
+//! messages.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -15,15 +15,15 @@ use crate::review::ReviewVersion;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
-/// The limits of a review. It may contain a copy of its request, besides its response.
+/// The limits of a review, which may contain a copy of the request besides the response.
 const LIMITS: Limits =
     Limits { max_bytes: 8 << 20, max_depth: 256, max_yaml_nodes: 500_000, max_memory: Limits::MAX_MEMORY };
 
 /// A webhook's response to a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct WebhookResponse {
     pub(crate) allowed: bool,
-    /// `status`, the reason for a refusal.
+    /// `status`, the reason why the request is denied.
     pub(crate) status: Option<Value>,
     pub(crate) patch: Vec<u8>,
     pub(crate) patch_type: String,
@@ -31,36 +31,36 @@ pub(crate) struct Answer {
     pub(crate) audit_annotations: Vec<(String, String)>,
 }
 
-/// The error of an unusable response.
+/// The error of an invalid response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BadAnswer {
-    /// The body is no review of the requested version.
+pub(crate) enum ResponseError {
+    /// The body is not a review of the requested version.
     Unreadable(String),
     /// The review is not a response to the request.
     Invalid(String),
 }
 
-impl Answer {
-    /// Decodes a review as an object of `kinds`. Only mutating webhooks may send patches.
+impl WebhookResponse {
+    /// Decodes a review, whose kind is looked up in `kinds`. Only mutating webhooks may return patches.
     pub(crate) fn read(
         kinds: &dyn Kinds,
         body: &[u8],
         version: ReviewVersion,
         uid: &str,
         mutating: bool,
-    ) -> Result<Self, BadAnswer> {
-        let review = review(kinds, body, version).map_err(BadAnswer::Unreadable)?;
-        // A review of v1beta1 has the same fields.
+    ) -> Result<Self, ResponseError> {
+        let review = review(kinds, body, version).map_err(ResponseError::Unreadable)?;
+        // A v1beta1 review has the same fields.
         let review = FieldRef::<AdmissionReview>::root(&review);
         let response = review.at(AdmissionReview::RESPONSE).set();
-        let invalid = |why: String| BadAnswer::Invalid(why);
+        let invalid = |why: String| ResponseError::Invalid(why);
         let response = response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
         let mut answer = Self {
             allowed: response.at(AdmissionResponse::ALLOWED).bool(),
             status: response.at(AdmissionResponse::STATUS).get().cloned(),
             warnings: response.at(AdmissionResponse::WARNINGS).strs().map(str::to_owned).collect(),
             audit_annotations: texts(response.at(AdmissionResponse::AUDIT_ANNOTATIONS)),
-            // The decoder has checked that it is base64.
+            // The decoder has validated the base64.
             patch: BASE64_STANDARD.decode(response.at(AdmissionResponse::PATCH).str()).unwrap_or_default(),
             patch_type: response.at(AdmissionResponse::PATCH_TYPE).str().to_owned(),
         };
@@ -70,7 +70,7 @@ impl Answer {
                 check_identity(review, response, uid).map_err(invalid)?;
                 answer.check_patch(mutating, has_type).map_err(invalid)?;
             }
-            // v1beta1 has no checks of these.
+            // These are not validated in v1beta1.
             ReviewVersion::V1Beta1 if mutating => {
                 answer.patch_type = if answer.patch.is_empty() { String::new() } else { "JSONPatch".to_owned() };
             }
@@ -93,15 +93,15 @@ impl Answer {
     }
 }
 
-/// Checks the kind and UID of a response, as v1 requires.
+/// Checks the kind and UID of a response, which v1 requires.
 fn check_identity(
     review: FieldRef<AdmissionReview>,
     response: FieldRef<AdmissionResponse>,
     uid: &str,
 ) -> Result<(), String> {
-    let answered = response.at(AdmissionResponse::UID).str();
-    if answered != uid {
-        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(answered)));
+    let actual = response.at(AdmissionResponse::UID).str();
+    if actual != uid {
+        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(actual)));
     }
     let (kind, api_version) = (review.at(AdmissionReview::KIND).str(), review.at(AdmissionReview::API_VERSION).str());
     let expected = format!("{GROUP}/{}", ReviewVersion::V1.as_str());
@@ -112,7 +112,7 @@ fn check_identity(
     Ok(())
 }
 
-/// Decodes the review in a document.
+/// Decodes the review in a response body.
 fn review(kinds: &dyn Kinds, body: &[u8], version: ReviewVersion) -> Result<Value, String> {
     let typed = |tree: Value, message| {
         decode::value_within(tree, message, &LIMITS).map(|decoded| decoded.value).map_err(|error| error.to_string())
@@ -139,14 +139,14 @@ mod tests {
     const SCHEME: &str = "pkg/util/webhook/client.go:71";
 
     #[test]
-    fn read() {
+    fn decodes_and_validates_reviews() {
         let v1 = |response: &str| {
             format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{response}}}"#)
         };
         let beta = |response: &str| format!(r#"{{"response":{response}}}"#);
         let (one, two) = (ReviewVersion::V1, ReviewVersion::V1Beta1);
-        let invalid = |why: &str| Err(BadAnswer::Invalid(why.to_owned()));
-        let unreadable = |why: &str| Err(BadAnswer::Unreadable(why.to_owned()));
+        let invalid = |why: &str| Err(ResponseError::Invalid(why.to_owned()));
+        let unreadable = |why: &str| Err(ResponseError::Unreadable(why.to_owned()));
         let no_kind = |kind: &str, version: &str| {
             unreadable(&format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\""))
         };
@@ -251,7 +251,7 @@ mod tests {
                 unreadable("couldn't get version/kind; json parse error: unexpected end of JSON input"),
             ),
         ] {
-            let got = Answer::read(&BuiltInKinds, body.as_bytes(), version, "u", mutating);
+            let got = WebhookResponse::read(&BuiltInKinds, body.as_bytes(), version, "u", mutating);
             let got = got.map(|answer| (answer.allowed, String::from_utf8(answer.patch).unwrap()));
             assert_eq!(got, want.map(|(allowed, patch)| (allowed, patch.to_owned())), "{body}");
         }

@@ -1,4 +1,4 @@
-//! Reloading of a directory of manifests that changes while the server runs.
+//! Reloads a manifest directory when it changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use binnacle_supervise::supervise;
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::files::{Look, look};
+use crate::files::{DirectoryListing, list_directory};
+use crate::manifest_type::{Manifests, StoredTypes};
 use crate::metrics::Metrics;
-use crate::sort::{Manifests, StoredTypes};
 use crate::{LoadError, Loaded, load};
 
-/// The interval between checks of names, times and lengths of the files.
-const LOOK: Duration = Duration::from_secs(1);
-/// The files are read after this number of checks, even if these show no change.
-const READ_ANYWAY: u32 = 60;
+/// The interval between checks of the files' names, times and lengths.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The number of checks without a change after which the files are read anyway.
+const MAX_CHECKS_BEFORE_READ: u32 = 60;
 
-/// The function that puts loaded objects into force.
-type PutInForce = dyn Fn(&Loaded) + Send + Sync;
+/// Activates loaded objects.
+type Apply = dyn Fn(&Loaded) + Send + Sync;
 
 /// The manifest directory of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,8 @@ impl Directory {
     /// Reads the directory.
     ///
     /// # Errors
-    /// For invalid manifests, and for an unreadable directory.
+    ///
+    /// Fails for invalid manifests and for an unreadable directory.
     pub fn load(&self, types: &StoredTypes) -> Result<Loaded, LoadError> {
         let Self { sort, path } = self;
         load(*sort, path, types).map_err(|why| LoadError { sort: *sort, directory: path.display().to_string(), why })
@@ -45,43 +46,44 @@ pub struct Followed {
     directory: Directory,
     types: StoredTypes,
     metrics: Metrics,
-    put_in_force: Arc<PutInForce>,
+    apply: Arc<Apply>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The hash of the files that were last loaded without error.
+    /// The hash of the files that were last loaded successfully.
     known: String,
-    seen: Option<Look>,
-    looks: u32,
+    listing: Option<DirectoryListing>,
+    checks: u32,
 }
 
 impl Followed {
-    /// Loads the directory for the first time, and puts its objects into force.
+    /// Loads the directory for the first time and activates its objects.
     ///
     /// # Errors
-    /// For invalid manifests: a server does not start with a part of them.
+    ///
+    /// Fails for invalid manifests: the server does not start with only some of them.
     pub fn begin(
         directory: Directory,
         types: StoredTypes,
         metrics: Metrics,
-        put_in_force: impl Fn(&Loaded) + Send + Sync + 'static,
+        apply: impl Fn(&Loaded) + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
         let loaded = directory.load(&types)?;
-        put_in_force(&loaded);
+        apply(&loaded);
         let sort = directory.sort;
         metrics.loaded(sort, &loaded.hash);
         tracing::info!(plugin = sort.plugin(), count = loaded.objects.len(), "loaded admission manifests");
-        let state = Mutex::new(State { known: loaded.hash, seen: None, looks: READ_ANYWAY });
-        Ok(Self { directory, types, metrics, put_in_force: Arc::new(put_in_force), state })
+        let state = Mutex::new(State { known: loaded.hash, listing: None, checks: MAX_CHECKS_BEFORE_READ });
+        Ok(Self { directory, types, metrics, apply: Arc::new(apply), state })
     }
 
-    /// Follows the directory in a task that ends on shutdown.
+    /// Spawns a task that reloads the directory when it changes, until shutdown.
     pub fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
-        let (followed, stopped) = (Arc::new(self), shutdown.clone());
+        let (reloader, stopped) = (Arc::new(self), shutdown.clone());
         tasks.spawn(async move {
             tokio::select! {
-                () = supervise("admission manifests", || followed.clone().run()) => {}
+                () = supervise("admission manifests", || reloader.clone().run()) => {}
                 () = stopped.fired() => {}
             }
         });
@@ -89,23 +91,23 @@ impl Followed {
 
     async fn run(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             let mut state = self.state.lock().await;
-            let followed = self.clone();
-            let seen = state.seen.clone();
-            state.looks += 1;
-            let is_due = state.looks >= READ_ANYWAY;
-            // Reading, validating and compiling may take a while.
-            let outcome = spawn_blocking(move || followed.read(seen.as_ref(), is_due)).await;
-            let Ok(Some((seen, loaded))) = outcome else { continue };
-            (state.seen, state.looks) = (seen, 0);
+            let reloader = self.clone();
+            let listing = state.listing.clone();
+            state.checks += 1;
+            let is_due = state.checks >= MAX_CHECKS_BEFORE_READ;
+            // Reading, validating and compiling may block for a while.
+            let outcome = spawn_blocking(move || reloader.read(listing.as_ref(), is_due)).await;
+            let Ok(Some((listing, loaded))) = outcome else { continue };
+            (state.listing, state.checks) = (listing, 0);
             match loaded {
                 Ok(loaded) if loaded.hash == state.known => {}
                 Ok(loaded) => {
                     state.known.clone_from(&loaded.hash);
-                    let (followed, sort) = (self.clone(), self.directory.sort);
+                    let (reloader, sort) = (self.clone(), self.directory.sort);
                     let hash = loaded.hash.clone();
-                    if spawn_blocking(move || (followed.put_in_force)(&loaded)).await.is_ok() {
+                    if spawn_blocking(move || (reloader.apply)(&loaded)).await.is_ok() {
                         tracing::info!(plugin = sort.plugin(), "reloaded admission manifests");
                         self.metrics.loaded(sort, &hash);
                     }
@@ -119,10 +121,14 @@ impl Followed {
         }
     }
 
-    /// Loads the files if they have changed or a read is due.
-    fn read(&self, before: Option<&Look>, is_due: bool) -> Option<(Option<Look>, Result<Loaded, String>)> {
+    /// Loads the files if their listing has changed or a read is due.
+    fn read(
+        &self,
+        before: Option<&DirectoryListing>,
+        is_due: bool,
+    ) -> Option<(Option<DirectoryListing>, Result<Loaded, String>)> {
         let Directory { sort, path } = &self.directory;
-        let now = look(path).ok();
+        let now = list_directory(path).ok();
         if now.as_ref() == before && !is_due {
             return None;
         }

@@ -9,18 +9,19 @@ use binnacle_schema::Value;
 
 use super::types::object;
 
-/// The maximum number of schemas that are read for one kind, and their maximum nesting: references multiply both.
+/// The maximum number of schemas that are visited per kind, and their maximum nesting, since references multiply both.
 const MAX_SCHEMAS: usize = 50_000;
 const MAX_DEPTH: usize = 100;
 
-/// Returns the type of a kind in a document of version 3; types within it are named by their paths. `None` if the
-/// document does not have the kind, or refers to schemas that it does not have.
+/// Returns the type of a kind in an OpenAPI v3 document. Nested types are named by their paths. `None` if the document
+/// does not have the kind or has references that cannot be resolved.
 pub(super) fn of_kind(document: &Value, kind: &GroupVersionKind) -> Option<DeclType> {
     let schemas = document.at(&["components", "schemas"])?;
     let (reference, schema) = schemas.as_object()?.iter().find(|(_, schema)| is_of(schema, kind))?;
-    let mut walk = Walk { schemas, around: vec![reference], left: MAX_SCHEMAS, depth: 0, failed: false };
-    let ty = walk.ty(schema, &kind.kind, true);
-    ty.filter(|_| !walk.failed)
+    let mut schema_walk =
+        SchemaWalk { schemas, ancestors: vec![reference], left: MAX_SCHEMAS, depth: 0, failed: false };
+    let ty = schema_walk.ty(schema, &kind.kind, true);
+    ty.filter(|_| !schema_walk.failed)
 }
 
 fn is_of(schema: &Value, kind: &GroupVersionKind) -> bool {
@@ -30,17 +31,17 @@ fn is_of(schema: &Value, kind: &GroupVersionKind) -> bool {
     })
 }
 
-struct Walk<'d> {
+struct SchemaWalk<'d> {
     schemas: &'d Value,
-    /// The names of the schemas around the present one.
-    around: Vec<&'d str>,
+    /// The names of the schemas that contain the current one.
+    ancestors: Vec<&'d str>,
     left: usize,
     depth: usize,
-    /// True if the document cannot be read to its end.
+    /// True if a reference could not be resolved or a limit was exceeded.
     failed: bool,
 }
 
-impl<'d> Walk<'d> {
+impl<'d> SchemaWalk<'d> {
     /// Returns the type of a value; `None` for types that expressions cannot use.
     fn ty(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
         if self.left == 0 || self.depth == MAX_DEPTH {
@@ -49,20 +50,20 @@ impl<'d> Walk<'d> {
         }
         self.left -= 1;
         let Some(reference) = reference(schema) else { return self.plain(schema, name, is_root) };
-        if self.around.contains(&reference) {
+        if self.ancestors.contains(&reference) {
             return Some(object(name, BTreeMap::new()));
         }
         let Some(schema) = self.schemas.get(reference) else {
             self.failed = true;
             return None;
         };
-        self.around.push(reference);
+        self.ancestors.push(reference);
         let ty = self.plain(schema, name, is_root);
-        self.around.pop();
+        self.ancestors.pop();
         ty
     }
 
-    /// As [`Walk::ty`], for a schema that is no reference.
+    /// Like [`SchemaWalk::ty`], for a schema that is not a reference.
     fn plain(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
         self.depth += 1;
         let ty = self.by_type(schema, name, is_root);
@@ -123,7 +124,7 @@ impl<'d> Walk<'d> {
     }
 }
 
-/// Returns true if a resource's fields have what expressions may always use: its type, and its name.
+/// Returns true if a resource's fields include those that are always available to expressions: type and name.
 fn has_metadata(fields: &BTreeMap<Text, DeclField>) -> bool {
     let is_string = |fields: &BTreeMap<Text, DeclField>, name: &str| {
         fields.get(name).is_some_and(|field| matches!(field.ty.shape, Shape::String))
@@ -145,7 +146,7 @@ fn is_embedded(schema: &Value) -> bool {
     schema.bool_at(&["x-kubernetes-embedded-resource"])
 }
 
-/// Returns the name of the schema that this one refers to; `allOf` may stand around the reference, with a description.
+/// Returns the name of the schema that this one references, possibly wrapped in an `allOf` with a description.
 fn reference(schema: &Value) -> Option<&str> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         return Some(reference.strip_prefix("#/components/schemas/").unwrap_or(reference));
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_that_fit() {
+    fn checks_expressions_against_the_schema() {
         let properties = r##"
             "spec":{"allOf":[{"$ref":"#/components/schemas/Spec"}],"description":"d"},
             "again":{"$ref":"#/components/schemas/Thing"},
@@ -198,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn documents_without_a_type() {
-        // Each schema has two references to the next.
+    fn rejects_documents_with_missing_or_too_many_schemas() {
+        // Each schema references the next one twice.
         let many: String = (0..40)
             .map(|n| {
                 let next = format!(r##"{{"$ref":"#/components/schemas/S{}"}}"##, n + 1);

@@ -1,11 +1,11 @@
-//! The sorts of manifests: one for each plugin that has a manifest directory.
+//! The types of manifests: one for each plugin that has a manifest directory.
 
 use std::sync::Arc;
 
 use binnacle_features::Features;
 use binnacle_scheme::StoredType;
 
-/// The kinds of objects that a directory holds.
+/// The plugin whose manifests a directory has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Manifests {
     MutatingWebhooks,
@@ -14,7 +14,7 @@ pub enum Manifests {
     ValidatingPolicies,
 }
 
-/// The stored types of the server, by which manifests are decoded and validated.
+/// The storage types of the server, which manifests are decoded and validated with.
 #[derive(Clone)]
 pub struct StoredTypes {
     types: Arc<[StoredType]>,
@@ -36,7 +36,7 @@ impl Manifests {
         }
     }
 
-    /// Returns the kind of the objects, bindings aside.
+    /// Returns the kind of the objects other than bindings.
     pub fn kind(self) -> &'static str {
         match self {
             Self::MutatingWebhooks => "MutatingWebhookConfiguration",
@@ -46,7 +46,7 @@ impl Manifests {
         }
     }
 
-    /// Returns the kind of the bindings of policies.
+    /// Returns the kind of policy bindings; `None` for webhooks.
     pub fn binding(self) -> Option<&'static str> {
         match self {
             Self::MutatingWebhooks | Self::ValidatingWebhooks => None,
@@ -59,7 +59,8 @@ impl Manifests {
         if self.binding().is_some() { "policy" } else { "webhook" }
     }
 
-    /// Returns the place where kube-apiserver registers the kinds that it decodes: part of its messages about others.
+    /// Returns the name of the scheme with which kube-apiserver decodes the manifests, which is part of its messages
+    /// about unknown kinds.
     pub(crate) fn scheme(self) -> &'static str {
         match self {
             Self::MutatingWebhooks | Self::ValidatingWebhooks => {

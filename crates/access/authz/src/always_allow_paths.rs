@@ -1,4 +1,4 @@
-//! Paths that every caller may access (`--authorization-always-allow-paths`).
+//! Paths that all clients may access (`--authorization-always-allow-paths`).
 
 use std::collections::HashSet;
 
@@ -15,18 +15,17 @@ pub struct AlwaysAllowPaths {
 }
 
 impl AlwaysAllowPaths {
-    /// A `*` at the end of a path is a wildcard; a `/` at its beginning is optional. Returns an error for a `*`
-    /// elsewhere.
+    /// Parses paths. A trailing `*` is a wildcard, and the leading `/` is optional. Any other `*` is an error.
     pub fn new<S: AsRef<str>>(paths: &[S]) -> Result<Self, String> {
         let (mut exact, mut prefixes) = (HashSet::new(), Vec::new());
         for path in paths {
             let path = path.as_ref();
             let path = path.strip_prefix('/').unwrap_or(path);
-            let (prefix, open) = path.strip_suffix('*').map_or((path, false), |prefix| (prefix, true));
+            let (prefix, is_prefix) = path.strip_suffix('*').map_or((path, false), |prefix| (prefix, true));
             if prefix.contains('*') {
                 return Err(format!("only trailing * allowed in {}", go_quote(path)));
             }
-            if open {
+            if is_prefix {
                 prefixes.push(prefix.to_owned());
             } else {
                 exact.insert(prefix.to_owned());
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths() {
+    fn matches_exact_paths_and_prefixes() {
         let user = User::default();
         let paths = AlwaysAllowPaths::new(&["/healthz", "livez/*", "/"]).unwrap();
         for (path, want) in [

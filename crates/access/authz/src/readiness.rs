@@ -1,28 +1,28 @@
-//! Readiness of an authorizer, whose objects are read from the store first.
+//! Readiness of an authorizer whose objects are first read from the store.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// The longest time that a request waits for the objects.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum time that a request waits for the objects.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Counts the parts that are not yet read.
-pub struct Ready {
+/// Counts the kinds that have not been read yet.
+pub struct Readiness {
     missing: watch::Sender<usize>,
 }
 
-impl Ready {
+impl Readiness {
     pub fn new(parts: usize) -> Self {
         Self { missing: watch::Sender::new(parts) }
     }
 
-    /// Records that one part was read for the first time.
+    /// Records that a kind was read for the first time.
     pub fn part(&self) {
         self.missing.send_modify(|missing| *missing = missing.saturating_sub(1));
     }
 
-    /// Records that everything was read.
+    /// Records that all kinds were read.
     pub fn all(&self) {
         self.missing.send_replace(0);
     }
@@ -31,12 +31,12 @@ impl Ready {
         *self.missing.borrow() == 0
     }
 
-    /// Waits a limited time for the rest; returns true if it came.
+    /// Waits until all kinds are read, up to a timeout. Returns true if they are.
     pub async fn wait(&self) -> bool {
         if self.is_ready() {
             return true;
         }
         let mut missing = self.missing.subscribe();
-        tokio::time::timeout(PATIENCE, missing.wait_for(|missing| *missing == 0)).await.is_ok_and(|ready| ready.is_ok())
+        tokio::time::timeout(TIMEOUT, missing.wait_for(|missing| *missing == 0)).await.is_ok_and(|ready| ready.is_ok())
     }
 }

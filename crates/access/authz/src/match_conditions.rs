@@ -1,4 +1,4 @@
-//! Match conditions of webhooks: CEL expressions over a review, all of which must be true for a call.
+//! Match conditions of webhooks: CEL expressions over a review. The webhook is only called if all of them are true.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -11,28 +11,28 @@ use binnacle_work::pace;
 use crate::Metrics;
 use crate::webhook::Review;
 
-/// Compiled expressions.
+/// The compiled match conditions of a webhook.
 #[derive(Default)]
-pub(crate) struct Conditions {
+pub(crate) struct MatchConditions {
     compiled: Vec<(String, Program)>,
 }
 
-/// The environment of expressions: `request` is the spec of a SubjectAccessReview of version `v1`.
-struct Language {
+/// The environment of expressions: `request` is the spec of a `v1` SubjectAccessReview.
+struct ReviewEnvironment {
     environment: Environment,
     request: DeclType,
 }
 
-static LANGUAGE: LazyLock<Language> = LazyLock::new(|| {
+static REVIEW_ENVIRONMENT: LazyLock<ReviewEnvironment> = LazyLock::new(|| {
     let request = request_type();
-    Language { environment: Environment::new(Version::STORED).with_data("request", &request), request }
+    ReviewEnvironment { environment: Environment::new(Version::STORED).with_data("request", &request), request }
 });
 
-impl Conditions {
-    /// Compiles expressions. The error is the validation error for the first invalid one.
+impl MatchConditions {
+    /// Compiles expressions. Returns the validation error of the first invalid one.
     pub(crate) fn compile(expressions: &[String]) -> Result<Self, String> {
         let compile = |expression: &String| {
-            let ast = LANGUAGE.environment.compile(expression);
+            let ast = REVIEW_ENVIRONMENT.environment.compile(expression);
             let ast = ast.map_err(|errors| format!("compilation failed: {errors}"))?;
             if *ast.output_type() != Type::Bool {
                 return Err(format!("must evaluate to bool but got {}", ast.output_type()));
@@ -43,25 +43,25 @@ impl Conditions {
         Ok(Self { compiled: expressions.iter().map(compile).collect::<Result<_, String>>()? })
     }
 
-    /// Returns true if the webhook is to be called. A false expression takes precedence over a failing one.
-    pub(crate) fn met(&self, review: &Review, webhook: &str, metrics: &Metrics) -> Result<bool, String> {
+    /// Returns true if all conditions are true. A false expression takes precedence over a failing one.
+    pub(crate) fn are_met(&self, review: &Review, webhook: &str, metrics: &Metrics) -> Result<bool, String> {
         if self.compiled.is_empty() {
             return Ok(true);
         }
         let began = Instant::now();
         let outcome = self.evaluate(review);
         let excluded = matches!(outcome, Ok(false));
-        metrics.matched(webhook, began.elapsed(), excluded, outcome.is_err());
+        metrics.record_match_conditions(webhook, began.elapsed(), excluded, outcome.is_err());
         outcome
     }
 
     fn evaluate(&self, review: &Review) -> Result<bool, String> {
-        let request = complete(review);
+        let request = complete_spec(review);
         let failed = |error: binnacle_cel::Error| error.to_string();
         let mut errors = Vec::new();
         for (expression, program) in &self.compiled {
-            let value = Val::typed(&request, &LANGUAGE.request).map_err(failed)?;
-            let activation = LANGUAGE.environment.activation().with(0, value);
+            let value = Val::typed(&request, &REVIEW_ENVIRONMENT.request).map_err(failed)?;
+            let activation = REVIEW_ENVIRONMENT.environment.activation().with(0, value);
             match program.eval(&activation, PER_CALL_LIMIT) {
                 Ok(value) => match value.as_bool() {
                     Some(true) => {}
@@ -80,8 +80,8 @@ impl Conditions {
     }
 }
 
-/// Returns the request with all string fields, so that expressions need not check whether they exist.
-fn complete(review: &Review) -> Value {
+/// Returns the spec with all string fields set, so that expressions need not check whether they exist.
+fn complete_spec(review: &Review) -> Value {
     let groups = review.spec.get("groups").and_then(Value::as_list).map_or(0, <[Value]>::len);
     pace(2 * groups as u64);
     let mut request = Object::new();
@@ -142,11 +142,11 @@ mod tests {
 
     fn evaluate(attributes: &Attributes<'_>, expressions: &[&str]) -> Result<bool, String> {
         let expressions: Vec<String> = expressions.iter().map(ToString::to_string).collect();
-        Conditions::compile(&expressions).unwrap().evaluate(&Review::of(attributes))
+        MatchConditions::compile(&expressions).unwrap().evaluate(&Review::of(attributes))
     }
 
     #[test]
-    fn conditions() {
+    fn evaluates_all_expressions_over_the_review() {
         let mut user = User::new("alice", &["system:authenticated", "dev"]);
         user.extra.insert("scope".into(), vec!["a".into()]);
         let list = Attributes {
@@ -190,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn rejects_invalid_expressions() {
         for (expression, want) in [
             ("request.user", "must evaluate to bool but got string"),
             ("request.name == 'x'", "compilation failed: ERROR: <input>:1:8: undefined field 'name'"),
             ("request.user ==", "compilation failed: ERROR: <input>:1:16: Syntax error"),
             ("object.x == 1", "compilation failed: ERROR: <input>:1:1: undeclared reference to 'object'"),
         ] {
-            let why = Conditions::compile(&[expression.to_owned()]).err().unwrap();
+            let why = MatchConditions::compile(&[expression.to_owned()]).err().unwrap();
             assert!(why.starts_with(want), "{why}");
         }
     }
