@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::budget::{Exceeded, WorkBudget, WorkLimits};
-use crate::polls::{self, Doing, PollTimer};
-use crate::turns::{BLOCKED, TURNS, Turn, Waiting};
+use crate::polls::{self, PollTimer, ThreadWork};
+use crate::turns::{BLOCKED, PendingTurn, TURNS, Turn};
 
 /// The time that a poll may take on a worker of the runtime before it leaves it to other tasks.
 pub const QUANTUM: Duration = Duration::from_millis(1);
@@ -37,11 +37,11 @@ struct Local {
     /// The steps and bytes that may be taken before the budget is asked again.
     steps: Cell<u64>,
     bytes: Cell<usize>,
-    current: RefCell<Option<Current>>,
+    current: RefCell<Option<CurrentWork>>,
 }
 
 /// The state of the poll that the thread is in.
-struct Current {
+struct CurrentWork {
     budget: WorkBudget,
     /// The values of `Local` when they were last filled.
     steps: u64,
@@ -235,7 +235,7 @@ impl Local {
     }
 
     /// Lets further charges fail, of steps and of memory.
-    fn stop(&self, current: &mut Current) {
+    fn stop(&self, current: &mut CurrentWork) {
         // What is exceeded stays in the budget.
         let _ = current.budget.spend_steps(current.steps - self.steps.get());
         let _ = current.budget.spend_memory(current.bytes - self.bytes.get());
@@ -245,7 +245,7 @@ impl Local {
     }
 
     /// Makes a budget the current one. Returns the previous one, with what is left for its use.
-    fn install(&self, current: Option<Current>) -> (Option<Current>, u64, usize) {
+    fn install(&self, current: Option<CurrentWork>) -> (Option<CurrentWork>, u64, usize) {
         let left = (self.steps.replace(0), self.bytes.replace(0));
         if current.is_none() {
             self.steps.set(u64::MAX);
@@ -255,7 +255,7 @@ impl Local {
     }
 }
 
-impl Current {
+impl CurrentWork {
     fn new(budget: WorkBudget, turn: Option<Turn>) -> Self {
         let mut timer = PollTimer::start();
         if turn.is_some() {
@@ -311,7 +311,7 @@ impl Current {
     }
 
     /// Accounts for the steps and bytes that were used.
-    fn settle(&mut self, steps_left: u64, bytes_left: usize) {
+    fn account(&mut self, steps_left: u64, bytes_left: usize) {
         // What is exceeded stays in the budget.
         let _ = self.budget.spend_steps(self.steps - steps_left);
         let _ = self.budget.spend_memory(self.bytes - bytes_left);
@@ -334,23 +334,23 @@ impl WorkBudget {
     }
 
     fn enter_with<T>(&self, turn: Option<Turn>, work: impl FnOnce() -> T) -> T {
-        let _entered = Entered::new(self, turn);
+        let _entered = BudgetGuard::new(self, turn);
         work()
     }
 }
 
 /// Restores the previous budget when the work ends, also by a panic.
-struct Entered {
-    previous: Option<Current>,
+struct BudgetGuard {
+    previous: Option<CurrentWork>,
     steps: u64,
     bytes: usize,
     /// Some if the thread was said to do this work.
-    was_busy: Option<Option<Doing>>,
+    was_busy: Option<Option<ThreadWork>>,
 }
 
-impl Entered {
+impl BudgetGuard {
     fn new(budget: &WorkBudget, turn: Option<Turn>) -> Self {
-        let mut current = Current::new(budget.clone(), turn);
+        let mut current = CurrentWork::new(budget.clone(), turn);
         // Parts are work of the same request.
         let was_busy = budget.is_whole().then(|| polls::begin(budget));
         LOCAL.with(|local| {
@@ -369,7 +369,7 @@ impl Entered {
     }
 }
 
-impl Drop for Entered {
+impl Drop for BudgetGuard {
     fn drop(&mut self) {
         if let Some(was_busy) = self.was_busy.take() {
             polls::end(was_busy);
@@ -383,7 +383,7 @@ impl Drop for Entered {
                     outer.timer = std::mem::take(&mut current.timer);
                     outer.timer.includes(&current.budget);
                 }
-                current.settle(steps, bytes);
+                current.account(steps, bytes);
             }
             if let Some(previous) = self.previous.take() {
                 local.install(Some(previous));
@@ -398,7 +398,7 @@ impl Drop for Entered {
 pub struct Budgeted<F> {
     budget: WorkBudget,
     task: F,
-    waiting: Option<Waiting>,
+    waiting: Option<PendingTurn>,
 }
 
 impl<F: Future + Unpin> Future for Budgeted<F> {

@@ -30,7 +30,7 @@ const MAX_BLOCKED_OF_CALLER: usize = 24;
 
 /// The longest wait of a thread. Then the work goes on beside that of others, so that a computation which is interrupted
 /// while others wait for it cannot stop them all.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST_BLOCK: Duration = Duration::from_secs(1);
 
 /// The number of threads that wait, for a look without the lock.
 pub(crate) static BLOCKED: AtomicUsize = AtomicUsize::new(0);
@@ -94,10 +94,10 @@ impl Turns {
     }
 
     /// Waits for a turn, asynchronously.
-    pub(crate) fn acquire(&'static self, caller: &Caller) -> Waiting {
+    pub(crate) fn acquire(&'static self, caller: &Caller) -> PendingTurn {
         let (sender, receiver) = oneshot::channel();
         self.enqueue(caller, Receiver::Task(sender));
-        Waiting(receiver)
+        PendingTurn(receiver)
     }
 
     fn enqueue(&'static self, caller: &Caller, receiver: Receiver) {
@@ -120,7 +120,7 @@ impl Turns {
             || queues.callers.get(&caller.name).is_some_and(|queue| queue.blocked >= CROWD)
     }
 
-    /// Waits for a turn, blocking the thread. Returns none after [`PATIENCE`]: the work is then done without one.
+    /// Waits for a turn, blocking the thread. Returns none after [`LONGEST_BLOCK`]: the work is then done without one.
     ///
     /// # Errors
     /// [`Exceeded::Queue`] if too many threads wait already.
@@ -139,7 +139,7 @@ impl Turns {
         BLOCKED.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel();
         self.enqueue(caller, Receiver::Thread(sender));
-        let turn = receiver.recv_timeout(PATIENCE).ok();
+        let turn = receiver.recv_timeout(LONGEST_BLOCK).ok();
         BLOCKED.fetch_sub(1, Ordering::Relaxed);
         let mut queues = self.0.lock();
         queues.blocked -= 1;
@@ -250,9 +250,9 @@ impl Drop for Turn {
 }
 
 /// A turn that is waited for.
-pub(crate) struct Waiting(oneshot::Receiver<Turn>);
+pub(crate) struct PendingTurn(oneshot::Receiver<Turn>);
 
-impl Future for Waiting {
+impl Future for PendingTurn {
     type Output = Option<Turn>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Turn>> {
@@ -266,7 +266,7 @@ const LARGE_PIECE: usize = 32 << 10;
 
 /// Work on the pieces of a body while it is sent; large ones are processed in turns.
 #[derive(Default)]
-pub struct PieceTurn(Option<Waiting>);
+pub struct PieceTurn(Option<PendingTurn>);
 
 impl PieceTurn {
     /// Does the work on a piece of this size: at once if it is small, otherwise as soon as there is a turn. To be
@@ -305,7 +305,7 @@ mod tests {
         Caller { name: name.into(), is_system: false }
     }
 
-    fn now(waiting: &mut Waiting) -> Option<Turn> {
+    fn now(waiting: &mut PendingTurn) -> Option<Turn> {
         waiting.0.try_recv().ok()
     }
 

@@ -20,7 +20,7 @@ mod upgrade;
 mod user;
 mod waiting;
 
-pub use audit::{AuditLevel, AuditNotes, Impersonated, Noted, ObjectNotes};
+pub use audit::{AuditContext, AuditLevel, Impersonated, Noted, ObjectNotes};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
 pub use connection::ConnectionInfo;
 pub use deferred::Deferred;
