@@ -14,7 +14,7 @@ impl Version {
     /// The version of this release.
     pub const BINARY: Self = Self { major: 1, minor: 36 };
     /// The oldest version that can be emulated.
-    pub const FLOOR: Self = Self { major: 1, minor: 33 };
+    pub const MIN_EMULATED: Self = Self { major: 1, minor: 33 };
 
     /// Returns the previous minor version; `1.0` has none and returns itself.
     pub fn previous(self) -> Self {
@@ -77,11 +77,11 @@ fn number(text: &str) -> Option<u16> {
 /// server writes, by default the one before the emulated one.
 pub fn versions(emulated: &[&str], compatible: &[&str]) -> Result<(Version, Version), VersionError> {
     let emulated = asked(emulated)?.unwrap_or(Version::BINARY);
-    let compatible = asked(compatible)?.unwrap_or_else(|| emulated.previous().max(Version::FLOOR));
-    let is_known = (Version::FLOOR..=Version::BINARY).contains(&emulated);
-    let is_compatible = (Version::FLOOR..=emulated).contains(&compatible);
-    let range = || VersionError::Range(emulated, Version::FLOOR, Version::BINARY);
-    let compatibility = || VersionError::Compatibility(compatible, Version::FLOOR, emulated);
+    let compatible = asked(compatible)?.unwrap_or_else(|| emulated.previous().max(Version::MIN_EMULATED));
+    let is_known = (Version::MIN_EMULATED..=Version::BINARY).contains(&emulated);
+    let is_compatible = (Version::MIN_EMULATED..=emulated).contains(&compatible);
+    let range = || VersionError::Range(emulated, Version::MIN_EMULATED, Version::BINARY);
+    let compatibility = || VersionError::Compatibility(compatible, Version::MIN_EMULATED, emulated);
     match (is_known, is_compatible) {
         (true, true) => Ok((emulated, compatible)),
         (false, true) => Err(range()),
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges() {
+    fn accepts_versions_in_range_and_rejects_others() {
         for (emulated, compatible, want) in [
             (&[][..], &[][..], Ok(("1.36", "1.35"))),
             (&["1.35"], &[], Ok(("1.35", "1.34"))),

@@ -166,13 +166,13 @@ fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTim
             quote(element.as_bytes())
         ))
     };
-    let told = |why: String| ParseTimeError(format!("parsing time {}: {why}", quote(bytes)));
+    let invalid = |why: String| ParseTimeError(format!("parsing time {}: {why}", quote(bytes)));
     let mut rest = bytes;
     let mut element = |name: &'static str, read: &mut dyn FnMut(&mut &[u8]) -> Result<(), ElementError>| {
         let hold = rest;
-        read(&mut rest).map_err(|bad| match bad {
+        read(&mut rest).map_err(|error| match error {
             ElementError::Shape => fail(name, hold),
-            ElementError::Range(what) => told(format!("{what} out of range")),
+            ElementError::Range(what) => invalid(format!("{what} out of range")),
         })
     };
 
@@ -235,10 +235,10 @@ fn parse(text: &str, layout: &'static str, micro: bool) -> Result<Time, ParseTim
         Ok(())
     })?;
     if !rest.is_empty() {
-        return Err(told(format!("extra text: {}", quote(rest))));
+        return Err(invalid(format!("extra text: {}", quote(rest))));
     }
     if day < 1 || day > days_in(month, year) {
-        return Err(told("day out of range".to_owned()));
+        return Err(invalid("day out of range".to_owned()));
     }
     let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
     Ok(Time { seconds, nanos })
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds() {
+    fn parses_rfc3339_like_go() {
         for (text, want) in [
             ("2024-02-29T12:34:56Z", Ok("2024-02-29T12:34:56Z")),
             ("2024-02-29T12:34:56.789Z", Ok("2024-02-29T12:34:56Z")),
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn micros() {
+    fn parses_micro_times_like_go() {
         for (text, want) in [
             ("2024-02-29T12:34:56.123456Z", Ok("2024-02-29T12:34:56.123456Z")),
             ("2024-02-29T12:34:56.000000+01:00", Ok("2024-02-29T11:34:56.000000Z")),
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn calendar() {
+    fn converts_dates_both_ways() {
         for day in (-800_000..3_000_000).step_by(97) {
             let (year, month, of_month) = civil(day);
             assert_eq!(days(year, month, of_month), day);

@@ -331,11 +331,11 @@ mod tests {
     }
 
     fn has(text: &str, line: &str) {
-        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
 
     #[test]
-    fn nothing_is_asked_for() {
+    fn exposes_all_but_hidden_families_by_default() {
         let text = shown(ExposedOptions::default());
         has(&text, "requests{code=\"409\",verb=\"PUT\"} 1");
         has(&text, "registered_metrics_total{deprecated_version=\"\",stability_level=\"BETA\"} 1");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn values_off_the_list_are_one() {
+    fn merges_label_values_that_are_not_allowed() {
         let values = |values: &[&str]| values.iter().map(ToString::to_string).collect::<HashSet<_>>();
         let verbs = HashMap::from([("verb".to_owned(), values(&["GET"]))]);
         let allowed = HashMap::from([
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn disabled_is_more_than_hidden() {
+    fn disabling_takes_precedence_over_showing_hidden_families() {
         let text = shown(ExposedOptions { show_hidden: true, ..ExposedOptions::default() });
         has(&text, "apiserver_request_slo_duration_seconds_count{verb=\"GET\"} 1");
         has(&text, "registered_metrics_total{deprecated_version=\"1.27.0\",stability_level=\"ALPHA\"} 1");

@@ -106,13 +106,13 @@ mod tests {
     use super::*;
     use crate::{HistogramVec, Registry, text};
 
-    struct Elsewhere {
+    struct ExternalCollector {
         counters: IntCounterVec,
         took: HistogramVec,
         level: IntGauge,
     }
 
-    impl Collector for Elsewhere {
+    impl Collector for ExternalCollector {
         fn desc(&self) -> Vec<&Desc> {
             [self.counters.desc(), self.took.desc(), self.level.desc()].concat()
         }
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn counts_since_the_reset() {
+    fn subtracts_counts_before_the_reset() {
         let counters = IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap();
         let took = HistogramVec::new(HistogramOpts::new("b", "B.").buckets(vec![1.0]), &["l"]).unwrap();
         let level = IntGauge::new("c", "C.").unwrap();
         let registry = Registry::new();
-        let elsewhere = Elsewhere { counters: counters.clone(), took: took.clone(), level: level.clone() };
-        registry.register_counting(elsewhere).unwrap();
-        let told = || {
+        let external = ExternalCollector { counters: counters.clone(), took: took.clone(), level: level.clone() };
+        registry.register_counting(external).unwrap();
+        let exposed = || {
             let text = text(&registry.gather());
             text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
         };
@@ -140,11 +140,11 @@ mod tests {
             level.set(7);
         };
         count();
-        let once = told();
+        let once = exposed();
         assert_eq!(once[0], "a{l=\"x\"} 2");
         registry.reset();
-        assert_eq!(told(), ["c 7"]);
+        assert_eq!(exposed(), ["c 7"]);
         count();
-        assert_eq!(told(), once);
+        assert_eq!(exposed(), once);
     }
 }

@@ -212,13 +212,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_on_its_way() {
+    fn counts_an_item_from_add_to_completion() {
         let registry = Registry::new();
         let queues = WorkQueues::register(&registry).unwrap();
         let queue = queues.queue("autoregister");
         let has = |line: &str| {
             let text = crate::text(&registry.gather());
-            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
         };
         has("workqueue_unfinished_work_seconds{name=\"autoregister\"} 0");
         has("workqueue_queue_duration_seconds_bucket{name=\"autoregister\",le=\"9.999999999999999e-06\"} 0");

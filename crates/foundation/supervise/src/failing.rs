@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn tasks_are_counted_while_they_run() {
+    async fn counts_running_tasks() {
         let count = || running().iter().find(|(name, _)| *name == "counted").map(|(_, count)| *count);
         let begin = || super::super::supervise("counted", std::future::pending::<()>);
         let (mut one, mut two) = (Box::pin(begin()), Box::pin(begin()));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn often_is_told_until_the_task_goes_on() {
+    async fn reports_failing_tasks_until_they_are_stable() {
         let is_failing = || failing().contains(&"unstable");
         let mut times = 0;
         let task = tokio::spawn(super::super::supervise("unstable", move || {

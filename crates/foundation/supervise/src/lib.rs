@@ -83,7 +83,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_is_begun_again() {
+    async fn restarts_a_panicked_task_with_growing_pauses() {
         let started = Instant::now();
         let mut times = 0;
         supervise("of a test", || {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_is_begun_again() {
+    fn restarts_panicked_blocking_work() {
         let (mut times, mut pauses) = (0, Vec::new());
         let work = || {
             times += 1;

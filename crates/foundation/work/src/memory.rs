@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_memory_for_others_and_for_the_system() {
+    fn reserves_memory_for_other_users_and_the_system() {
         let pool = MemoryPool::new();
         let (a, b, c, root) = (caller("a", false), caller("b", false), caller("c", false), caller("root", true));
         assert_eq!(pool.reserve(&a, USER_LIMIT), Ok(()));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn released_memory_is_used_again_once_it_is_given_back() {
+    async fn waits_for_released_memory_to_be_returned() {
         let pool: &'static MemoryPool = Box::leak(Box::new(MemoryPool::new()));
         let (a, b) = (caller("a", false), caller("b", false));
         let (begin, mut begins) = tokio::sync::mpsc::unbounded_channel();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_gives_back_is_waited_for_and_refused() {
+    fn refuses_memory_that_is_not_returned_in_time() {
         let pool = MemoryPool::new();
         let (a, b) = (caller("a", false), caller("b", false));
         pool.lock().get_or_insert_default().returns = true;

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_work_is_named_until_it_ends() {
+    fn reports_running_work_until_it_ends() {
         let (outer, inner) = (WorkBudget::background("outer of a test"), WorkBudget::background("inner of a test"));
         outer.enter(|| {
             let began = doing("outer of a test").expect("it is busy");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn polls_of_spawned_tasks_are_measured() {
+    async fn measures_polls_of_spawned_tasks() {
         let task = spawn("spawned by a test", async {
             assert!(doing("spawned by a test").is_some());
             let began = processor_time();

@@ -324,8 +324,8 @@ const LONGEST_HANDOVER: Duration = Duration::from_millis(100);
 
 impl WorkBudget {
     /// Runs a task with this budget. Polls that follow a long one wait for their turn.
-    pub fn run<F: Future + Unpin>(&self, task: F) -> Budgeted<F> {
-        Budgeted { budget: self.clone(), task, waiting: None }
+    pub fn run<F: Future + Unpin>(&self, task: F) -> BudgetedFuture<F> {
+        BudgetedFuture { budget: self.clone(), task, waiting: None }
     }
 
     /// Does work with this budget.
@@ -395,13 +395,13 @@ impl Drop for BudgetGuard {
 }
 
 /// A task with a budget.
-pub struct Budgeted<F> {
+pub struct BudgetedFuture<F> {
     budget: WorkBudget,
     task: F,
     waiting: Option<PendingTurn>,
 }
 
-impl<F: Future + Unpin> Future for Budgeted<F> {
+impl<F: Future + Unpin> Future for BudgetedFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -448,7 +448,7 @@ mod tests {
     const FEW: WorkLimits = WorkLimits { steps: 10_000, memory: 1 << 20 };
 
     #[test]
-    fn steps_and_memory_end_once_for_all() {
+    fn fails_every_charge_after_the_limit() {
         assert_eq!(charge(u64::MAX / 2), Ok(()), "without a budget");
         let budget = WorkBudget::new(FEW);
         budget.enter(|| {
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_ends_alone_and_counts_for_the_whole() {
+    fn limits_a_part_and_charges_the_whole() {
         let budget = WorkBudget::new(WorkLimits { steps: 50_000, memory: 1 << 20 });
         budget.enter(|| {
             assert_eq!(charge(1), Ok(()));
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn temporary_values_count_until_they_are_dropped() {
+    fn returns_memory_of_temporary_values() {
         let budget = WorkBudget::new(FEW);
         budget.enter(|| {
             assert_eq!(allocate(1000), Ok(()));
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_restores_the_budget() {
+    fn restores_the_budget_after_a_panic() {
         let budget = WorkBudget::new(FEW);
         let work = std::panic::AssertUnwindSafe(|| budget.enter(|| panic!("on purpose")));
         let panic = std::panic::catch_unwind(work);
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn work_ends_after_its_deadline() {
+    fn fails_after_the_deadline() {
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.set_deadline(Instant::now() - Duration::from_secs(1));
         assert_eq!(budget.enter(|| charge(1)), Err(Exceeded::Deadline));
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_runtime_with_one_thread_computes_in_place() {
+    async fn computes_in_place_on_a_single_threaded_runtime() {
         let budget = of_user("a");
         let task = Box::pin(async {
             large(LARGE).await;

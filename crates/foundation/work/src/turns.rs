@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn many_computations_of_one_caller_wait_behind_one_of_another() {
+    fn schedules_callers_fairly() {
         let turns = turns(1, 0);
         let mut busy: Vec<_> = (0..10).map(|_| turns.acquire(&user("busy"))).collect();
         let first = now(&mut busy[0]).expect("a free turn");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_ends_if_another_caller_waits() {
+    fn passes_the_turn_on_after_a_slice() {
         let turns = turns(1, 0);
         let turn = now(&mut turns.acquire(&user("a"))).expect("a free turn");
         let later = turn.began + SLICE;
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_has_a_turn_of_its_own() {
+    fn reserves_a_turn_for_the_system() {
         let turns = turns(1, 1);
         let _user = now(&mut turns.acquire(&user("a"))).expect("a free turn");
         let mut second = turns.acquire(&user("b"));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_those_that_gave_up_are_not_lost() {
+    fn passes_turns_of_cancelled_waiters_on() {
         let turns = turns(1, 0);
         let turn = now(&mut turns.acquire(&user("a"))).expect("a free turn");
         let gone = turns.acquire(&user("a"));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_forgotten() {
+    fn forgets_idle_callers() {
         let turns = turns(1, 0);
         for n in 0..1000 {
             drop(turns.acquire(&user(&n.to_string())));

@@ -404,7 +404,7 @@ fn parse_failure(status: &serde_json::Value) -> Option<(Option<u16>, String, Opt
     let message = status["message"].as_str().unwrap_or_default().to_owned();
     let reason = status["reason"].as_str().unwrap_or_default();
     let is_forbidden = reason == StatusReason::Forbidden.as_str() || reason.is_empty() && code == Some(403);
-    let forbidden = is_forbidden.then(|| Box::new(Status::forbidden_elsewhere(message.clone())));
+    let forbidden = is_forbidden.then(|| Box::new(Status::forbidden_remote(message.clone())));
     Some((code, message, forbidden))
 }
 
