@@ -153,48 +153,48 @@ fn message(family: &proto::MetricFamily, natives: &[Native]) -> MetricFamily {
             .get_metric()
             .iter()
             .enumerate()
-            .map(|(at, metric_in)| metric(metric_in, kind, natives.get(at)))
+            .map(|(at, source)| metric(source, kind, natives.get(at)))
             .collect(),
     }
 }
 
-fn metric(metric_in: &proto::Metric, kind: MetricType, native: Option<&Native>) -> Metric {
+fn metric(source: &proto::Metric, kind: MetricType, native: Option<&Native>) -> Metric {
     let label = |label: &proto::LabelPair| LabelPair {
         name: Some(label.name().to_owned()),
         value: Some(label.value().to_owned()),
     };
-    let mut metric = Metric { labels: metric_in.get_label().iter().map(label).collect(), ..Metric::default() };
+    let mut metric = Metric { labels: source.get_label().iter().map(label).collect(), ..Metric::default() };
     match kind {
-        MetricType::Counter => metric.counter = Some(Number { value: Some(metric_in.get_counter().get_value()) }),
-        MetricType::Gauge => metric.gauge = Some(Number { value: Some(metric_in.get_gauge().get_value()) }),
+        MetricType::Counter => metric.counter = Some(Number { value: Some(source.get_counter().get_value()) }),
+        MetricType::Gauge => metric.gauge = Some(Number { value: Some(source.get_gauge().get_value()) }),
         // The server has no metrics without a type.
         MetricType::Untyped => {}
-        MetricType::Summary => metric.summary = Some(summary(metric_in.get_summary())),
-        MetricType::Histogram => metric.histogram = Some(histogram(metric_in.get_histogram(), native)),
+        MetricType::Summary => metric.summary = Some(summary(source.get_summary())),
+        MetricType::Histogram => metric.histogram = Some(histogram(source.get_histogram(), native)),
     }
     metric
 }
 
-fn summary(metric_in: &proto::Summary) -> Summary {
+fn summary(source: &proto::Summary) -> Summary {
     let quantile =
         |quantile: &proto::Quantile| Quantile { quantile: Some(quantile.quantile()), value: Some(quantile.value()) };
     Summary {
-        count: Some(metric_in.sample_count()),
-        sum: Some(metric_in.sample_sum()),
-        quantiles: metric_in.get_quantile().iter().map(quantile).collect(),
+        count: Some(source.sample_count()),
+        sum: Some(source.sample_sum()),
+        quantiles: source.get_quantile().iter().map(quantile).collect(),
     }
 }
 
 /// The bucket without a bound is not sent: it has all.
-fn histogram(metric_in: &proto::Histogram, native: Option<&Native>) -> Histogram {
-    let buckets = metric_in.get_bucket().iter().filter(|bucket| bucket.upper_bound() != f64::INFINITY);
+fn histogram(source: &proto::Histogram, native: Option<&Native>) -> Histogram {
+    let buckets = source.get_bucket().iter().filter(|bucket| bucket.upper_bound() != f64::INFINITY);
     let bucket = |bucket: &proto::Bucket| Bucket {
         cumulative_count: Some(bucket.cumulative_count()),
         upper_bound: Some(bucket.upper_bound()),
     };
     let mut histogram = Histogram {
-        count: Some(metric_in.get_sample_count()),
-        sum: Some(metric_in.get_sample_sum()),
+        count: Some(source.get_sample_count()),
+        sum: Some(source.get_sample_sum()),
         buckets: buckets.map(bucket).collect(),
         ..Histogram::default()
     };
@@ -265,8 +265,8 @@ mod tests {
         family.with_label_values(&["a"]);
         [0.0, 1.0, 1.0, 1.05, 9.0].iter().for_each(|value| family.with_label_values(&["b"]).observe(*value));
         let bytes = delimited(&registry.gather_all());
-        let metric_in = MetricFamily::decode_length_delimited(&bytes[..]).unwrap();
-        let histogram = |at: usize| metric_in.metrics[at].histogram.as_ref().unwrap();
+        let source = MetricFamily::decode_length_delimited(&bytes[..]).unwrap();
+        let histogram = |at: usize| source.metrics[at].histogram.as_ref().unwrap();
         let (empty, used) = (histogram(0), histogram(1));
         assert_eq!((empty.schema, empty.zero_count, empty.zero_threshold), (Some(3), Some(0), Some(2_f64.powi(-128))));
         assert!(empty.positive_spans.is_empty() && empty.positive_deltas.is_empty());

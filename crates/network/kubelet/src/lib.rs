@@ -114,8 +114,8 @@ impl Kubelets {
     /// Returns the address of a node's kubelet. Errors are in kube-apiserver's words.
     pub fn of_node(&self, node: &Value) -> Result<Kubelet, String> {
         let host = preferred_address(node, &self.preferred_address_types)?;
-        let said = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);
-        let port = said.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(self.port);
+        let declared = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);
+        let port = declared.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(self.port);
         let to = |tls: &Arc<ClientConfig>| Target {
             host: host.clone(),
             port: Some(port),

@@ -70,7 +70,7 @@ pub trait Link: Send + Sync {
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
 
     /// Returns the link's paths for the index at `/`.
-    fn decodes_percent_escapes_but_not_plus(&self) -> Vec<String> {
+    fn paths(&self) -> Vec<String> {
         Vec::new()
     }
 }

@@ -382,7 +382,7 @@ impl MemoryReservation {
 
 impl fmt::Debug for MemoryReservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Held").field(&self.0.memory()).finish()
+        f.debug_tuple("MemoryReservation").field(&self.0.memory()).finish()
     }
 }
 

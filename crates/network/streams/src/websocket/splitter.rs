@@ -189,7 +189,7 @@ impl<S> MessageSplitter<S> {
             }
         }
         self.ready.put_u8(FIN | opcode);
-        // MessageSplitter are as short as reads.
+        // Pieces are as short as reads.
         let length = u16::try_from(piece.len()).unwrap_or(u16::MAX);
         match length {
             0..126 => self.ready.put_u8(MASKED | length as u8),
@@ -263,10 +263,10 @@ mod tests {
     /// Sends frames in slices; returns the type and the payload of those that arrive, and the most bytes held.
     fn through(content: Content, sent: &[u8], slice: usize) -> (Vec<(u8, Vec<u8>)>, usize) {
         let mut pieces = MessageSplitter::new(tokio::io::empty(), content, 1 << 20);
-        let (mut got, mut max_frame) = (BytesMut::new(), 0);
+        let (mut got, mut most) = (BytesMut::new(), 0);
         for slice in sent.chunks(slice) {
             pieces.take(slice);
-            max_frame = max_frame.max(pieces.ready.capacity());
+            most = most.max(pieces.ready.capacity());
             got.extend(pieces.ready.split());
         }
         let mut frames = Vec::new();
@@ -284,7 +284,7 @@ mod tests {
             frames
                 .push((head.first, payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()));
         }
-        (frames, max_frame)
+        (frames, most)
     }
 
     #[test]
@@ -316,8 +316,8 @@ mod tests {
         .concat();
         for sent in [whole, fragments] {
             for slice in [1000, SLICE] {
-                let (frames, max_frame) = through(Content::Channels, &sent, slice);
-                assert!(max_frame <= 2 * SLICE + 64, "{max_frame}");
+                let (frames, most) = through(Content::Channels, &sent, slice);
+                assert!(most <= 2 * SLICE + 64, "{most}");
                 let messages = frames.iter().filter(|(first, _)| *first == FIN | BINARY);
                 let mut got = vec![7];
                 for (_, message) in messages {
