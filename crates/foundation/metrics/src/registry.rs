@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use prometheus::core::{Atomic, Collector, GenericCounter, GenericGauge, MetricVec, MetricVecBuilder};
 use prometheus::proto::MetricFamily;
 
-use crate::held;
+use crate::cached_series;
 use crate::histogram::Native;
 use crate::resettable::ResettableCollector;
 
@@ -111,7 +111,7 @@ impl Registry {
     /// Forgets the series of all families that have labels.
     pub fn reset(&self) {
         self.0.registered.lock().iter().for_each(|family| family.reset());
-        held::count_reset();
+        cached_series::count_reset();
     }
 }
 

@@ -21,15 +21,15 @@ mod certificates;
 mod exchange;
 mod go_client;
 #[cfg(test)]
-mod hostile;
+mod goaway_tests;
+#[cfg(test)]
+mod hostile_tests;
 mod identity;
 mod lenient;
 mod metered;
 pub mod path;
 mod pool;
 mod replay;
-#[cfg(test)]
-mod shutdowns;
 mod target;
 mod tls;
 

@@ -182,7 +182,7 @@ impl Pool {
         let mut unprocessed = false;
         for _ in 0..ATTEMPTS {
             let Some(copy) = request.copy() else { break };
-            let connection = self.connection(address).await.inspect_err(|error| {
+            let connection = self.acquire(address).await.inspect_err(|error| {
                 if let Some(certificates) = &self.certificates {
                     certificates.failed(&error.text);
                 }
@@ -275,7 +275,7 @@ impl Pool {
     }
 
     /// Returns a kept connection with room for a request, or a new one.
-    async fn connection(self: &Arc<Self>, address: &str) -> Result<Connection, DialError> {
+    async fn acquire(self: &Arc<Self>, address: &str) -> Result<Connection, DialError> {
         loop {
             let source = {
                 let mut hosts = self.hosts.lock();

@@ -19,7 +19,7 @@ use tonic::{Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use crate::bounded::{GrpcAllowance, GrpcTransport};
+use crate::grpc_transport::{GrpcAllowance, GrpcTransport};
 
 /// The Go client's timeout for the proxy and for its response to a dial request.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);

@@ -206,7 +206,7 @@ impl Client {
         };
         let exchange = async {
             let _turn = match &self.target.own {
-                Some(itself) => itself.acquire().await,
+                Some(loopback) => loopback.acquire().await,
                 None => None,
             };
             let mut attempts = 1;

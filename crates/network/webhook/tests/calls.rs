@@ -135,8 +135,8 @@ fn own_client(hook: &Hook, is_own: bool, most: usize) -> Client {
     let target = Target::new("https://kubernetes.default.svc/path").unwrap();
     let service = Service::of_own_url(&resolver, &target.url);
     let credential = Credential::Bearer("own".to_owned());
-    let itself = Itself::new(credential, OwnCertificates::new(move |_| is_own), most);
-    Client::new(Target { service, ..target }.into_loopback(itself), Duration::from_secs(1)).unwrap()
+    let loopback = Itself::new(credential, OwnCertificates::new(move |_| is_own), most);
+    Client::new(Target { service, ..target }.into_loopback(loopback), Duration::from_secs(1)).unwrap()
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::hostile::{acceptor, frame};
+use crate::hostile_tests::{acceptor, frame};
 use crate::target::Way;
 use crate::tls::{Verification, client_config};
 use crate::{Pool, SendError};

@@ -61,7 +61,7 @@ impl Target {
         self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
         self.dialer = resolver.dialer(self.service.is_some());
         match self.service.as_ref().and_then(Service::itself) {
-            Some(itself) => self.into_loopback(itself),
+            Some(loopback) => self.into_loopback(loopback),
             None => self,
         }
     }
@@ -73,13 +73,13 @@ impl Target {
 
     /// Restricts the credential to this server: neither another server nor a proxy gets it.
     #[must_use]
-    pub fn into_loopback(self, itself: Itself) -> Self {
+    pub fn into_loopback(self, loopback: Itself) -> Self {
         Self {
             authorities: None,
             insecure: false,
             identity: None,
-            credential: itself.credential.clone(),
-            own: Some(itself),
+            credential: loopback.credential.clone(),
+            own: Some(loopback),
             dialer: None,
             ..self
         }
