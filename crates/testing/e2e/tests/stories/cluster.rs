@@ -71,14 +71,14 @@ struct Cluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn embedded() {
+async fn runs_a_cluster_on_the_embedded_store() {
     let server = Server::durable();
     story(Cluster::start(vec![server], None).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn two_servers_on_etcd() {
+async fn runs_a_cluster_with_two_servers_on_etcd() {
     let etcd = Etcd::single();
     let servers = (0..2).map(|_| Server::durable_with(&[&etcd.servers()])).collect();
     story(Cluster::start(servers, Some(etcd)).await).await;

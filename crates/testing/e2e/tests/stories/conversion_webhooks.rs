@@ -114,7 +114,7 @@ async fn moody() -> (Hook, Arc<Mutex<Mood>>) {
 
 /// Each invalid answer fails the requests that need a conversion, in Go's words, and no others.
 #[tokio::test(flavor = "multi_thread")]
-async fn anything_is_answered() {
+async fn invalid_responses_fail_only_requests_that_convert() {
     let server = Server::ephemeral();
     let (hook, mood) = moody().await;
     let moods: [(&str, Mood, &str); 8] = [
@@ -213,7 +213,7 @@ async fn anything_is_answered() {
 /// A webhook that converts only the first object of a review is asked for one at a time.
 /// A GET asks the webhook each time, so that what is read is what a write would convert.
 #[tokio::test(flavor = "multi_thread")]
-async fn repaired_webhooks_show_at_once() {
+async fn repaired_webhooks_take_effect_at_once() {
     const GROUP: &str = "repaired.example.com";
     let server = Server::ephemeral();
     let (hook, mood) = moody().await;
@@ -237,7 +237,7 @@ async fn repaired_webhooks_show_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_object_at_a_time() {
+async fn falls_back_to_one_object_per_review() {
     let server = Server::ephemeral();
     let (hook, mood) = moody().await;
     *mood.lock() = |request| {
@@ -256,7 +256,7 @@ async fn one_object_at_a_time() {
 
 /// Connections that break before or within an answer, and an endless answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_connections() {
+async fn reports_broken_connections() {
     let server = Server::ephemeral();
     let half_closed = Hook::half_closed().await;
     let cut = Hook::cut().await;
@@ -290,7 +290,7 @@ async fn broken_connections() {
 
 /// An unavailable webhook ends no watch: the events arrive once it is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_outlast_a_webhook_that_is_away() {
+async fn watches_survive_an_unavailable_webhook() {
     let server = Server::ephemeral();
     let (hook, mood) = moody().await;
     let group = "watched.shop.test";
@@ -331,7 +331,7 @@ async fn watches_outlast_a_webhook_that_is_away() {
 
 /// An object that cannot be converted does not prevent others from being read, changed or deleted in that version.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_bad_object() {
+async fn one_bad_object_does_not_affect_others() {
     let server = Server::ephemeral();
     let (hook, mood) = moody().await;
     *mood.lock() = |request| {
@@ -368,7 +368,7 @@ async fn one_bad_object() {
 
 /// A field manager of one version still owns its fields after the object was scaled in another version.
 #[tokio::test(flavor = "multi_thread")]
-async fn scaled_in_another_version() {
+async fn keeps_field_ownership_when_scaled_in_another_version() {
     let server = Server::ephemeral();
     let (hook, _) = moody().await;
     let group = "scaled.shop.test";

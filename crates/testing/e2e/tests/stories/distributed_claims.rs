@@ -21,7 +21,7 @@ enum Mood {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn groups_come_from_a_directory() {
+async fn resolves_distributed_claims() {
     let (users_key, directory_key, stranger) = (key(), key(), key());
     let users = Provider::start(&users_key).await;
     let own = Arc::new(Mutex::new(String::new()));

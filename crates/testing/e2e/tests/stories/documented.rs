@@ -35,7 +35,7 @@ struct Documented {
 
 #[test]
 #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
-fn run_or_checked() {
+fn documented_commands_run_or_are_excluded() {
     let root = root();
     let mut commands = Vec::new();
     for page in pages(&root) {
@@ -271,7 +271,7 @@ fn sources(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_commands_are() {
+fn finds_commands_in_pages() {
     for (page, want) in [
         ("    a b   # c", &["a b"][..]),
         ("    a \\\n        b", &["a b"]),

@@ -27,13 +27,13 @@ const WRITERS: usize = 8;
 const ROUNDS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_acknowledged_is_lost() {
+async fn loses_no_acknowledged_write() {
     killed_again_and_again(Server::durable()).await;
 }
 
 /// The history is compacted all the time, so that every kill interrupts a compaction or comes soon after one.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_by_compaction() {
+async fn compaction_loses_no_acknowledged_write() {
     killed_again_and_again(Server::durable_with(&["--etcd-compaction-interval=20ms"])).await;
 }
 

@@ -34,7 +34,7 @@ const ADDRESSES: &str = "--service-cluster-ip-range=10.96.0.0/16";
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn servers_on_etcd_answer_as_one_correct_server() {
+async fn servers_on_etcd_are_linearizable() {
     let (etcd, servers) = on_etcd();
     let mut faults = Faults::new(Some(etcd), servers).await;
     let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
@@ -44,7 +44,7 @@ async fn servers_on_etcd_answer_as_one_correct_server() {
 /// The cluster is restored from a snapshot again and again. Exactly the writes after the snapshot are lost.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(has_etcd), ignore = "needs etcd")]
-async fn servers_go_on_from_a_snapshot_of_etcd() {
+async fn servers_are_linearizable_across_etcd_restores() {
     let (etcd, servers) = on_etcd();
     let mut faults = Faults { restores: true, ..Faults::new(Some(etcd), servers).await };
     let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
@@ -105,7 +105,7 @@ fn on_etcd() -> (Etcd, Vec<Server>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_embedded_store_answers_as_one_correct_server() {
+async fn embedded_store_is_linearizable() {
     let disk = FaultyDisk::available().then(FaultyDisk::failing);
     let surroundings = Surroundings { disk, clock: ShiftedClock::available(), ..Surroundings::default() };
     // The history must reach back at least this far: a watch with a selector may get no event for seconds, and a busy

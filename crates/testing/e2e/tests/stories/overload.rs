@@ -115,7 +115,7 @@ async fn counted(client: &mut Client, metric: &str, labels: &[&str]) -> f64 {
 /// Many clients list everything again and again, each with an identity of its own; the node and the scheduler are not
 /// kept waiting for them. What that means in milliseconds is measured by `bench/leases.py`.
 #[tokio::test(flavor = "multi_thread")]
-async fn leases_are_renewed_beside_a_crowd_that_lists() {
+async fn renews_leases_under_a_flood_of_lists() {
     const LISTERS: usize = 100;
     const RENEWALS: usize = 30;
     let server = Server::start(&["--ephemeral", "--max-requests-inflight=8", "--max-mutating-requests-inflight=4"]);
@@ -163,7 +163,7 @@ async fn leases_are_renewed_beside_a_crowd_that_lists() {
 /// Many times as much as the server may do at once: what does not fit into the queue of the flow is refused with the
 /// time to wait, what is in it is done, and the others' requests are served meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_much_is_refused_in_time() {
+async fn rejects_excess_requests_in_time() {
     const REQUESTS: usize = 500;
     let server = Server::start(&["--ephemeral", "--max-requests-inflight=40", "--max-mutating-requests-inflight=20"]);
     let handshake = server.admin();

@@ -23,7 +23,7 @@ struct Seen {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kill() {
+async fn watches_resume_after_a_kill() {
     across_restarts(|server| {
         server.kill();
         server.restart();
@@ -32,7 +32,7 @@ async fn kill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn terminate() {
+async fn watches_resume_after_a_shutdown() {
     across_restarts(|server| {
         server.terminate();
         server.restart();
@@ -149,7 +149,7 @@ async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
 
 /// After a compaction, earlier watches and pages get an error and have to start over, and reflectors do.
 #[tokio::test(flavor = "multi_thread")]
-async fn too_late() {
+async fn watches_of_compacted_versions_expire() {
     let mut server = Server::durable_with(&["--etcd-compaction-interval=300ms"]);
     let client = server.kube().await;
     crate::namespace(&client, "watched").await;
@@ -196,7 +196,7 @@ async fn too_late() {
 /// A paged list expires with its history, as slow clients expect, even if nothing of its kind has changed and every
 /// page could still be served. The error has a token to continue.
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_end() {
+async fn continue_tokens_expire_after_compaction() {
     let server = Server::durable_with(&["--etcd-compaction-interval=100ms"]);
     let mut client = server.client().await;
     let path = "/api/v1/namespaces/default/podtemplates";

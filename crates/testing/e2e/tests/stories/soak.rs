@@ -25,7 +25,7 @@ const WATCHERS: usize = 8;
 const SIZES: [(usize, usize); 3] = [(4, 200_000), (40, 5_000), (200, 300)];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bounds_hold_for_as_long_as_it_runs() {
+async fn stays_within_its_limits_under_load() {
     let seconds = std::env::var("BINNACLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15);
     let interval = format!("--etcd-compaction-interval={}s", INTERVAL.as_secs());
     let server = Server::durable_with(&[&interval]);
