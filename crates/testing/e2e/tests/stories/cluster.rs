@@ -30,7 +30,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use crew::{Crew, Tally};
+use crew::{Tally, TaskSet};
 use deployments::{replicas, replicas_of};
 use informers::Informers;
 
@@ -64,7 +64,7 @@ struct Cluster {
     servers: Vec<Server>,
     etcd: Option<Etcd>,
     clients: Vec<Client>,
-    crew: Crew,
+    crew: TaskSet,
     tally: Arc<Tally>,
     bound: Vec<Arc<AtomicUsize>>,
     began: Instant,
@@ -136,7 +136,7 @@ impl Cluster {
     async fn start(servers: Vec<Server>, etcd: Option<Etcd>) -> Self {
         let began = Instant::now();
         let size = Size::chosen();
-        let mut crew = Crew::default();
+        let mut crew = TaskSet::default();
         let tally = Arc::new(Tally::default());
         let clients = join_all(servers.iter().map(Server::kube)).await;
         let of = |n: usize| &clients[n % clients.len()];

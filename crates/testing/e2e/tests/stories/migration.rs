@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// The last acknowledged write of each name; an unanswered write may or may not have taken effect.
-type Known = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
+type ExpectedWrites = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
 
 pub(crate) fn config_map(name: &str, value: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"v": value}})).unwrap()
@@ -298,7 +298,7 @@ fn refusal(arguments: &[String]) -> String {
 }
 
 /// Writes until told to stop or until the server is down.
-async fn write(client: Client, writer: usize, known: Known, done: Arc<AtomicBool>) {
+async fn write(client: Client, writer: usize, known: ExpectedWrites, done: Arc<AtomicBool>) {
     let api = maps(&client);
     for n in 0.. {
         if done.load(Ordering::SeqCst) {
@@ -330,14 +330,14 @@ async fn write(client: Client, writer: usize, known: Known, done: Arc<AtomicBool
     }
 }
 
-fn start_writers(client: &Client) -> (Known, Arc<AtomicBool>, Vec<tokio::task::JoinHandle<()>>) {
-    let (known, done) = (Known::default(), Arc::new(AtomicBool::new(false)));
+fn start_writers(client: &Client) -> (ExpectedWrites, Arc<AtomicBool>, Vec<tokio::task::JoinHandle<()>>) {
+    let (known, done) = (ExpectedWrites::default(), Arc::new(AtomicBool::new(false)));
     let writers = (0..4).map(|writer| tokio::spawn(write(client.clone(), writer, known.clone(), done.clone())));
     let writers = writers.collect();
     (known, done, writers)
 }
 
-async fn all_acknowledged(client: &Client, known: &Known) {
+async fn all_acknowledged(client: &Client, known: &ExpectedWrites) {
     let list = maps(client).list(&ListParams::default()).await.unwrap();
     let value = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get("v")).cloned().unwrap_or_default();
     let found: BTreeMap<_, _> = list.items.iter().map(|map| (map.name_any(), value(map))).collect();

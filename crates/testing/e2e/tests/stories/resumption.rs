@@ -16,7 +16,7 @@ use serde_json::json;
 
 /// A watch event: its version, its type and the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Seen {
+struct WatchedEvent {
     version: u64,
     what: &'static str,
     name: String,
@@ -89,11 +89,11 @@ async fn across_restarts(restart: impl Fn(&mut Server)) {
 }
 
 /// Creates, changes and deletes objects, and records the acknowledged writes with their versions.
-async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<Seen>>>, done: Arc<AtomicBool>) {
+async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<WatchedEvent>>>, done: Arc<AtomicBool>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "watched");
     let note = |what, object: &ConfigMap| {
         let version = object.resource_version().unwrap().parse().unwrap();
-        acknowledged.lock().insert(Seen { version, what, name: object.name_any() });
+        acknowledged.lock().insert(WatchedEvent { version, what, name: object.name_any() });
     };
     for n in 0.. {
         if done.load(Ordering::SeqCst) {
@@ -120,7 +120,7 @@ async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<S
 }
 
 /// Watches from a version, and resumes from the last one seen whenever the watch ends.
-async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
+async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<WatchedEvent>>>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "watched");
     let mut version = start;
     loop {
@@ -142,7 +142,7 @@ async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
                 Err(_) => break,
             };
             version = object.resource_version().unwrap();
-            seen.lock().push(Seen { version: version.parse().unwrap(), what, name: object.name_any() });
+            seen.lock().push(WatchedEvent { version: version.parse().unwrap(), what, name: object.name_any() });
         }
     }
 }

@@ -43,7 +43,7 @@ async fn stays_within_its_limits_under_load() {
     }
 
     let until = Instant::now() + Duration::from_secs(seconds);
-    let mut written = Written::default();
+    let mut written = WriteLog::default();
     let mut early = None;
     let mut told = Instant::now();
     while Instant::now() < until {
@@ -158,9 +158,9 @@ const OVERHEAD: u64 = 2048;
 
 /// The written bytes, by time.
 #[derive(Default)]
-struct Written(VecDeque<(Instant, u64)>);
+struct WriteLog(VecDeque<(Instant, u64)>);
 
-impl Written {
+impl WriteLog {
     /// Returns the limit on the disk: twice the live data and the history, two segments, and the server's own objects.
     /// On a busy machine some compactions are late.
     fn disk_bound(&mut self, total: u64) -> u64 {
