@@ -106,8 +106,8 @@ impl Server {
         Self::from(started, arguments, temp, environment)
     }
 
-    fn from(started: Started, arguments: Vec<String>, temp: TempDir, environment: Surroundings) -> Self {
-        let Started { child, lines, address, took } = started;
+    fn from(started: StartedProcess, arguments: Vec<String>, temp: TempDir, environment: Surroundings) -> Self {
+        let StartedProcess { child, lines, address, took } = started;
         Self { child, arguments, temp, environment, lines, address, took, port: None }
     }
 
@@ -122,7 +122,7 @@ impl Server {
         self.kill();
         let started = spawn(&self.arguments, &self.temp, &self.environment);
         let started = started.unwrap_or_else(|error| panic!("did not restart: {error}"));
-        let Started { child, lines, address, took } = started;
+        let StartedProcess { child, lines, address, took } = started;
         (self.child, self.lines, self.address, self.took) = (child, lines, address, took);
     }
 
@@ -257,7 +257,7 @@ struct StartedProcess {
 }
 
 /// Starts the program and waits for its three lines, or for its errors if it ends.
-fn spawn(arguments: &[String], temp: &TempDir, environment: &Surroundings) -> Result<Started, String> {
+fn spawn(arguments: &[String], temp: &TempDir, environment: &Surroundings) -> Result<StartedProcess, String> {
     let began = Instant::now();
     let mut command = program();
     // An ephemeral server that is killed leaves its kubeconfig, in our directory.
@@ -291,7 +291,7 @@ fn spawn(arguments: &[String], temp: &TempDir, environment: &Surroundings) -> Re
         std::fs::File::open(&log).unwrap().read_to_string(&mut error).unwrap();
         return Err(format!("{lines:?} {error}"));
     };
-    Ok(Started { address: address.parse().unwrap(), child, lines, took })
+    Ok(StartedProcess { address: address.parse().unwrap(), child, lines, took })
 }
 
 /// Returns the same command with a soft and hard limit of open files.
